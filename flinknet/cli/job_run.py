@@ -79,9 +79,11 @@ def run(**values: Any) -> int:
     \b
     flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
     flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
+    flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=50ms
 
     FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
-    --duration. `flinknet plan FILE` shows what would run where.
+    --duration. With metrics.latency.interval they emit latency markers, and what these tell is
+    printed next to how old the records were. `flinknet plan FILE` shows what would run where.
     """
     from . import sweep
 

@@ -1,6 +1,7 @@
 """From a program to what would run where: a graph for each concern.
 
     environment, data_stream    the words of a program; each call leaves a transformation
+    watermarks                  how records get event time, and who is waited for
     stream_graph                what the program says: operators and streams
     job_graph                   what is submitted: operators chained into vertices
     execution_graph             the parallel form: subtasks, partitions, attempts
@@ -35,6 +36,7 @@ from .program import Program, load_program
 from .resources import ResourceSpec
 from .stream_config import StreamConfig
 from .stream_graph import StreamGraph
+from .watermarks import WatermarkStrategy
 
 __all__ = [
     "CollectionSource",
@@ -59,6 +61,7 @@ __all__ = [
     "StreamExecutionEnvironment",
     "StreamGraph",
     "TaskEvent",
+    "WatermarkStrategy",
     "execution_graph_of",
     "job_graph_of",
     "load_program",

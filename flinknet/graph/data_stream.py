@@ -26,6 +26,7 @@ from .operators import (
     StreamMap,
     StreamProject,
     StreamSink,
+    TimestampsAndWatermarks,
     factory,
 )
 from .partitioners import KeySelector, StreamPartitioner
@@ -42,6 +43,7 @@ from .transformations import (
     UnionTransformation,
 )
 from .type_information import known_type, type_of_results
+from .watermarks import WatermarkStrategy
 
 
 def duration_ns(value: str | int, name: str) -> int:
@@ -156,13 +158,24 @@ class DataStream:
 
     def process(self, function: Any, *, output_type: Any) -> SingleOutputStreamOperator:
         """Any number of records for each, and side outputs: the function takes a record and the
-        output, which has `collect` and `collect_side`.
+        output, which has `collect` and `collect_side`; a third parameter is the context, which has
+        `timestamp_ms` and `current_watermark_ms`.
         """
         return self.transform("Process", factory(ProcessOperator, function), output_type)
 
     def project(self, *fields: int) -> SingleOutputStreamOperator:
         """Fields of a tuple, in this order."""
         return self.transform("Projection", factory(StreamProject, fields), tuple)
+
+    def assign_timestamps_and_watermarks(
+        self, strategy: WatermarkStrategy
+    ) -> SingleOutputStreamOperator:
+        """Give records event time, and tell how far it has come."""
+        made = factory(TimestampsAndWatermarks, strategy)
+        added = self.transform("Timestamps/Watermarks", made, self.output_type)
+        added.transformation.assigns_time = True
+        added.transformation.assigns_own_time = strategy.assigner is not None
+        return added
 
     def transform(
         self,
@@ -244,13 +257,16 @@ class DataStream:
         return self.sink_to(LatencySink())
 
     def add_sink(self, function: Callable[[Any], Any]) -> DataStreamSink:
-        """Call a function with each record."""
+        """Call a function with each record, and with the context (see `process`) if it has two
+        parameters.
+        """
         return self.sink_to(FunctionSink(function))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Take records out of the job. Raises: ConfigError when their type is not known."""
         self._need_type()
         made_by = factory(StreamSink, sink)
+        made_by = replace(made_by, measures_latency=isinstance(sink, LatencySink))
         if isinstance(sink, FileSink):
             made_by = replace(made_by, master_hook=sink.initialize_on_master)
         made = SinkTransformation(sink.NAME, made_by, None, [self.transformation])

@@ -7,6 +7,7 @@ from typing import Any
 
 from flinknet.config import RATE_MAX
 from flinknet.errors import ConfigError
+from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
 from .data_stream import (
@@ -100,6 +101,14 @@ class StreamExecutionEnvironment:
         """Draw a checkpoint every so often."""
         self.config.checkpoint_interval_ns = duration_ns(interval, "checkpoint interval")
         self.config.has_unaligned_checkpoints = unaligned
+
+    def set_auto_watermark_interval(self, interval: str | int) -> None:
+        """Set how often watermarks are made; 0: only where a generator makes them of a record."""
+        self.config.auto_watermark_interval_ns = duration_ns(interval, "auto watermark interval")
+
+    def set_latency_tracking_interval(self, interval: str | int) -> None:
+        """Let sources emit a latency marker every so often; 0: none."""
+        self.config.latency_interval_ns = duration_ns(interval, "latency tracking interval")
 
     def register_cached_file(self, path: str, name: str) -> None:
         """Let the job have a file."""
@@ -197,7 +206,7 @@ class StreamExecutionEnvironment:
         Args:
             chains_sources: take the sources among the inputs into the task of the operator.
         """
-        plain = factory(MultipleInputOperator, function)
+        plain = factory(MultipleInputOperator, function, len(streams))
         strategy = ChainingStrategy.HEAD_WITH_SOURCES if chains_sources else plain.chaining_strategy
         made = MultipleInputTransformation(
             name,
@@ -215,6 +224,7 @@ class StreamExecutionEnvironment:
         """
         self.job_name = job_name
         graph = self.get_stream_graph()
+        self.warnings = (*self.warnings, *self._unmeasured(graph))
         self.executed.append(graph)
         return graph
 
@@ -223,6 +233,20 @@ class StreamExecutionEnvironment:
         return StreamGraphGenerator(
             self.transformations, self.config, self.job_name, self.artifacts
         ).generate()
+
+    def _unmeasured(self, graph: StreamGraph) -> list[RunWarning]:
+        """Sinks whose records bring a time of the program's instead of when they were due."""
+        return [
+            RunWarning(
+                "latency-not-known",
+                f"{each.operator_name} measures no latency of what comes over the network: a"
+                " record has one timestamp, and an assigner of the program sets it",
+            )
+            for each in graph.nodes.values()
+            if each.has_own_time
+            and each.operator_factory
+            and each.operator_factory.measures_latency
+        ]
 
     def _source(
         self, transformation: SourceTransformation, *, is_parallel: bool

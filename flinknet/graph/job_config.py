@@ -11,7 +11,7 @@ from flinknet.errors import ConfigError
 from flinknet.options import find_option, flow_control_of, network_config
 from flinknet.options.values import parse_value
 from flinknet.results import RunWarning
-from flinknet.units import NS_PER_S, format_duration_ns
+from flinknet.units import NS_PER_MS, NS_PER_S, format_duration_ns
 
 MAX_PARALLELISM = 1 << 15
 """Upper bound of key groups."""
@@ -42,6 +42,10 @@ ACTED_ON_KEYS = {
     "heartbeat.timeout": "heartbeat_timeout_ns",
     "slot.request.timeout": "slot_request_timeout_ns",
     "task.cancellation.timeout": "cancellation_timeout_ns",
+    "pipeline.auto-watermark-interval": "auto_watermark_interval_ns",
+    "metrics.latency.interval": "latency_interval_ns",
+    "metrics.latency.granularity": "latency_granularity",
+    "metrics.latency.history-size": "latency_history",
 }
 """Key that the graphs act on -> field of JobConfig, besides those of NetworkConfig."""
 
@@ -71,6 +75,11 @@ class JobConfig:
         slot_request_timeout_ns: how long a job waits for slots.
         input_dependency_constraint: one of INPUT_DEPENDENCY_CONSTRAINTS.
         cancellation_timeout_ns: how long a task may take to end; then its TaskManager is ended.
+        auto_watermark_interval_ns: how often watermarks are made of what has passed; 0: never.
+        latency_interval_ns: how often sources emit latency markers; 0: never.
+        latency_granularity: single, operator or subtask: what of a marker's source an operator
+            keeps latencies apart by.
+        latency_history: how many latencies an operator keeps of each.
     """
 
     parallelism: int = 1
@@ -101,6 +110,10 @@ class JobConfig:
     heartbeat_timeout_ns: int = 50 * NS_PER_S
     slot_request_timeout_ns: int = 300 * NS_PER_S
     cancellation_timeout_ns: int = 180 * NS_PER_S
+    auto_watermark_interval_ns: int = 200 * NS_PER_MS
+    latency_interval_ns: int = 0
+    latency_granularity: str = "operator"
+    latency_history: int = 128
     flow_control: str = CREDIT
     input_dependency_constraint: str = ALL
     network: NetworkConfig = field(default_factory=NetworkConfig)

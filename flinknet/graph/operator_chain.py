@@ -13,6 +13,8 @@ from .stream_config import StreamConfig
 
 Emit = Callable[[Any], None]
 
+ReportLatency = Callable[[str, Any], None]
+
 
 class OperatorChain:
     """Built from the configuration of a vertex; records go from operator to operator without being
@@ -27,6 +29,9 @@ class OperatorChain:
         config: StreamConfig,
         factories: Mapping[str, OperatorFactory],
         writers: Mapping[str, Emit],
+        *,
+        report_latency: ReportLatency | None = None,
+        draw: Callable[[int], int] | None = None,
     ) -> None:
         """Build the chain, its end first.
 
@@ -34,7 +39,10 @@ class OperatorChain:
             config: of the head.
             factories: operator id -> what makes it.
             writers: edge id -> what takes the records that leave there; batches go as such to one
-                that has `collect_batch`.
+                that has `collect_batch`, watermarks and latency markers to one that has
+                `emit_watermark`, `emit_watermark_status` and `emit_latency_marker`.
+            report_latency: takes the id of each operator that a latency marker reaches.
+            draw: of so many outputs, the one that a latency marker takes; None: the first.
 
         Raises: ConfigError when an operator of the configuration is not in the program.
         """
@@ -50,6 +58,8 @@ class OperatorChain:
             each.operator_id: factories[each.operator_id].create() for each in self._in_order()
         }
         self._writers = writers
+        self._report_latency = report_latency
+        self._draw = draw
         self.sent_events: list[TaskEvent] = []
         self._outputs: dict[str, _ChainingOutput] = {}
         for each in reversed(list(self._in_order())):
@@ -102,6 +112,41 @@ class OperatorChain:
         """Let several records leave an operator, by default the head."""
         self._outputs[operator_id or self.config.operator_id].collect_batch(values)
 
+    def process_watermark(self, timestamp_ms: int, operator_id: str, input_number: int = 0) -> None:
+        """Hand a watermark to an operator."""
+        operator, output = self.entry(operator_id)
+        operator.process_watermark(timestamp_ms, output, input_number)
+
+    def process_watermark_status(
+        self, is_idle: bool, operator_id: str, input_number: int = 0
+    ) -> None:
+        """Tell an operator that an input is idle, or is no more."""
+        operator, output = self.entry(operator_id)
+        operator.process_watermark_status(is_idle, output, input_number)
+
+    def process_latency_marker(self, marker: Any, operator_id: str) -> None:
+        """Hand a latency marker to an operator, which reports it and lets it go on."""
+        if self._report_latency is not None:
+            self._report_latency(operator_id, marker)
+        self.emit_latency_marker(marker, operator_id)
+
+    def emit_watermark(self, timestamp_ms: int, operator_id: str) -> None:
+        """Let a watermark leave an operator, as if it had made it: what a source does."""
+        self._outputs[operator_id].emit_watermark(timestamp_ms)
+
+    def emit_latency_marker(self, marker: Any, operator_id: str) -> None:
+        """Let a latency marker leave an operator by one of its outputs (Flink:
+        BroadcastingOutputCollector).
+        """
+        ways = self._outputs[operator_id].latency_ways
+        if not ways:
+            return
+        way = ways[self._draw(len(ways)) if self._draw is not None and len(ways) > 1 else 0]
+        if isinstance(way, str):
+            self.process_latency_marker(marker, way)
+        else:
+            way(marker)
+
     def finish(self) -> None:
         """Let every operator report what it kept, the first one first."""
         for operator_id, operator in self.operators.items():
@@ -118,26 +163,38 @@ class OperatorChain:
 
     def _output_of(self, config: StreamConfig) -> _ChainingOutput:
         targets: list[tuple[str | None, Output | None, Any, int]] = []
+        ways: list[str | Emit] = []
         for chained in config.chained_outputs:
             target = self.operators[chained.operator_id]
             output = self._outputs[chained.operator_id]
             targets.append((chained.output_tag, output, target, chained.input_number))
+            ways.append(chained.operator_id)
         for leaving in self.config.outputs:
             if leaving.operator_id == config.operator_id:
-                targets.append((leaving.output_tag, None, self._writers[leaving.edge_id], 0))
-        return _ChainingOutput(targets, self.sent_events)
+                writer = self._writers[leaving.edge_id]
+                targets.append((leaving.output_tag, None, writer, 0))
+                if hasattr(writer, "emit_latency_marker"):
+                    ways.append(writer.emit_latency_marker)
+        return _ChainingOutput(targets, ways, self.sent_events)
 
 
 class _ChainingOutput:
     """What an operator writes to: operators behind it, and writers (Flink: ChainingOutput,
     BroadcastingOutputCollector).
+
+    Attributes:
+        latency_ways: where a latency marker may go: ids of operators, or writers.
     """
 
     def __init__(
         self,
         targets: list[tuple[str | None, Output | None, Any, int]],
+        latency_ways: Sequence[str | Emit],
         sent_events: list[TaskEvent],
     ) -> None:
+        self.latency_ways = latency_ways
+        self._all = [tuple(target) for _, *target in targets]
+        self._is_idle = False
         self._sent_events = sent_events
         self._main = [each[1:] for each in targets if each[0] is None]
         self._sides: dict[str, list[tuple[Output | None, Any, int]]] = {}
@@ -165,6 +222,27 @@ class _ChainingOutput:
 
     def collect_side(self, tag: OutputTag, value: Any) -> None:
         self._put(self._sides.get(tag.id, ()), value)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """To all outputs, those of sides too; not while they are told to be idle."""
+        if self._is_idle:
+            return
+        for output, target, input_number in self._all:
+            if output is not None:
+                target.process_watermark(timestamp_ms, output, input_number)
+            elif hasattr(target, "emit_watermark"):
+                target.emit_watermark(timestamp_ms)
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """To all outputs, where it is another than before."""
+        if is_idle == self._is_idle:
+            return
+        self._is_idle = is_idle
+        for output, target, input_number in self._all:
+            if output is not None:
+                target.process_watermark_status(is_idle, output, input_number)
+            elif hasattr(target, "emit_watermark_status"):
+                target.emit_watermark_status(is_idle)
 
     @staticmethod
     def _put(targets: Sequence[tuple[Output | None, Any, int]], value: Any) -> None:

@@ -1,7 +1,8 @@
 """Operators: what happens to a record in a task.
 
-    StreamOperator                         open, process, finish, close
+    StreamOperator                         open, process, finish, close; forwards watermarks
     ├── StreamProject                      picks fields; needs no function of the user
+    ├── TimestampsAndWatermarks            gives records event time
     └── UserFunctionOperator               calls a function of the user
         ├── StreamMap  StreamFilter  StreamFlatMap
         ├── ProcessOperator                may write side outputs
@@ -18,6 +19,7 @@ An operator belongs to one subtask and is used by one task at a time. It hands r
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .endpoints import Sink, Source
+from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
 
 
 class ChainingStrategy(Enum):
@@ -73,13 +76,43 @@ class Output(Protocol):
     def collect_side(self, tag: OutputTag, value: Any) -> None:
         """Take a record of a side output."""
 
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """No record of this timestamp or before follows, in any output."""
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """Watermarks do not count from now on, or count again."""
+
     def send_task_event(self, event: TaskEvent) -> None:
         """Tell the tasks that write what this task reads."""
 
 
-class StreamOperator:
-    """What all operators have (Flink: AbstractStreamOperator)."""
+class RecordContext(Protocol):
+    """What a function may ask about the record at hand (Flink: ProcessFunction.Context,
+    SinkFunction.Context).
+    """
 
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Its event time; None if it has none."""
+
+    @property
+    def current_watermark_ms(self) -> int:
+        """The operator's watermark: records up to it are late; MIN_WATERMARK_MS before the first,
+        MAX_WATERMARK_MS when all sources have ended.
+        """
+
+
+class StreamOperator:
+    """What all operators have (Flink: AbstractStreamOperator).
+
+    Attributes:
+        inputs: how many it has.
+        current_watermark_ms: the last that it was given; of several inputs the least.
+    """
+
+    inputs = 1
+    current_watermark_ms = MIN_WATERMARK_MS
+    _combined: CombinedWatermark | None = None
     chaining_strategy = ChainingStrategy.ALWAYS
     is_yielding = False
     """Whether it gives its thread away while it waits (Flink: YieldingOperatorFactory)."""
@@ -104,11 +137,43 @@ class StreamOperator:
         for value in as_list(values):
             self.process(value, output, input_number)
 
+    def process_watermark(self, timestamp_ms: int, output: Output, input_number: int = 0) -> None:
+        """An input has this watermark; what it means for all inputs goes on."""
+        if self.inputs > 1:
+            combined = self._combined_watermark()
+            if combined.update_watermark(input_number - 1, timestamp_ms):
+                self._advance_watermark(combined.watermark_ms, output)
+        else:
+            self._advance_watermark(timestamp_ms, output)
+
+    def process_watermark_status(
+        self, is_idle: bool, output: Output, input_number: int = 0
+    ) -> None:
+        """An input is idle, or is no more."""
+        if self.inputs > 1:
+            combined = self._combined_watermark()
+            was_idle = combined.is_idle
+            if combined.update_status(input_number - 1, is_idle):
+                self._advance_watermark(combined.watermark_ms, output)
+            if combined.is_idle == was_idle:
+                return
+            is_idle = combined.is_idle
+        output.emit_watermark_status(is_idle)
+
     def finish(self, output: Output) -> None:
         """Called once, after the last record."""
 
     def close(self) -> None:
         """Called once, at the very end, whatever happened."""
+
+    def _combined_watermark(self) -> CombinedWatermark:
+        if self._combined is None:
+            self._combined = CombinedWatermark(self.inputs)
+        return self._combined
+
+    def _advance_watermark(self, timestamp_ms: int, output: Output) -> None:
+        self.current_watermark_ms = timestamp_ms
+        output.emit_watermark(timestamp_ms)
 
 
 class StreamProject(StreamOperator):
@@ -121,12 +186,26 @@ class StreamProject(StreamOperator):
         output.collect(tuple(value[field] for field in self.fields))
 
 
+class TimestampsAndWatermarks(StreamOperator):
+    """Gives records timestamps, and makes watermarks of them. What knows the time does that where
+    the task runs (Flink: TimestampsAndWatermarksOperator).
+    """
+
+    def __init__(self, strategy: WatermarkStrategy) -> None:
+        self.strategy = strategy
+
+
 class UserFunctionOperator(StreamOperator):
     """An operator that calls a function of the user (Flink: AbstractUdfStreamOperator).
 
     A function that has methods `open` and `close` is opened and closed with its operator (Flink:
     RichFunction). One that is `batched` takes and returns numpy arrays of records.
+
+    Attributes:
+        context: for functions that ask for it; set where the task runs.
     """
+
+    context: RecordContext | None = None
 
     def __init__(self, function: Any, *, batched: bool = False) -> None:
         self.function = function
@@ -185,11 +264,15 @@ class StreamFlatMap(UserFunctionOperator):
 
 class ProcessOperator(UserFunctionOperator):
     """Any number of records for each, and records of side outputs: the function takes a record and
-    the output (Flink: ProcessOperator).
+    the output, and the context if it has a third parameter (Flink: ProcessOperator).
 
     One that has `listens_to`, names of classes, is told of such events of tasks that read what its
     own task writes, between two portions of records: `on_task_event(event, output)`.
     """
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._has_context = _parameters(function) >= 3
 
     @property
     def listens_to(self) -> Sequence[str]:
@@ -200,7 +283,10 @@ class ProcessOperator(UserFunctionOperator):
         self.function.on_task_event(event, output)
 
     def _process_one(self, value: Any, output: Output) -> None:
-        self.function(value, output)
+        if self._has_context:
+            self.function(value, output, self.context)
+        else:
+            self.function(value, output)
 
 
 class StreamGroupedReduce(UserFunctionOperator):
@@ -238,6 +324,8 @@ class BatchGroupedReduce(StreamGroupedReduce):
 class CoMap(UserFunctionOperator):
     """A function for each of two inputs (Flink: CoStreamMap)."""
 
+    inputs = 2
+
     def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> None:
         super().__init__(first)
         self.second = second
@@ -257,6 +345,10 @@ class CoMap(UserFunctionOperator):
 class MultipleInputOperator(UserFunctionOperator):
     """A function of record and number of its input (Flink: MultipleInputStreamOperator)."""
 
+    def __init__(self, function: Any, inputs: int) -> None:
+        super().__init__(function)
+        self.inputs = inputs
+
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         output.collect(self.function(value, input_number))
 
@@ -275,12 +367,27 @@ class SourceOperator(UserFunctionOperator):
 
 
 class StreamSink(UserFunctionOperator):
-    """Takes records out of the job (Flink: StreamSink)."""
+    """Takes records out of the job (Flink: StreamSink). A function with two parameters takes the
+    context, too; what has a method `write_watermark` is called with each watermark.
+    """
 
     function: Sink
 
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._call = getattr(sink, "function", None)
+        self._has_context = self._call is not None and _parameters(self._call) >= 2
+
     def _process_one(self, value: Any, output: Output) -> None:
-        self.function.function(value)  # type: ignore[union-attr]
+        assert self._call is not None
+        if self._has_context:
+            self._call(value, self.context)
+        else:
+            self._call(value)
+
+    def _advance_watermark(self, timestamp_ms: int, output: Output) -> None:
+        super()._advance_watermark(timestamp_ms, output)
+        _call_if_there(self._call, "write_watermark", timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +398,14 @@ class OperatorFactory:
     Attributes:
         master_hook: called with the parallelism when the job is submitted, before anything is
             deployed (Flink: InitializeOnMaster); what it raises refuses the job.
+        measures_latency: its operators tell how old records are.
     """
 
     create: Callable[[], StreamOperator]
     kind: type[StreamOperator]
     chaining_strategy: ChainingStrategy
     master_hook: Callable[[int], None] | None = None
+    measures_latency: bool = False
 
     @property
     def is_yielding(self) -> bool:
@@ -325,7 +434,19 @@ def factory(kind: type[StreamOperator], *arguments: Any, **options: Any) -> Oper
     return OperatorFactory(lambda: kind(*arguments, **options), kind, kind.chaining_strategy)
 
 
-def _call_if_there(function: Any, name: str) -> None:
+def _call_if_there(function: Any, name: str, *arguments: Any) -> None:
     method = getattr(function, name, None)
     if callable(method):
-        method()
+        method(*arguments)
+
+
+def _parameters(function: Any) -> int:
+    """How many arguments a function must be given; 0 where that does not show, as of some that
+    are written in C.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    needed = (each for each in parameters if each.default is each.empty)
+    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed)

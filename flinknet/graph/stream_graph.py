@@ -44,6 +44,8 @@ class StreamNode:
         input_types, output_type: of its records.
         key_selector: of its state.
         has_sorted_inputs: records come key by key, as in batch.
+        has_event_time: its records have a timestamp on the wire that is event time in ms.
+        has_own_time: it is what a function of the program says, not when a record was due.
     """
 
     id: int
@@ -68,6 +70,8 @@ class StreamNode:
     delay_ns_per_record: int = 0
     emits_only_at_end: bool = False
     has_sorted_inputs: bool = False
+    has_event_time: bool = False
+    has_own_time: bool = False
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 
@@ -255,3 +259,5 @@ class StreamGraph:
         )
         up.out_edges.append(edge)
         down.in_edges.append(edge)
+        down.has_event_time |= up.has_event_time
+        down.has_own_time |= up.has_own_time

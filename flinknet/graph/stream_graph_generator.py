@@ -218,6 +218,8 @@ class StreamGraphGenerator:
             transformation.delay_ns_per_record,
             transformation.emits_only_at_end,
         )
+        node.has_event_time = transformation.assigns_time
+        node.has_own_time = transformation.assigns_own_time
         self.graph.add_node(node)
         is_single = isinstance(transformation, OneInputTransformation | SinkTransformation)
         for number, ids in enumerate(input_ids, start=1):

@@ -113,7 +113,11 @@ class Transformation:
 
 
 class PhysicalTransformation(Transformation):
-    """One that becomes a node, and so has an operator (Flink: PhysicalTransformation)."""
+    """One that becomes a node, and so has an operator (Flink: PhysicalTransformation).
+
+    Attributes:
+        assigns_time: it gives records event time; `assigns_own_time`, by a function of the program.
+    """
 
     name_prefix = ""
     invokable = "OneInputStreamTask"
@@ -134,6 +138,7 @@ class PhysicalTransformation(Transformation):
             operator_factory.chaining_strategy if operator_factory else ChainingStrategy.ALWAYS
         )
         self.emits_only_at_end = False
+        self.assigns_time = self.assigns_own_time = False
 
 
 class SourceTransformation(PhysicalTransformation):

@@ -13,11 +13,14 @@
                     for the task; checkpoint_coordinator: what begins and completes them
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
     keys            hashes of keys, as Java's               sources, sinks, operators, io
+    event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
+    latency_stats   what latency markers told
     times, metrics, task_metrics, fill_levels, debloating
     load            the load generator, relays and measuring sinks of bench
 
 Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and learns when to step it
-again. The tasks of a TaskManager take turns on its event loop.
+again. The tasks of a TaskManager take turns on its event loop; functions of a program may be called
+elsewhere (task_worker), as threads of the runtime do.
 """
 
 from .assembly import create_task, network_of

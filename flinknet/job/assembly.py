@@ -5,8 +5,9 @@ Both drivers build their TaskManagers with it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flinknet.config import NetworkConfig
@@ -21,10 +22,11 @@ from flinknet.core.producer import (
     ResultPartition,
 )
 from flinknet.core.wire.ids import JobVertexID
+from flinknet.core.wire.records import LatencyMarker
 from flinknet.errors import ConfigError, TaskFailedError
 from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.stream_config import StreamConfig
+from flinknet.graph.stream_config import NetworkInput, StreamConfig
 from flinknet.graph.stream_graph import StreamEdge
 
 from .barriers import CheckpointResponder, ignore
@@ -36,17 +38,20 @@ from .descriptor import (
     TaskDeploymentDescriptor,
 )
 from .elements import StreamElementSerializer
+from .event_time import Timer, TimestampsAndWatermarksOperator
 from .gates import input_of
 from .io import TaskIO
+from .latency_stats import LatencyStats
 from .network_input import ElementInput
-from .operators import TaskOperators, source_of
+from .operators import TaskOperators, plain, source_of
 from .output import RecordOutput
-from .partitioners import create_selector
+from .partitioners import create_selector, drawing
 from .serializers import serializer_of
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
 from .task_worker import TaskWorker
+from .watermark_valve import StatusWatermarkValve
 
 _KEYED = ("hash", "custom")
 
@@ -129,6 +134,7 @@ class _Assembly:
         self._configs = {self._config.operator_id: self._config, **self._config.chained}
         self._job = job
         self._edge_of = dict(self._edges())
+        self._epoch_ns = timestamp_epoch_ns
         self._network = network_of(job)
         self._probe = probe
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
@@ -164,8 +170,16 @@ class _Assembly:
             descriptor.subtask,
             descriptor.parallelism,
         )
+        latency_stats = self._latency_stats()
+        report = None if latency_stats is None else partial(self._report, latency_stats)
         try:
-            chain = OperatorChain(self._config, operators.factories, self._writers(outputs))
+            chain = OperatorChain(
+                self._config,
+                operators.factories,
+                self._writers(outputs),
+                report_latency=report,
+                draw=self._drawn("outputs of latency markers"),
+            )
         except (ConfigError, TaskFailedError):
             raise
         except Exception as error:
@@ -195,6 +209,9 @@ class _Assembly:
             operators.names,
             operators.batched(chain.operators),
             self._frame.context,
+            sources=list(sources),
+            timers=self._timers(chain, sources, start_ns),
+            latency_stats=latency_stats,
         )
         for meter in runner.latency_meters:
             meter.measured_from_ns, meter.measured_to_ns = measured
@@ -236,7 +253,47 @@ class _Assembly:
                 edge.partitioner.key_selector if described.partitioner in _KEYED else None
             ),
             hashes_keys=described.partitioner == "hash",
+            has_event_time=edge.source.has_event_time,
+            draw=self._drawn(f"latency markers of edge {described.edge}"),
         )
+
+    def _latency_stats(self) -> LatencyStats | None:
+        config = self._job.config
+        if config.latency_interval_ns <= 0:
+            return None
+        return LatencyStats(config.latency_granularity, config.latency_history)
+
+    def _report(self, stats: LatencyStats, operator_id: str, marker: LatencyMarker) -> None:
+        stats.report(operator_id, marker, now_ms=self._frame.context.time_of_day_ms)
+
+    def _timers(
+        self, chain: OperatorChain, sources: Mapping[str, Any], start_ns: int
+    ) -> list[Timer]:
+        """What operators do by the clock: sources emit latency markers, others watermarks."""
+        config, timers = self._job.config, []
+        if config.latency_interval_ns > 0:
+            for operator_id in sources:
+                emit = partial(self._emit_marker, chain, operator_id)
+                timers.append(Timer(emit, config.latency_interval_ns, first_ns=start_ns))
+        interval_ns = config.auto_watermark_interval_ns
+        if interval_ns > 0 and not self._job.is_batch:
+            for operator_id in chain.operators:
+                operator, output = chain.entry(operator_id)
+                (operator,) = plain([operator])
+                if isinstance(operator, TimestampsAndWatermarksOperator):
+                    timers.append(
+                        Timer(
+                            partial(operator.emit_periodic, output),
+                            interval_ns,
+                            first_ns=start_ns + interval_ns,
+                        )
+                    )
+        return timers
+
+    def _emit_marker(self, chain: OperatorChain, operator_id: str) -> None:
+        now_ms = self._frame.context.time_of_day_ms
+        marker = LatencyMarker(now_ms, bytes.fromhex(operator_id), self._descriptor.subtask)
+        chain.emit_latency_marker(marker, operator_id)
 
     def _writers(self, outputs: Sequence[RecordOutput]) -> dict[str, Callable[[Any], None]]:
         """What takes the records of each edge; edges that share a data set write it once."""
@@ -278,28 +335,51 @@ class _Assembly:
         has_arrays: bool,
     ) -> ElementInput:
         gate = input_of(gates)
+        receivers: list[ChannelInput] = []
+        known: dict[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]] = {}
+        for target, count in self._channels_of_inputs().items():
+            known[target] = StatusWatermarkValve(count), iter(range(count))
+        for described in self._descriptor.inputs:
+            receivers += self._channel_inputs(described, known, has_arrays)
         return ElementInput(
             gate,
-            tuple(
-                channel
-                for described in self._descriptor.inputs
-                for channel in self._channel_inputs(described, has_arrays)
-            ),
+            tuple(receivers),
             self._probe,
             self._frame.input_checkpoints(gate),
             spills=spills,
         )
 
-    def _channel_inputs(
-        self, described: InputGateDeploymentDescriptor, has_arrays: bool
-    ) -> list[ChannelInput]:
-        coming = next(
+    def _channels_of_inputs(self) -> dict[tuple[str, int], int]:
+        """How many channels bring the records of each input of the operators: several gates may."""
+        counts: dict[tuple[str, int], int] = {}
+        for described in self._descriptor.inputs:
+            coming = self._coming(described)
+            target = coming.operator_id, coming.input_number
+            counts[target] = counts.get(target, 0) + len(described.channels)
+        return counts
+
+    def _coming(self, described: InputGateDeploymentDescriptor) -> NetworkInput:
+        return next(
             each for each in self._config.inputs if each.edge_id == described.stream_edge_id
         )
+
+    def _channel_inputs(
+        self,
+        described: InputGateDeploymentDescriptor,
+        valves: Mapping[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]],
+        has_arrays: bool,
+    ) -> list[ChannelInput]:
+        coming = self._coming(described)
         edge = self._edge_of[coming.edge_id]
+        valve, numbers = valves[coming.operator_id, coming.input_number]
         elements = StreamElementSerializer(serializer_of(edge.record_type), has_arrays=has_arrays)
         return [
-            ChannelInput(described.edge, coming.operator_id, coming.input_number, elements)
+            ChannelInput(
+                *(described.edge, coming.operator_id, coming.input_number, elements),
+                *(next(numbers), valve),
+                has_event_time=edge.source.has_event_time,
+                due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
+            )
             for _ in described.channels
         ]
 
@@ -318,6 +398,10 @@ class _Assembly:
             )
         for (_, known_as), (_, edge_id) in zip(then, now, strict=True):
             yield known_as, self._job.stream_edges[edge_id]
+
+    def _drawn(self, what: str) -> Callable[[int], int]:
+        """Draws one of so many."""
+        return drawing(self._drawn_seed(what))
 
     def _drawn_seed(self, what: str) -> int:
         digest = hashlib.sha256(f"{self._seed} {what}".encode()).digest()

@@ -11,16 +11,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from flinknet.core.wire.records import (
+    InternalWatermark,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.operators import StreamOperator, TaskEvent, as_list
+from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
-from .channel_input import RecordBatch
+from .channel_input import ElementBatch, RecordBatch
 from .context import ProcessingContext
+from .elements import NO_TIMESTAMP
+from .event_time import Timer
 from .latency_meter import LatencyMeter
+from .latency_stats import LatencyStats
 from .operators import delay_of, plain
 from .sinks import LatencyOperator
-from .task_chain import PORTION_RECORDS, TaskChain
+from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 
 MADE = -1
 """In place of an input number: the records were made by the operator, a source."""
@@ -37,6 +47,9 @@ class ChainRunner(TaskChain):
         task: its name, for error messages.
         names: of the operators, by the operator's id().
         batched: ids of operators that take batches, as all that is chained behind them does.
+        sources: ids of the sources in the chain.
+        timers: of its operators.
+        latency_stats: what latency markers told them.
     """
 
     def __init__(
@@ -46,6 +59,10 @@ class ChainRunner(TaskChain):
         names: Mapping[int, str],
         batched: frozenset[str],
         context: ProcessingContext,
+        *,
+        sources: Sequence[str] = (),
+        timers: Sequence[Timer] = (),
+        latency_stats: LatencyStats | None = None,
     ) -> None:
         super().__init__()
         self._task = task
@@ -53,6 +70,11 @@ class ChainRunner(TaskChain):
         self._names = names
         self._batched = batched
         self._context = context
+        self._sources = tuple(sources)
+        self._timers = tuple(timers)
+        self._emitter = _InputEmitter(chain)
+        self.latency_stats = latency_stats
+        self._set_timer()
         self.sent_events = chain.sent_events
 
     @property
@@ -74,9 +96,29 @@ class ChainRunner(TaskChain):
         """Open the operators. Raises: TaskFailedError."""
         self._guarded(self._chain.open)
 
+    @property
+    def current_watermark_ms(self) -> int:
+        """The least watermark of its inputs that was let through, MIN_WATERMARK_MS before one was
+        (Flink: currentInputWatermark).
+        """
+        return min(self._emitter.watermarks_ms.values(), default=MIN_WATERMARK_MS)
+
     def finish(self) -> None:
-        """There will be no more records: operators tell what they kept. Raises: TaskFailedError."""
+        """There will be no more records: sources tell the end of time, and operators what they
+        kept (Flink: StreamTask.endData). Raises: TaskFailedError.
+        """
+        for operator_id in self._sources:
+            self._guarded(self._chain.emit_watermark, MAX_WATERMARK_MS, operator_id)
         self._guarded(self._chain.finish)
+
+    def fire_timers(self, now_ns: int) -> None:
+        """Call back whatever timer is due. Raises: TaskFailedError."""
+        context = self._context
+        context.now_ns, context.work_ns = now_ns, 0
+        context.instant_ns = context.timestamp_ms = NO_TIMESTAMP
+        for timer in self._timers:
+            self._guarded(timer.fire, now_ns)
+        self._set_timer()
 
     def close(self) -> None:
         """Close the operators. Raises: TaskFailedError."""
@@ -101,6 +143,10 @@ class ChainRunner(TaskChain):
         """
         context, batch = self._context, self.batches[0]
         context.now_ns, context.work_ns = began_ns, 0
+        if isinstance(batch, ElementBatch):
+            self.batches.popleft()
+            self._guarded(self._process_element, batch)
+            return
         if isinstance(batch, TaskEvent):
             self._guarded(self._chain.receive_task_event, batch)
             self.batches.popleft()
@@ -109,8 +155,12 @@ class ChainRunner(TaskChain):
         if batch.operator_id in self._batched:
             context.instants = batch.instants
             context.instant_ns = int(batch.instants.min())
+            if batch.timestamps is not None:
+                context.timestamps = batch.timestamps
+                context.timestamp_ms = int(batch.timestamps.min())
             self._guarded(self._process_batch, batch)
-            context.instants = None
+            context.instants = context.timestamps = None
+            context.timestamp_ms = NO_TIMESTAMP
             self.processed_records += count
             self.batches.popleft()
             return
@@ -132,8 +182,12 @@ class ChainRunner(TaskChain):
         is_made, delay_ns = number == MADE, delay_of(operator)
         process, collect = operator.process, output.collect
         instants = batch.instants.tolist()
+        timestamps = None if batch.timestamps is None else batch.timestamps.tolist()
+        context.timestamp_ms = NO_TIMESTAMP
         for position in range(batch.position, len(values)):
             context.instant_ns = instants[position]
+            if timestamps is not None:
+                context.timestamp_ms = timestamps[position]
             self.processed_records += 1
             batch.position = position + 1
             if is_made:
@@ -146,7 +200,23 @@ class ChainRunner(TaskChain):
             if self.is_asked_back:
                 return
 
-    def _guarded(self, call: Callable[..., None], *arguments: RecordBatch | TaskEvent) -> None:
+    def _process_element(self, batch: ElementBatch) -> None:
+        element, emitter = batch.element, self._emitter
+        self._context.instant_ns = self._context.timestamp_ms = NO_TIMESTAMP
+        if isinstance(element, LatencyMarker):
+            self._chain.process_latency_marker(element, batch.operator_id)
+        elif isinstance(element, Watermark | InternalWatermark):
+            emitter.input = batch.operator_id, batch.input_number
+            batch.valve.input_watermark(element.timestamp_ms, batch.channel, emitter)
+        elif isinstance(element, WatermarkStatus):
+            emitter.input = batch.operator_id, batch.input_number
+            is_idle = element.status == WatermarkStatus.IDLE
+            batch.valve.input_watermark_status(is_idle, batch.channel, emitter)
+
+    def _set_timer(self) -> None:
+        self.timer_ns = min((each.next_ns for each in self._timers), default=NEVER_NS)
+
+    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
         """Call into the operators."""
         try:
             call(*arguments)
@@ -156,7 +226,7 @@ class ChainRunner(TaskChain):
             where = self._place(error, call == self._process_batch, *arguments)
             raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
 
-    def _place(self, error: Exception, is_batch: bool, *arguments: RecordBatch | TaskEvent) -> str:
+    def _place(self, error: Exception, is_batch: bool, *arguments: Any) -> str:
         """Which operator raised, at which record of the task, and where in the program."""
         operator = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -171,6 +241,29 @@ class ChainRunner(TaskChain):
         elif taken is not None and is_batch:
             first = self.processed_records + 1
             text += f" at records {first} to {first + len(taken.instants) - 1}"
-        elif taken is not None:
+        elif isinstance(taken, RecordBatch):
             text += f" at record {self.processed_records}"
         return f"{text} ({Path(last.filename).name}:{last.lineno})"
+
+
+class _InputEmitter:
+    """Hands what a valve lets through to the operator of the input (implements ValveOutput).
+
+    Attributes:
+        input: operator and number of the input at hand.
+        watermarks_ms: of each input, the last.
+    """
+
+    def __init__(self, chain: OperatorChain) -> None:
+        self._chain = chain
+        self.input: tuple[str, int] = "", 0
+        self.watermarks_ms: dict[tuple[str, int], int] = {}
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """See ValveOutput."""
+        self.watermarks_ms[self.input] = timestamp_ms
+        self._chain.process_watermark(timestamp_ms, *self.input)
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """See ValveOutput."""
+        self._chain.process_watermark_status(is_idle, *self.input)

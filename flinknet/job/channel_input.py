@@ -6,22 +6,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from flinknet.core.consumer import RecordRun
+from flinknet.core.wire.records import StreamElement
+from flinknet.units import NS_PER_MS
 
 from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer
+from .watermark_valve import StatusWatermarkValve
 
 
 @dataclass(slots=True)
 class RecordBatch:
     """Records on their way to an operator; those before `position` have been processed. Values are
     a list or an array (see `elements.Values`).
+
+    Attributes:
+        instants: when they were due, NO_TIMESTAMP where that is not known.
+        timestamps: their event time; None where the program assigns none.
     """
 
     operator_id: str
     input_number: int
     values: Any
     instants: Instants
+    timestamps: Instants | None = None
     position: int = 0
+
+
+@dataclass(slots=True)
+class ElementBatch:
+    """An element that is no record on its way to an operator, in its place among the records.
+
+    Attributes:
+        valve: of the input that it belongs to.
+        channel: where it came from, among those of the input.
+    """
+
+    operator_id: str
+    input_number: int
+    element: StreamElement
+    valve: StatusWatermarkValve
+    channel: int
 
 
 class ChannelInput:
@@ -30,28 +56,66 @@ class ChannelInput:
     Attributes:
         edge: index of the edge.
         records: read so far.
+
+    Args:
+        channel: its number among those of the input.
+        valve: of all channels of the input.
+        has_event_time: timestamps of the records are event time in ms, and not when they were due.
+        due_epoch_ns: event time is when a record was due, counted from there; None if it is not.
     """
 
     def __init__(
-        self, edge: int, operator_id: str, input_number: int, elements: StreamElementSerializer
+        self,
+        edge: int,
+        operator_id: str,
+        input_number: int,
+        elements: StreamElementSerializer,
+        channel: int,
+        valve: StatusWatermarkValve,
+        *,
+        has_event_time: bool = False,
+        due_epoch_ns: int | None = None,
     ) -> None:
         self.edge = edge
         self.records = 0
         self.received_records = 0
         self.first_record_ns = -1
         self.last_record_ns = -1
-        self.batches: list[RecordBatch] = []
+        self.batches: list[RecordBatch | ElementBatch] = []
         self._target = operator_id, input_number
         self._elements = elements
+        self._source = valve, channel
+        self._has_event_time = has_event_time
+        self._due_epoch_ns = due_epoch_ns
 
     def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
-        """Make batches of the records of a buffer; their arrays may lie in it."""
-        self.batches = [RecordBatch(*self._target, *each) for each in self._elements.read(runs)]
-        self.received_records = sum(len(each.instants) for each in self.batches)
+        """Make batches of the elements of a buffer; their arrays may lie in it."""
+        self.received_records, self.first_record_ns, self.last_record_ns = 0, -1, -1
+        self.batches = []
+        for each in self._elements.read(runs):
+            if not isinstance(each, tuple):
+                self.batches.append(ElementBatch(*self._target, each, *self._source))
+                continue
+            values, instants = each
+            timestamps: Instants | None = None
+            if self._has_event_time:
+                timestamps = instants
+                instants = self._due(timestamps)
+            self.batches.append(RecordBatch(*self._target, values, instants, timestamps))
+            if not self.received_records:
+                self.first_record_ns = _instant(instants[0])
+            self.last_record_ns = _instant(instants[-1])
+            self.received_records += len(instants)
         self.records += self.received_records
-        self.first_record_ns = _instant(self.batches[0].instants[0])
-        self.last_record_ns = _instant(self.batches[-1].instants[-1])
         return now_ns
+
+    def _due(self, timestamps: Instants) -> Instants:
+        """When records of this event time were due, in whole ms."""
+        unknown = np.full(len(timestamps), NO_TIMESTAMP, np.int64)
+        if self._due_epoch_ns is None:
+            return unknown
+        due_ns = self._due_epoch_ns + timestamps * NS_PER_MS
+        return np.where(timestamps == NO_TIMESTAMP, unknown, due_ns)
 
     def settle(self) -> None:
         """Counts are always up to date."""

@@ -1,7 +1,9 @@
-"""Elements: records with their timestamps, as they lie in buffers (Flink: StreamElementSerializer).
+"""Elements: records with their timestamps, and what stands between them, as they lie in buffers
+(Flink: StreamElementSerializer).
 
-Timestamps are instants of the run's clock in ns: when a record was due at its source. Differs from
-Flink, whose timestamps are event time in ms; so latency and traces know from where it counts.
+Where the program assigns timestamps, they are its event time in ms, as Flink's. Elsewhere they are
+instants of the run's clock in ns: when a record was due at its source. Differs from Flink, which
+would have none; so latency and traces know from where it counts.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from flinknet.core.wire.records import (
     LENGTH_PREFIX_BYTES,
     TAG_REC_WITH_TIMESTAMP,
     TAG_REC_WITHOUT_TIMESTAMP,
+    StreamElement,
+    decode_element,
 )
 from flinknet.errors import FrameCorruptedError
 
@@ -31,7 +35,10 @@ Values = Sequence[Any] | NDArray[Any]
 """Records of one type: a list, or an array (see `serializers`)."""
 
 Instants = NDArray[np.int64]
-"""The timestamp of each record in ns, NO_TIMESTAMP where it has none."""
+"""The timestamp of each record, NO_TIMESTAMP where it has none."""
+
+Found = tuple[Values, Instants] | StreamElement
+"""Records that follow each other, or an element that is none."""
 
 _HEADER = struct.Struct(">ibq")
 _SHORT_HEADER = struct.Struct(">ib")
@@ -70,25 +77,32 @@ class StreamElementSerializer:
         self._short_run = 0 if has_arrays else SHORT_RUN_RECORDS
         self._element_types: dict[tuple[int, bool], np.dtype[Any] | None] = {}
 
-    def write(self, values: Values, instants: Instants) -> SerializedRecords:
+    def write(
+        self, values: Values, timestamps: Instants, due_ns: Instants | None = None
+    ) -> SerializedRecords:
         """Records back to back, each with its length in front.
+
+        Args:
+            due_ns: instants of the records for the trace, -1 where that is not known; None: their
+                timestamps.
 
         Raises: WrongValueError for the first value that is of another type.
         """
+        instants = timestamps if due_ns is None else due_ns
         if isinstance(values, np.ndarray):
-            written = self._write_array(values, instants)
+            written = self._write_array(values, timestamps, instants)
             if written is not None:
                 return written
             values = values.tolist()
         out = bytearray()
         ends: list[int] = []
         write = self.serializer.write
-        for value, instant in zip(values, instants.tolist(), strict=True):
+        for value, timestamp in zip(values, timestamps.tolist(), strict=True):
             start = len(out)
-            if instant == NO_TIMESTAMP:
+            if timestamp == NO_TIMESTAMP:
                 out += _SHORT_HEADER.pack(0, _WITHOUT)
             else:
-                out += _HEADER.pack(0, _WITH, instant)
+                out += _HEADER.pack(0, _WITH, timestamp)
             try:
                 write(value, out)
             except _WRONG_VALUE as error:
@@ -104,19 +118,19 @@ class StreamElementSerializer:
             return SerializedRecords(data, instants, record_bytes=ends[0])
         return SerializedRecords(data, instants, ends=np.array(ends, np.int64))
 
-    def read(self, runs: Sequence[RecordRun]) -> list[tuple[Values, Instants]]:
-        """The records of a buffer, in order: long runs as arrays where that is possible, what lies
-        between them as lists.
+    def read(self, runs: Sequence[RecordRun]) -> list[Found]:
+        """The elements of a buffer, in order: long runs of records as arrays where that is
+        possible, what lies between them as lists.
 
         Raises: FrameCorruptedError for bytes that are none.
         """
-        found: list[tuple[Values, Instants]] = []
+        found: list[Found] = []
         values: list[Any] = []
         stamps: list[int] = []
         for run in runs:
             array = self._read_array(*run) if run[2] > self._short_run else None
             if array is None:
-                self._read_one_by_one(*run, values, stamps)
+                values, stamps = self._read_one_by_one(*run, values, stamps, found)
                 continue
             if values:
                 found.append((values, np.array(stamps, np.int64)))
@@ -134,7 +148,12 @@ class StreamElementSerializer:
         record_bytes: int,
         values: list[Any],
         stamps: list[int],
-    ) -> None:
+        found: list[Found],
+    ) -> tuple[list[Any], list[int]]:
+        """Add records to those at hand. An element that is none goes behind them to what was found.
+
+        Returns: the records at hand, and their timestamps.
+        """
         data = bytes(memory[offset : offset + count * record_bytes])
         read = self.serializer.read
         end = 0
@@ -149,7 +168,12 @@ class StreamElementSerializer:
                 elif tag == _WITHOUT:
                     stamps.append(NO_TIMESTAMP)
                 else:
-                    raise FrameCorruptedError(f"an element of kind {tag} is no record")
+                    element = decode_element(data[position - 1 : end])
+                    if values:
+                        found.append((values, np.array(stamps, np.int64)))
+                        values, stamps = [], []
+                    found.append(element)
+                    continue
                 value, position = read(data, position)
             except _BROKEN as error:
                 raise FrameCorruptedError(
@@ -161,11 +185,14 @@ class StreamElementSerializer:
                     f" beside the {record_bytes} of its record"
                 )
             values.append(value)
+        return values, stamps
 
-    def _write_array(self, values: NDArray[Any], instants: Instants) -> SerializedRecords | None:
+    def _write_array(
+        self, values: NDArray[Any], timestamps: Instants, instants: Instants
+    ) -> SerializedRecords | None:
         value_bytes = self.serializer.array_bytes(values)
-        has_timestamps = bool((instants != NO_TIMESTAMP).all())
-        if value_bytes is None or not (has_timestamps or (instants == NO_TIMESTAMP).all()):
+        has_timestamps = bool((timestamps != NO_TIMESTAMP).all())
+        if value_bytes is None or not (has_timestamps or (timestamps == NO_TIMESTAMP).all()):
             return None
         header = _HEADER if has_timestamps else _SHORT_HEADER
         record_bytes = header.size + value_bytes
@@ -176,7 +203,7 @@ class StreamElementSerializer:
         wire["length"] = record_bytes - LENGTH_PREFIX_BYTES
         wire["tag"] = _WITH if has_timestamps else _WITHOUT
         if has_timestamps:
-            wire["timestamp"] = instants
+            wire["timestamp"] = timestamps
         self.serializer.put(values, wire["value"])
         return SerializedRecords(wire.view(np.uint8).data, instants, record_bytes=record_bytes)
 

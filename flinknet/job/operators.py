@@ -16,11 +16,13 @@ from flinknet.graph.operators import (
     StreamSink,
     StreamSource,
     TaskEvent,
+    TimestampsAndWatermarks,
     UserFunctionOperator,
 )
 from flinknet.graph.stream_config import StreamConfig
 
 from .context import ProcessingContext
+from .event_time import TaskRecordContext, TimestampsAndWatermarksOperator
 from .io import TaskIO
 from .sinks import sink_operator
 
@@ -44,6 +46,14 @@ class DelayedOperator(StreamOperator):
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         self._context.work_ns += self.delay_ns
         self.operator.process(value, output, input_number)
+
+    def process_watermark(self, timestamp_ms: int, output: Output, input_number: int = 0) -> None:
+        self.operator.process_watermark(timestamp_ms, output, input_number)
+
+    def process_watermark_status(
+        self, is_idle: bool, output: Output, input_number: int = 0
+    ) -> None:
+        self.operator.process_watermark_status(is_idle, output, input_number)
 
     @property
     def listens_to(self) -> Sequence[str]:
@@ -78,6 +88,7 @@ class TaskOperators:
         self.names: dict[int, str] = {}
         self._configs = {config.operator_id: config, **config.chained}
         self._context = context
+        self._is_batch = job.is_batch
         self._sink = context, io, subtask, parallelism
         self.factories: Mapping[str, OperatorFactory] = {
             operator_id: self._factory(job.factories[operator_id], each)
@@ -91,7 +102,8 @@ class TaskOperators:
         they take.
         """
         return any(
-            isinstance(each, UserFunctionOperator) and source_of(each) is None
+            (isinstance(each, UserFunctionOperator) and source_of(each) is None)
+            or (isinstance(each, TimestampsAndWatermarksOperator) and each.calls_functions)
             for each in plain(list(operators.values()))
         )
 
@@ -124,6 +136,12 @@ class TaskOperators:
             operator = made.create()
             if isinstance(operator, StreamSink):
                 operator = sink_operator(operator, *self._sink)
+            if isinstance(operator, TimestampsAndWatermarks):
+                operator = TimestampsAndWatermarksOperator(
+                    operator, self._context, is_progressive=not self._is_batch
+                )
+            if isinstance(operator, UserFunctionOperator):
+                operator.context = TaskRecordContext(operator, self._context)
             self.names[id(operator)] = config.operator_name
             if config.delay_ns_per_record:
                 operator = DelayedOperator(operator, config.delay_ns_per_record, self._context)

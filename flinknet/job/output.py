@@ -13,16 +13,25 @@ import numpy as np
 
 from flinknet.core.producer import (
     BROADCAST,
+    BroadcastSelector,
     OutputFlusher,
     RecordWriter,
+    SerializedElement,
     SerializedRecords,
 )
 from flinknet.core.producer.channel_selector import Indices, Split
+from flinknet.core.wire.records import (
+    LatencyMarker,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+    encode_record,
+)
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operators import as_list
 
 from .context import ProcessingContext
-from .elements import Instants, StreamElementSerializer, Values, WrongValueError
+from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer, Values, WrongValueError
 from .keys import java_hashes
 from .task_output import TaskOutput
 
@@ -31,8 +40,14 @@ KeySelector = Callable[[Any], Any]
 _Share = tuple[int, SerializedRecords, int]
 """Records for a channel, and how many they are."""
 
+_Batch = tuple[Values, Instants, Instants | None]
+"""Records, when they were due, and their event time if that is what is written with them."""
+
 KEPT_KEYS = 1 << 16
 """Hashes of keys whose channel is remembered."""
+
+ALL = -1
+"""In place of a channel: each of them (Flink: broadcastEmit)."""
 
 
 class RecordOutput(TaskOutput):
@@ -48,6 +63,8 @@ class RecordOutput(TaskOutput):
         key_selector: for hash and custom partitioners.
         hashes_keys: whether the selector takes hashes of keys or keys.
         channels: indices of the channels in the job.
+        has_event_time: records are written with their event time, and not with when they were due.
+        draw: of so many channels, the one that a latency marker takes.
     """
 
     def __init__(
@@ -62,6 +79,8 @@ class RecordOutput(TaskOutput):
         *,
         key_selector: KeySelector | None = None,
         hashes_keys: bool = False,
+        has_event_time: bool = False,
+        draw: Callable[[int], int] | None = None,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
         self.emit: Callable[[int, SerializedRecords], None] = writer.emit
@@ -72,11 +91,15 @@ class RecordOutput(TaskOutput):
         self._hashes_keys = hashes_keys
         self._channel_of_key: dict[int, int] = {}
         self._sent = [0] * len(self.channels)
+        self._has_event_time = has_event_time
+        self._draw = draw
         self._dealt_out = 0
         self._ready: list[_Share] = []
-        self._batches: list[tuple[Values, Instants]] = []
+        self._batches: list[_Batch] = []
         self._values: list[Any] = []
         self._instants: list[int] = []
+        self._timestamps: list[int] = []
+        self._elements_behind: list[tuple[int, int, SerializedElement]] = []
 
     @property
     def sent_records(self) -> dict[int, int]:
@@ -88,6 +111,8 @@ class RecordOutput(TaskOutput):
         context = self._context
         self._values.append(value)
         self._instants.append(context.instant_ns)
+        if self._has_event_time:
+            self._timestamps.append(context.timestamp_ms)
         context.pending_records += 1
 
     def collect_batch(self, values: Values) -> None:
@@ -103,8 +128,27 @@ class RecordOutput(TaskOutput):
             instants = context.instants
         else:
             instants = np.full(count, context.instant_ns, np.int64)
-        self._batches.append((values, instants))
+        timestamps: Instants | None = None
+        if self._has_event_time:
+            timestamps = context.timestamps
+            if timestamps is None or len(timestamps) != count:
+                timestamps = np.full(count, context.timestamp_ms, np.int64)
+        self._batches.append((values, instants, timestamps))
         context.pending_records += count
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """Take a watermark, for every channel."""
+        self._take_element(ALL, Watermark(timestamp_ms))
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """Take a change of the status, for every channel."""
+        status = WatermarkStatus.IDLE if is_idle else WatermarkStatus.ACTIVE
+        self._take_element(ALL, WatermarkStatus(status))
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        """Take a latency marker, for any one channel."""
+        draw = self._draw
+        self._take_element(0 if draw is None else draw(len(self.channels)), marker)
 
     def prepare(self) -> None:
         """Deal out and serialise what was collected: here functions of the program choose keys and
@@ -131,22 +175,54 @@ class RecordOutput(TaskOutput):
         self._batches.clear()
         self._values.clear()
         self._instants.clear()
+        self._timestamps.clear()
+        self._elements_behind.clear()
 
     def _close_list(self) -> None:
         if self._values:
-            self._batches.append((self._values, np.array(self._instants, np.int64)))
+            timestamps: Instants | None = None
+            if self._has_event_time:
+                timestamps = np.array(self._timestamps, np.int64)
+                self._timestamps = []
+            self._batches.append((self._values, np.array(self._instants, np.int64), timestamps))
             self._values, self._instants = [], []
+
+    def _take_element(self, channel: int, element: StreamElement) -> None:
+        """Keep an element that is no record in its place behind the records so far."""
+        self._close_list()
+        serialized = SerializedElement(encode_record(element))
+        self._elements_behind.append((len(self._batches), channel, serialized))
+        self._context.pending_records += 1
 
     def _dealt(self) -> Iterator[_Share]:
         """What was collected, share by share."""
         self._close_list()
         batches, self._batches = self._batches, []
-        for values, instants in batches:
+        elements, self._elements_behind = self._elements_behind, []
+        dealt = 0
+        for place, channel, element in elements:
+            yield from self._deal(batches[dealt:place])
+            dealt = place
+            if channel != ALL:
+                yield channel, element, 0
+            elif isinstance(self.writer.selector, BroadcastSelector):
+                yield BROADCAST, element, 0
+            else:  # into the buffers of each, which go on
+                for index in range(len(self.channels)):
+                    yield index, element, 0
+        yield from self._deal(batches[dealt:] if dealt else batches)
+
+    def _deal(self, batches: list[_Batch]) -> Iterator[_Share]:
+        for values, instants, timestamps in batches:
             count = len(values)
             for channel, picked in self._split(values, count):
                 share = _picked(values, picked)
                 try:
-                    records = self._elements.write(share, instants[picked])
+                    if timestamps is None:
+                        records = self._elements.write(share, instants[picked])
+                    else:
+                        due_ns = np.where(instants == NO_TIMESTAMP, -1, instants)
+                        records = self._elements.write(share, timestamps[picked], due_ns[picked])
                 except WrongValueError as error:
                     number = self._dealt_out + int(np.arange(count)[picked][error.position]) + 1
                     raise TaskFailedError(

@@ -107,6 +107,12 @@ def sent_by_channel(numbers: Mapping[int, int], channels: int) -> dict[int, int]
     return dict(numbers)
 
 
+def drawing(seed: int) -> Callable[[int], int]:
+    """Draws one of so many, all alike."""
+    random = np.random.default_rng(seed)
+    return lambda count: int(random.integers(count))
+
+
 def _uniform(channels: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
     random = np.random.default_rng(seed)
     return lambda records: random.integers(0, channels, records)

@@ -46,7 +46,7 @@ from .context import ProcessingContext
 from .io import TextInput
 from .network_input import NetworkInput, Polled
 from .sources import RecordSource
-from .task_chain import PORTION_RECORDS, TaskChain
+from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 from .task_output import TaskOutput
 from .task_worker import TaskWorker
 from .times import TaskTimes
@@ -58,6 +58,9 @@ STEPS_PER_TURN = 3
 """Steps of a task in one turn of its event loop. Few, so that credit and data leave while the other
 side still has work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte
 records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
+
+WAITING_BATCHES_MAX = 1024
+"""With so many in a writer that waits for buffers, timers wait, too."""
 
 HAND_BACK_NS = 5_000_000
 """A worker that has had its records for so long is asked for what it has put out: where a function
@@ -156,8 +159,15 @@ class StreamTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether its operators have been opened: then it runs."""
-        return self._is_open
+        """Whether its operators have been opened, and what was recovered of its channels was read:
+        then it runs.
+        """
+        if not self._is_open:
+            return False
+        for gate in self.gates:  # noqa: SIM110 - in each turn; a generator takes longer
+            if not gate.is_state_consumed:
+                return False
+        return True
 
     @property
     def is_handed_over(self) -> bool:
@@ -457,10 +467,14 @@ class StreamTask:
         return now_ns if network_input is not None and network_input.is_available else None
 
     def _run(self, began_ns: int, now_ns: int) -> int | None:
+        if now_ns >= self.chain.timer_ns and self._may_fire_timers:
+            self._began_ns = now_ns
+            if not self._hand_over(self._fire_timers, now_ns):
+                return self._ask_back_ns
         if self._context.pending_records or self.chain.sent_events:
             self._write_outputs()
         if not self._can_write(now_ns):
-            return None
+            return self._timer_ns if self._may_fire_timers else None
         batches = self._batches
         if self._received_events:
             for event in self._received_events:
@@ -497,6 +511,11 @@ class StreamTask:
             chain.process_portion(self._began_ns)
             if context.work_ns or context.pending_records >= PORTION_RECORDS or chain.is_asked_back:
                 break
+        for output in self.outputs:
+            output.prepare()
+
+    def _fire_timers(self) -> None:
+        self.chain.fire_timers(self._began_ns)
         for output in self.outputs:
             output.prepare()
 
@@ -540,12 +559,28 @@ class StreamTask:
                 return False
         return True
 
+    @property
+    def _may_fire_timers(self) -> bool:
+        """Whether nothing holds the task's thread up, were it Flink's: no output waits inside a
+        record, or with all too much. What timers emit goes behind the records that wait.
+        """
+        for output in self.outputs:
+            writer = output.writer
+            if writer.waiting_batches >= WAITING_BATCHES_MAX or writer.is_inside_record:
+                return False
+        return True
+
+    @property
+    def _timer_ns(self) -> int | None:
+        timer_ns = self.chain.timer_ns
+        return None if timer_ns == NEVER_NS else timer_ns
+
     def _next_ns(self, now_ns: int) -> int | None:
         """When there is something to take; None for when it arrives."""
         network_input = self.network_input
         if network_input is not None and network_input.is_available:
             return now_ns
-        next_ns: int | None = None
+        next_ns = self._timer_ns
         for source in self.sources.values():
             next_ns = _sooner(next_ns, source.next_ns(now_ns=now_ns))
         return next_ns
@@ -626,13 +661,14 @@ class StreamTask:
             if self._waiting_since_ns < 0:
                 self._waits_for = waits_for
                 self._note_waiting(TracePoint.WRITER_WAITS, waits_for, now_ns)
-                self._waiting_since_ns = now_ns
+                self._waiting_since_ns = self._context.pressed_since_ns = now_ns
             self.times.wait_for_output(waits_for.writer.is_inside_record, now_ns=now_ns)
             return False
         if self._waits_for is not None:
             self._note_waiting(TracePoint.WRITER_RESUMES, self._waits_for, now_ns)
             self._waits_for = None
-            self._waiting_since_ns = -1
+            self._context.pressed_ns += now_ns - self._waiting_since_ns
+            self._waiting_since_ns = self._context.pressed_since_ns = -1
             self.times.go_on(now_ns=now_ns)
         return True
 

@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flinknet.graph.operators import TaskEvent
+from flinknet.graph.watermarks import MIN_WATERMARK_MS
 
 from .latency_meter import LatencyMeter
+from .latency_stats import LatencyStats
+
+NEVER_NS = 1 << 62
 
 PORTION_RECORDS = 4096
 """Records put out before they are written."""
@@ -26,6 +30,8 @@ class TaskChain:
         processed_records: handed to the operators, from gates or sources.
         record_ns: how long each record of the portion in work takes; 0 where that differs or is
             not known. Mail waits for the end of a record.
+        latency_stats: what latency markers told its operators; None where there are none.
+        timer_ns: when `fire_timers` is to be called next; NEVER_NS if there are no timers.
         is_asked_back: no further record is to be begun, since the task has something else to do.
     """
 
@@ -33,6 +39,8 @@ class TaskChain:
         self.batches: deque[Any] = deque()
         self.processed_records = 0
         self.record_ns = 0
+        self.timer_ns = NEVER_NS
+        self.latency_stats: LatencyStats | None = None
         self.is_asked_back = False
         self.sent_events: list[TaskEvent] = []
 
@@ -50,6 +58,11 @@ class TaskChain:
         """What measures the latency of the records that end here."""
         return ()
 
+    @property
+    def current_watermark_ms(self) -> int:
+        """The watermark of its inputs; MIN_WATERMARK_MS before the first."""
+        return MIN_WATERMARK_MS
+
     def open(self) -> None:
         """Open the operators. Raises: TaskFailedError."""
 
@@ -66,6 +79,9 @@ class TaskChain:
         Raises: TaskFailedError.
         """
         raise NotImplementedError
+
+    def fire_timers(self, now_ns: int) -> None:
+        """Do what is due by the clock. Raises: TaskFailedError."""
 
     def finish(self) -> None:
         """No more records come: operators emit what they kept. Raises: TaskFailedError."""

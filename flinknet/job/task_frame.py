@@ -42,7 +42,7 @@ class TaskFrame:
         timestamp_epoch_ns: int,
     ) -> None:
         self.descriptor = descriptor
-        self.context = ProcessingContext()
+        self.context = ProcessingContext(epoch_ns=timestamp_epoch_ns)
         self._name = name
         self._network = network
         self._probe = probe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flinknet.graph.watermarks import MIN_WATERMARK_MS
 from flinknet.units import NS_PER_MS
 
 from .debloating import GateDebloating
@@ -86,6 +87,9 @@ class TaskMetrics:
             if alignment is not None:
                 found["checkpointAlignmentTime"] = alignment.duration_ns
                 found["checkpointStartDelayNanos"] = alignment.start_delay_ns
+            watermark_ms = task.chain.current_watermark_ms
+            if watermark_ms != MIN_WATERMARK_MS:  # which Flink shows as -9223372036854775808
+                found["currentInputWatermark"] = watermark_ms
         if self._debloating:
             found |= self._debloating_metrics()
         if self._is_detailed:

@@ -138,4 +138,8 @@ task.cancellation.timeout | D | 3 min | 3 min |  |
 restart-strategy.type | E none off disable fixed-delay fixeddelay exponential-delay exponentialdelay failure-rate failurerate | unset | unset | restart-strategy |
 restart-strategy.fixed-delay.attempts | I >=0 | 1 | 1 |  |
 restart-strategy.fixed-delay.delay | D | 1 s | 1 s |  |
+pipeline.auto-watermark-interval | D | 200 ms | 200 ms |  |
+metrics.latency.interval | D | 0 ms | 0 ms |  |
+metrics.latency.granularity | E single operator subtask | operator | operator |  |
+metrics.latency.history-size | I >=1 | 128 | 128 |  |
 """  # noqa: E501 - one line for each key

@@ -14,6 +14,7 @@ from rich.text import Text
 from flinknet.results import GateDump, JobDump, JobStatus, PartitionDump, PriorAttempt
 from flinknet.units import human_bytes, human_count, human_duration
 
+from .latency_markers import print_latency_markers
 from .number_table import note_left_out
 
 LINE_EVERY_NS = 5_000_000_000
@@ -53,6 +54,8 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     checkpoints = result["checkpoints"]
     if checkpoints is not None:
         console.print(Text(_checkpoints(checkpoints)))
+    if result["latency_markers"] is not None:
+        print_latency_markers(console, result["latency_markers"])
     if result["limited_by"]:
         console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
     for warning in result["warnings"]:

@@ -16,6 +16,12 @@ from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, F
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
+from .latency_markers import (
+    LatencyMarkersMeasured,
+    MarkedOperator,
+    MarkerHistogram,
+    MarkerSummary,
+)
 from .measures import (
     BacklogSummary,
     CheckpointSummary,
@@ -81,7 +87,11 @@ __all__ = [
     "JobResult",
     "JobStatus",
     "LatencyDistribution",
+    "LatencyMarkersMeasured",
     "LatencySummary",
+    "MarkedOperator",
+    "MarkerHistogram",
+    "MarkerSummary",
     "Measured",
     "MessageCount",
     "ModelError",

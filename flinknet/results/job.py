@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .job_status import PriorAttempt
+from .latency_markers import LatencyMarkersMeasured
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning, VertexTimes
 
 
@@ -91,6 +92,7 @@ class JobResult:
         duration_ns: from the first deployment to the end.
         measured_ns: the part of it behind the warm-up; None if it ended before.
         connections: channels that shared each TCP connection.
+        latency_markers: None if sources emit none.
     """
 
     job_id: str
@@ -108,6 +110,7 @@ class JobResult:
     connections: dict[str, int]
     task_managers: tuple[TaskManagerMeasured, ...]
     checkpoints: CheckpointSummary | None
+    latency_markers: LatencyMarkersMeasured | None
     limited_by: str
     warnings: tuple[RunWarning, ...]
     trace: str | None

@@ -26,7 +26,7 @@ from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import RecordWriter
 from .result_partition import BROADCAST, ResultPartition, ResultPartitionManager
 from .result_partition_factory import BlockingStorage, ResultPartitionFactory
-from .serialized_records import SerializedRecords
+from .serialized_records import SerializedElement, SerializedRecords
 from .sort_merge import SortMergeResultPartition
 from .subpartition import PipelinedSubpartition
 
@@ -53,6 +53,7 @@ __all__ = [
     "ResultPartitionFactory",
     "ResultPartitionManager",
     "ResultPartitionType",
+    "SerializedElement",
     "SerializedRecords",
     "ShuffleSelector",
     "SortMergeResultPartition",

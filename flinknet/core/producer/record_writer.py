@@ -47,6 +47,11 @@ class RecordWriter:
         return bool(self._waiting)
 
     @property
+    def waiting_batches(self) -> int:
+        """How many batches wait for buffers, elements that are no records among them."""
+        return len(self._waiting)
+
+    @property
     def is_inside_record(self) -> bool:
         """Whether a record is written in part, so that no event may follow now."""
         if not self._waiting:

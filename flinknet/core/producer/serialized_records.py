@@ -1,5 +1,7 @@
 # mypyc
-"""SerializedRecords: a batch of records as bytes, and where each of them ends."""
+"""SerializedRecords: a batch of records as bytes, and where each of them ends; SerializedElement:
+an element of the stream that is no record.
+"""
 
 from __future__ import annotations
 
@@ -92,3 +94,20 @@ class SerializedRecords:
             begun = ended
             continued_bytes = -end % record_bytes
         return found
+
+
+class SerializedElement(SerializedRecords):
+    """One element of a stream that is no record, such as a watermark: it lies in buffers as a
+    record does, and does not count.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(memoryview(data), -1, record_bytes=len(data))
+
+    def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
+        """No record ends anywhere."""
+        return None
+
+    def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
+        """See SerializedRecords."""
+        return [(each[0], 0, -1, -1) for each in super().cut(position, size_bytes, pieces)]

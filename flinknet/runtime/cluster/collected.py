@@ -28,7 +28,7 @@ class Collected:
     Attributes:
         channels: of all attempts that were deployed, by index.
         memory: metrics of the network memory of each TaskManager.
-        tasks: the last counts of each attempt, with the last metrics.
+        tasks: the last counts of each attempt, with the last metrics and what markers told.
         reports: by TaskManager.
     """
 
@@ -57,7 +57,7 @@ class Collected:
         for each in statistics.tasks:
             known = self.tasks.get(each.attempt_id)
             if known is not None and not each.metrics:
-                each = replace(each, metrics=known.metrics)
+                each = replace(each, metrics=known.metrics, marked=known.marked)
             self.tasks[each.attempt_id] = each
         self.read.update((each.channel, each) for each in statistics.read)
         self.written.update((each.channel, each) for each in statistics.written)

@@ -18,6 +18,8 @@ from flinknet.job.checkpoint_coordinator import (
     TriggerCheckpoint,
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.latency_stats import MarkedLatency
+from flinknet.job.load.counting import MEASURED
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
     DebloatingSample,
@@ -80,9 +82,15 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLoad:
-    """Launcher: generate the load of a scenario. Every process makes the same plan of it."""
+    """Launcher: generate the load of a scenario. Every process makes the same plan of it.
+
+    Attributes:
+        records: what sinks take the records for: MEASURED, or what Flink has written: STAMPED or
+            COUNTED.
+    """
 
     scenario: Scenario
+    records: str = MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +308,8 @@ class WrittenChannel:
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
     """One attempt so far: its metrics under Flink's names (empty if they were not taken), and the
-    latency, number and bytes of the records that its sinks have measured.
+    latency, number and bytes of the records that its sinks have measured, and what latency markers
+    told its operators (with the metrics).
     """
 
     attempt_id: ExecutionAttemptID
@@ -309,6 +318,7 @@ class TaskCounts:
     latency: bytes = b""
     measured_records: int = 0
     measured_bytes: int = 0
+    marked: tuple[MarkedLatency, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +354,11 @@ class CloseTrace:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerChannelReport:
-    """What the consumer of a channel saw in the whole run, and measured in its measured part."""
+    """What the consumer of a channel saw in the whole run, and measured in its measured part.
+
+    Attributes:
+        value_bytes, other_elements: of what Flink has written; None for a load of our own.
+    """
 
     channel: int
     records: int
@@ -358,6 +372,8 @@ class ConsumerChannelReport:
     reordered: int
     taken_records_per_s: float | None = None
     bytes_in: int = 0
+    value_bytes: int | None = None
+    other_elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ def result_of(
             for each in task_managers
         ),
         checkpoints=checkpoints,
+        latency_markers=None if plan is None else measurements.latency_markers(plan),
         limited_by=limited_by(vertices, edges) if measured_ns > 0 else "",
         warnings=(*warnings, *_doubts(master.state, plan, measured_ns, has_run)),
         trace=trace,

@@ -12,6 +12,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.results import (
     EdgeMeasured,
+    LatencyMarkersMeasured,
     LatencySummary,
     PriorAttempt,
     TaskMeasured,
@@ -21,6 +22,7 @@ from flinknet.results import (
 from . import control_messages as say
 from .collected import Collected, backlog_of
 from .deployments import first_deployed_ns, times_of
+from .marked_latency import markers_measured
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -125,6 +127,13 @@ class Measurements(Collected):
         return self.latency_of(
             each for each in self.tasks if each.execution_vertex_id.job_vertex_id == wanted
         )
+
+    def latency_markers(self, plan: PhysicalPlan) -> LatencyMarkersMeasured | None:
+        """What latency markers told the operators; None if no source emits any."""
+        if plan.graph.job.config.latency_interval_ns <= 0:
+            return None
+        marked = {each: counts.marked for each, counts in self.tasks.items()}
+        return markers_measured(plan, marked, lambda vertex: self.latency(plan, vertex).summary())
 
     def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
         """What every vertex did."""

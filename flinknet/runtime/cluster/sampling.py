@@ -82,6 +82,7 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCou
         latency.to_bytes() if latency.count else b"",
         records,
         size_bytes,
+        tuple(running.task.chain.latency_stats or ()) if has_metrics else (),
     )
 
 

@@ -18,6 +18,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program, physi
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import MemoryIO, descriptors_of
 from flinknet.job.elements import StreamElementSerializer
+from flinknet.job.load.counting import MEASURED
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
 from flinknet.runtime.cluster import control_messages as say
@@ -72,13 +73,13 @@ class Manager:
         self.attempts = Attempts(
             self.network,
             self.environment,
-            AttemptChannels(self.environment, {}),
+            AttemptChannels(self.environment),
             Sampler(self.environment.connections, self.memory),
             self.io,  # type: ignore[arg-type]
             self.said.append,
             None,
         )
-        self.attempts.initialize(LoadFactory(scenario))
+        self.attempts.initialize(LoadFactory(scenario, MEASURED))
         (self.task,) = load_plan_of(scenario).sinks
         self.addresses = {0: ("127.0.0.1", 1)}
 
@@ -201,10 +202,10 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
 ) -> None:
     manager.load_program()
     manager.submit(say.Start(NOW_NS, NOW_NS, None, None))
-    assert manager.states()[-1] == (_E.RUNNING, "")
     (running,) = manager.attempts.running
     (gate,) = running.task.gates
     assert not gate.is_requested
+    assert not running.task.is_open
     elements = StreamElementSerializer(serializer_of(int))
     data = bytes(elements.write([7, 8], np.zeros(2, np.int64)).data)
     in_flight = unpooled_buffer(data, DataType.DATA_BUFFER)
@@ -213,6 +214,7 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
         assert not gate.is_requested
         running.step(now_ns=NOW_NS)
     assert gate.is_requested
+    assert running.task.is_open
     assert manager.io.lines == ["7", "8"]
     assert all(each.connection is not None for each in gate.remote_channels)
     manager.attempts.cancel(manager.task.attempt_id)

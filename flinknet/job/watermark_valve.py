@@ -1,0 +1,79 @@
+"""StatusWatermarkValve: the watermarks of an input's channels become that of the input."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from flinknet.graph.watermarks import MIN_WATERMARK_MS
+
+
+class ValveOutput(Protocol):
+    """Takes what the valve lets through."""
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """The input's watermark has risen."""
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """The input is idle, or is no more."""
+
+
+class StatusWatermarkValve:
+    """Lets the least watermark of the channels through whenever it rises (Flink:
+    StatusWatermarkValve, of 2.3).
+
+    A channel that is idle does not count, nor does one that was, until it has caught up with what
+    was let through: it is not aligned. A watermark that falls is ignored.
+
+    Invariant: `_watermark_ms`, which was let through last, only rises; `_least_ms` is the least of
+        the aligned channels, MIN_WATERMARK_MS if there are none.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self._watermarks_ms = [MIN_WATERMARK_MS] * channels
+        self._idle = [False] * channels
+        self._aligned = [True] * channels
+        self._least_ms = MIN_WATERMARK_MS
+        self._watermark_ms = MIN_WATERMARK_MS
+        self._is_idle = False
+
+    def input_watermark(self, timestamp_ms: int, channel: int, output: ValveOutput) -> None:
+        """A channel has brought a watermark."""
+        before_ms = self._watermarks_ms[channel]
+        if self._is_idle or self._idle[channel] or timestamp_ms <= before_ms:
+            return
+        self._watermarks_ms[channel] = timestamp_ms
+        if not self._aligned[channel] or before_ms <= self._least_ms:
+            self._align(channel)
+        self._emit(self._least_ms, output)
+
+    def input_watermark_status(self, is_idle: bool, channel: int, output: ValveOutput) -> None:
+        """A channel has said that it is idle, or that it is active again."""
+        if is_idle == self._idle[channel]:
+            return
+        self._idle[channel] = is_idle
+        self._align(channel)
+        if not is_idle:
+            if self._is_idle:
+                self._is_idle = False
+                output.emit_watermark_status(False)
+            return
+        is_least = self._watermarks_ms[channel] == self._watermark_ms
+        if all(self._idle):
+            if is_least:  # the others were idle before, and may be ahead
+                self._emit(max(self._watermarks_ms), output)
+            self._is_idle = True
+            output.emit_watermark_status(True)
+        elif is_least:
+            self._emit(self._least_ms, output)
+
+    def _align(self, channel: int) -> None:
+        """A channel has another watermark or status: find the least again."""
+        has_caught_up = self._watermarks_ms[channel] >= self._watermark_ms
+        self._aligned[channel] = not self._idle[channel] and has_caught_up
+        aligned = zip(self._watermarks_ms, self._aligned, strict=True)
+        self._least_ms = min((each for each, counts in aligned if counts), default=MIN_WATERMARK_MS)
+
+    def _emit(self, timestamp_ms: int, output: ValveOutput) -> None:
+        if timestamp_ms > self._watermark_ms:
+            self._watermark_ms = timestamp_ms
+            output.emit_watermark(timestamp_ms)

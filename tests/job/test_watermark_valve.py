@@ -1,0 +1,80 @@
+"""The valve: the least watermark of the channels that count passes, whenever it rises."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.graph.watermarks import MAX_WATERMARK_MS, CombinedWatermark
+from flinknet.job.watermark_valve import StatusWatermarkValve
+
+Step = tuple[int, int | str]
+"""A channel and its watermark, or "idle", or "active"."""
+
+
+class Passed:
+    """What a valve lets through."""
+
+    def __init__(self) -> None:
+        self.found: list[int | str] = []
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        self.found.append(timestamp_ms)
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        self.found.append("idle" if is_idle else "active")
+
+
+@pytest.mark.parametrize(
+    ("channels", "steps", "passed"),
+    [
+        pytest.param(1, [(0, 5), (0, 7)], [5, 7], id="one channel"),
+        pytest.param(2, [(0, 5), (1, 3), (0, 9), (1, 4)], [3, 4], id="the least of two"),
+        pytest.param(2, [(0, 5), (0, 2), (1, 9)], [5], id="one that falls is ignored"),
+        pytest.param(2, [(0, MAX_WATERMARK_MS), (1, 3)], [3], id="an end does not hide the other"),
+        pytest.param(2, [(0, 5), (1, "idle")], [5], id="who is idle does not count"),
+        pytest.param(2, [(0, 5), (1, "idle"), (1, 9), (0, 6)], [5, 6], id="idle says nothing"),
+        pytest.param(
+            2,
+            [(0, 5), (1, "idle"), (1, "active"), (1, 3), (0, 7), (1, 6), (0, 8)],
+            [5, 7, 8],
+            id="who was idle does not count before it has caught up",
+        ),
+        pytest.param(
+            2,
+            [(0, 5), (1, "idle"), (1, "active"), (1, 6), (0, 9), (1, 7)],
+            [5, 6, 7],
+            id="and does then",
+        ),
+        pytest.param(
+            2,
+            [(0, 5), (1, 3), (0, "idle"), (1, "idle"), (0, "active"), (0, 6)],
+            [3, 5, "idle", "active", 6],
+            id="all are idle: the greatest passes",
+        ),
+        pytest.param(1, [(0, "idle"), (0, 5), (0, "active")], ["idle", "active"], id="idle valve"),
+        pytest.param(1, [(0, "active"), (0, "idle"), (0, "idle")], ["idle"], id="no change"),
+    ],
+)
+def test_valve(channels: int, steps: list[Step], passed: list[int | str]) -> None:
+    valve, found = StatusWatermarkValve(channels), Passed()
+    for channel, step in steps:
+        if isinstance(step, str):
+            valve.input_watermark_status(step == "idle", channel, found)
+        else:
+            valve.input_watermark(step, channel, found)
+    assert found.found == passed
+
+
+def test_inputs_of_an_operator_are_combined() -> None:
+    combined = CombinedWatermark(2)
+    assert not combined.update_watermark(0, 7)
+    assert combined.update_watermark(1, 4)
+    assert combined.watermark_ms == 4
+    assert combined.update_status(1, True)  # the first alone counts
+    assert combined.watermark_ms == 7
+    assert not combined.update_watermark(1, 5)  # which makes it active, and holds back
+    assert not combined.is_idle
+    assert not combined.update_watermark(0, 9)
+    assert not combined.update_status(0, True)
+    assert combined.update_status(1, True)  # all are idle: the greatest counts
+    assert (combined.watermark_ms, combined.is_idle) == (9, True)
