@@ -168,19 +168,19 @@ def main() -> None:
         for name, options in CASES.items():
             runs = run_in_turns(sides, *options, *duration, rounds=rounds, seed=seed)
             rates = {side: [rate(run) for run in runs[side]] for side in runs}
+            is_max_rate = "--rate" not in options  # else event loops stay awake
             of_processor = {side: [rate_per_processor(run) for run in runs[side]] for side in runs}
             rows.append(
                 (
                     name,
                     f"{median(rates[TLS]) / 1e6:.0f}",
                     ratio(rates[PLAIN], rates[TLS]),
-                    ratio(of_processor[PLAIN], of_processor[TLS]),
+                    ratio(of_processor[PLAIN], of_processor[TLS]) if is_max_rate else "-",
                 )
             )
             for side in runs:
                 shares = [share_of_credit(run, costs[side]) for run in runs[side]]
                 for_each, of_bytes, of_time = (median(each) for each in zip(*shares, strict=True))
-                is_max_rate = "--rate" not in options  # else event loops stay awake
                 of_credit.append(
                     (
                         f"{name}, {side}",
