@@ -3,7 +3,7 @@
 The same stack, tasks and link in both modes, in the simulator: the numbers are the protocol's own
 and do not depend on the machine. Times count from the first data buffer that leaves.
 
-    python bench/flow_control.py [--latency 1ms]
+    python bench/flow_control.py [--latency 1ms] [--floating 8]
 
 With --sockets it asks over real sockets whether the default buffers (2 exclusive ones for each
 channel, 8 floating) give credit the throughput of no credit, as Flink's documentation says: runs
@@ -42,6 +42,8 @@ SLOW_RATE_PER_S = 10_000
 SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
 """Buffers of both sockets; without credit the writer waits when these are full, too."""
 
+DEFAULTS = NetworkConfig()
+
 WINDOW_BUFFERS = 16
 """Full speed is the best rate over so many buffers."""
 
@@ -79,12 +81,17 @@ class Messages:
 
 
 def run(
-    flow_control: str, latency_ns: int, *, rate_per_s: float, slow: tuple[SlowConsumer, ...]
+    flow_control: str,
+    latency_ns: int,
+    *,
+    rate_per_s: float,
+    slow: tuple[SlowConsumer, ...],
+    network: NetworkConfig = DEFAULTS,
 ) -> Messages:
     """One producer and one consumer over a link with this latency, to the end."""
     messages = Messages()
     scenario = Scenario(
-        network=NetworkConfig(),
+        network=network,
         workload=WorkloadConfig(
             rate_per_s=rate_per_s,
             record_size=RecordSize(RECORD_BYTES, RECORD_BYTES),
@@ -115,6 +122,12 @@ def time_to_full_speed_ns(burst: Messages) -> int:
     return at_ns - next(burst.instants(TracePoint.SENT))
 
 
+def burst_bytes_per_s(burst: Messages) -> float:
+    """Payload of a burst by the time from its first data buffer to arrive to its last."""
+    arrivals = list(burst.instants(TracePoint.RECEIVED))
+    return BURST_RECORDS * RECORD_BYTES / (arrivals[-1] - arrivals[0]) * 1e9
+
+
 def time_until_the_writer_waits_ns(slowed: Messages) -> int:
     """Until the writer waits for a buffer for the first time since data has arrived: at the very
     start the channel waits for the word that its consumer is ready.
@@ -128,6 +141,12 @@ def main() -> None:
     """Measure both modes and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--latency", default="1ms", help="of the link, one way [default: 1ms]")
+    parser.add_argument(
+        "--floating",
+        type=int,
+        default=DEFAULTS.floating_buffers,
+        help="floating buffers, and as many more a channel may have [default: 8]",
+    )
     parser.add_argument("--sockets", action="store_true", help="throughput over real sockets")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -136,7 +155,16 @@ def main() -> None:
     if arguments.sockets:
         compare_over_sockets(arguments.rounds, arguments.seconds, arguments.seed)
     else:
-        compare_in_virtual_time(parse_duration_ns(arguments.latency, "--latency", bare_unit=None))
+        latency_ns = parse_duration_ns(arguments.latency, "--latency", bare_unit=None)
+        per_channel = max(DEFAULTS.max_buffers_per_channel, arguments.floating + 2)
+        compare_in_virtual_time(
+            latency_ns,
+            replace(
+                DEFAULTS,
+                floating_buffers=arguments.floating,
+                max_buffers_per_channel=per_channel,
+            ),
+        )
 
 
 def compare_over_sockets(rounds: int, seconds: float, seed: int) -> None:
@@ -168,11 +196,11 @@ def compare_over_sockets(rounds: int, seconds: float, seed: int) -> None:
     )
 
 
-def compare_in_virtual_time(latency_ns: int) -> None:
+def compare_in_virtual_time(latency_ns: int, network: NetworkConfig) -> None:
     """Print what credit costs over a link with this latency."""
     rows = []
     for flow_control in FLOW_CONTROLS:
-        burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=())
+        burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=(), network=network)
         slow = SlowConsumer(0, round(1e9 / SLOW_RATE_PER_S))
         slowed = run(flow_control, latency_ns, rate_per_s=2.0 * SLOW_RATE_PER_S, slow=(slow,))
         rows.append(
@@ -181,6 +209,7 @@ def compare_in_virtual_time(latency_ns: int) -> None:
                 f"{add_credits_per_buffer(burst):.3f}",
                 human_duration(time_to_full_speed_ns(burst)),
                 human_duration(time_until_the_writer_waits_ns(slowed)),
+                f"{burst_bytes_per_s(burst) / 1e6:.0f}",
             )
         )
     print_table(
@@ -189,6 +218,7 @@ def compare_in_virtual_time(latency_ns: int) -> None:
             "AddCredits per buffer",
             "burst at full speed after",
             "writer first waits after",
+            "burst MB/s",
         ),
         rows,
     )

@@ -36,7 +36,8 @@ from measure import (
 )
 
 from flinknet.core.connection import Connection
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.plain_frames import encode_add_credit
 from flinknet.options import network_config, read_flink_conf
 from flinknet.runtime.tls import create_tls
@@ -45,8 +46,14 @@ CASES = {
     "network_throughput[1,100ms] 100 B": ("--record-size", "100b", "--buffer-timeout", "100ms"),
     "network_throughput[1,100ms] 32 KiB": ("--record-size", "32kb", "--buffer-timeout", "100ms"),
     "network_throughput[1,0ms] 100 B": ("--record-size", "100b", "--buffer-timeout", "0"),
+    "20,000 records/s, 0ms, 100 B": (
+        *("--rate", "20k/s", "--arrivals", "poisson"),
+        *("--record-size", "100b", "--buffer-timeout", "0"),
+    ),
 }
-"""As in Flink's benchmarks: [channels, flush timeout]; then the size of a record's value."""
+"""As in Flink's benchmarks: [channels, flush timeout]; then the size of a record's value. At a rate
+nearly every record leaves in a buffer of its own.
+"""
 
 PLAIN, TLS = "plain", "TLS"
 MESSAGES = 20_000

@@ -12,7 +12,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.simulator.checkers import ProtocolChecker
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, FaultPlan
-from flinknet.simulator.job_cluster import JobCluster
+from flinknet.simulator.job_cluster import JobCluster, WorkerFactory
 from flinknet.simulator.task_manager import SteppedTask
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -34,6 +34,7 @@ class WatchedJob:
         seed: int = 1,
         end_ns: int | None = None,
         attempt_numbers: Mapping[tuple[int, int], int] | None = None,
+        workers: WorkerFactory | None = None,
     ) -> None:
         self.job = job_graph_of(graph)
         self.plan = physical_plan_of(
@@ -62,6 +63,7 @@ class WatchedJob:
             seed=seed,
             end_ns=end_ns,
             attempt_numbers=attempt_numbers,
+            workers=workers,
         )
 
     def _watch(self, task: StreamTask) -> None:

@@ -19,7 +19,7 @@ from .peer import address_of, partitions_of, peer_scenario, run_directory, run_p
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.runtime.consumer_peer import ConsumerPeer
+    from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
 
 
 @click.command(cls=SectionedCommand)
@@ -66,7 +66,7 @@ def consume(**values: Any) -> None:
 
 def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
     from flinknet.job.load.peer import consumer_plan
-    from flinknet.runtime.consumer_peer import ConsumerPeer
+    from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
 
     scenario = _scenario(values)
     if not values["partition"]:

@@ -16,7 +16,7 @@ from .peer import address_of, partitions_of, peer_scenario, run_directory, run_p
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.runtime.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.producer_peer import ProducerPeer
 
 
 LISTEN_DEFAULT = "127.0.0.1:0"
@@ -58,7 +58,7 @@ def produce(**values: Any) -> None:
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     from flinknet.job.load.peer import producers_plan
     from flinknet.job.load.plan import load_plan_of
-    from flinknet.runtime.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.producer_peer import ProducerPeer
 
     settings = collect(values)
     workload = {**settings.workload, "producers": str(max(1, len(values["partition"])))}

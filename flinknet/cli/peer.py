@@ -20,13 +20,10 @@ from .options import Settings, check_single_values, scenario_of
 
 if TYPE_CHECKING:
     from flinknet.results import PeerResult
-    from flinknet.runtime.consumer_peer import ConsumerPeer
-    from flinknet.runtime.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.peer import Peer
 
 
-def run_peer(
-    values: Mapping[str, Any], create: Callable[[list[int]], ConsumerPeer | ProducerPeer]
-) -> None:
+def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> None:
     """Be the peer that `create` makes, which gets the list that signals are noted in.
 
     Raises: ConfigError; the error that ended the exchange, after what had passed was printed;

@@ -19,7 +19,8 @@
     load            the load generator, relays and measuring sinks of bench
 
 Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and learns when to step it
-again. The tasks of a TaskManager take turns on its event loop.
+again. The tasks of a TaskManager take turns on its event loop; functions of a program may be called
+elsewhere (task_worker), as threads of the runtime do.
 """
 
 from .assembly import create_task, network_of

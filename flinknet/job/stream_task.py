@@ -158,8 +158,15 @@ class StreamTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether its operators have been opened: then it runs."""
-        return self._is_open
+        """Whether its operators have been opened, and what was recovered of its channels was read:
+        then it runs.
+        """
+        if not self._is_open:
+            return False
+        for gate in self.gates:  # noqa: SIM110 - in each turn; a generator takes longer
+            if not gate.is_state_consumed:
+                return False
+        return True
 
     @property
     def is_handed_over(self) -> bool:

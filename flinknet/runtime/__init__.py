@@ -1,6 +1,5 @@
 """The real driver: sockets, clocks, and in `cluster` the processes. One TaskManager is one process
-with one event loop.
+with one event loop, and a thread (task_thread) for each task that calls functions of a program.
 
-Runs the same core and tasks as the simulator. A peer (consumer_peer, producer_peer) is one end of
-an exchange whose other end is not flinknet's.
+Runs the same core and tasks as the simulator.
 """

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flinknet.core.consumer import ConsumerConnection
+from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.response_decoder import ResponseSink
-from flinknet.job.gates import request_backoff_of
 from flinknet.job.load.plan import LoadPlan
-from flinknet.trace.recorder import TraceRecorder
 
 from .protocol import DataProtocol
 
@@ -24,46 +25,36 @@ class PeerProtocol(DataProtocol):
     def __init__(
         self,
         load: LoadPlan,
+        flow_control: str,
         partitions: ResultPartitionManager,
-        recorder: TraceRecorder,
+        probe: Probe,
+        channel_of: dict[bytes, int],
+        **settings: Any,
     ) -> None:
-        network = load.scenario.network
-        self._request_backoff = request_backoff_of(network)
+        super().__init__(flow_control, partitions, probe, channel_of, **settings)
+        self._adopted = channel_of
         self._index_of = {
             (each.partition_id, each.subpartition): each.index for each in load.channels
         }
-        self._partition_manager = partitions
-        self._recorder = recorder
-        self._timeout_ns = network.partition_request_timeout_ns
-        self.channel_of: dict[bytes, int] = {}
-        super().__init__(
-            load.scenario.flow_control,
-            partitions,
-            recorder,
-            self.channel_of,
-            partition_request_timeout_ns=self._timeout_ns,
-            segment_size_bytes=network.segment_size_bytes,
-            request_backoff=self._request_backoff,
-        )
-        if network.is_tls:
+        if load.scenario.network.is_tls:
             from .tls import create_tls
 
-            self.tls = create_tls(network)
+            self.tls = create_tls(load.scenario.network)
 
     def server_connection(self) -> ProducerConnection:
         """The producer's end of a connection that was accepted."""
         return ProducerConnection(
-            self._partition_manager,
-            self._recorder,
-            self.channel_of,
+            self._partitions,
+            self._probe,
+            self._channel_of,
             adopt=self._adopt,
-            partition_request_timeout_ns=self._timeout_ns,
+            partition_request_timeout_ns=self._partition_request_timeout_ns,
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:
         """The consumer's end of a connection to a stranger."""
         address = peer.rpartition(" at ")[2]
-        connection = ConsumerConnection(address, self._recorder, self._create_decoder)
+        connection = ConsumerConnection(address, self._probe, self._create_decoder)
         connection.requests.policy = self._request_backoff
         return connection
 
@@ -76,4 +67,4 @@ class PeerProtocol(DataProtocol):
     ) -> None:
         index = self._index_of.get((partition_id, subpartition))
         if index is not None:
-            self.channel_of[receiver_id] = index
+            self._adopted[receiver_id] = index

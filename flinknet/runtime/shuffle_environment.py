@@ -5,7 +5,7 @@ loop, partitions, connections, and the recorder of what passes (Flink: NettyShuf
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from flinknet.config import NetworkConfig
@@ -15,7 +15,7 @@ from flinknet.graph.network_memory import segments_of
 from flinknet.job.gates import request_backoff_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
-from flinknet.trace.statistics import EventStatistics
+from flinknet.trace.statistics import EventStatistics, EventWriter
 from flinknet.trace.writer import TraceWriter
 
 from .clock import monotonic_ns
@@ -43,6 +43,8 @@ class ShuffleEnvironment:
         channels: of the run, as far as they are known; `statistics` can grow.
         channel_of: index of each channel in the run, by receiver id; may change meanwhile.
         may_spin: see EventLoop.
+        protocol: makes the protocol of the data port, as DataProtocol is made.
+        counting: makes what events go through on their way to what is given (MessageCounts).
 
     Raises: TraceError when the trace cannot be made.
     """
@@ -56,21 +58,24 @@ class ShuffleEnvironment:
         task_managers: int,
         trace_path: Path | None,
         channels: int,
-        channel_of: Mapping[bytes, int],
+        channel_of: dict[bytes, int],
         may_spin: bool,
+        protocol: Callable[..., DataProtocol] = DataProtocol,
+        counting: Callable[[EventWriter | None], EventWriter | None] = lambda writer: writer,
     ) -> None:
+        self.channel_of = channel_of
         self.loop = EventLoop(may_spin=may_spin, transport=network.transport)
         self.pool = NetworkBufferPool(segments_of(network), network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
         self.spills = RecordSpills().create
-        writer = None
+        writer: EventWriter | None = None
         if trace_path is not None:
             writer = TraceWriter(trace_path, ProcessInfo(name, trace_path.name, os.getpid()))
-        self.statistics = EventStatistics(channels, writer)
+        self.statistics = EventStatistics(channels, counting(writer))
         self.recorder = TraceRecorder(self.statistics)
         self._next_flush_ns = 0
         self._is_flushing = False
-        protocol = DataProtocol(
+        data_protocol = protocol(
             flow_control,
             self.partitions,
             self.recorder,
@@ -81,7 +86,7 @@ class ShuffleEnvironment:
         )
         self.connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
         if task_managers > 1:
-            self.connections = ConnectionManager(network, self.loop, protocol, monotonic_ns)
+            self.connections = ConnectionManager(network, self.loop, data_protocol, monotonic_ns)
 
     def flush_trace(self, *, now_ns: int) -> int:
         """Write what was recorded every second, so that a crash costs little more than that; a step

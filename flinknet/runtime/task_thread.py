@@ -7,6 +7,7 @@ that costs less than going on and being woken. A function that takes its time ho
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -19,6 +20,11 @@ PATIENCE_S = 0.001
 
 RETRY_AFTER = 16
 """Pieces of work that the loop does not wait for after one that took longer than its patience."""
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a function that computes keeps the interpreter from the loop, which wants it back after
+each call of the system. Of the records that it moves alone the loop moves 0.3 beside such a
+function with Python's 5 ms, and 0.45 with this; beside one that sleeps 0.9 and more."""
 
 
 class TaskThread:
@@ -37,6 +43,7 @@ class TaskThread:
         self._wakes_loop = False
         self._error: BaseException | None = None
         self._impatience = 0
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         loop.make_wakeable()
         # a daemon, since a function that does not return must not keep the process from its end
         threading.Thread(target=self._run, name=name, daemon=True).start()

@@ -6,8 +6,9 @@ dependency constraint.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
@@ -21,6 +22,7 @@ from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
 from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask
+from flinknet.job.task_worker import TaskWorker
 
 from .cluster import Cluster
 from .cost_model import CostModel
@@ -29,6 +31,9 @@ from .link import LinkSettings
 from .scheduler import START_NS
 from .simulated_job import SimulatedJob
 from .task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
+
+WorkerFactory = Callable[[SimulatedTaskManager, str], TaskWorker]
+"""Makes what a task of this name works in, on a TaskManager that it wakes when it is done."""
 
 TEXT_BYTES = 4096
 """Of a text, brought at once."""
@@ -106,6 +111,7 @@ class SimulatedProgram(SimulatedJob):
         end_ns: int | None,
         seed: int,
         attempt_numbers: Mapping[SubtaskKey, int] | None,
+        workers: WorkerFactory | None,
     ) -> None:
         depth_of = {str(vertex_id): depth for vertex_id, depth in depths_of(job).items()}
         self.descriptors = [
@@ -126,6 +132,7 @@ class SimulatedProgram(SimulatedJob):
         self.io = MemoryIO()
         self._job = job
         self._texts = texts
+        self._workers = workers
         self._end_ns = None if end_ns is None else START_NS + end_ns
 
     def create_task(
@@ -150,6 +157,7 @@ class SimulatedProgram(SimulatedJob):
             end_ns=self._end_ns,
             measured_from_ns=START_NS,
             seed=self.seed,
+            worker=None if self._workers is None else partial(self._workers, task_manager),
         )
         return SimulatedStreamTask(task, self.costs, self._texts)
 
@@ -169,6 +177,7 @@ class JobCluster(Cluster):
         faults: of links, and exhaustions; consumers are not slowed down by it.
         end_ns: generated records are due before, counted from the start; None for no end.
         attempt_numbers: of subtasks that do not run for the first time.
+        workers: make what tasks with functions work in; None to call these in no time.
     """
 
     def __init__(
@@ -184,6 +193,7 @@ class JobCluster(Cluster):
         end_ns: int | None = None,
         seed: int = 1,
         attempt_numbers: Mapping[SubtaskKey, int] | None = None,
+        workers: WorkerFactory | None = None,
     ) -> None:
         program = SimulatedProgram(
             plan,
@@ -193,6 +203,7 @@ class JobCluster(Cluster):
             end_ns=end_ns,
             seed=seed,
             attempt_numbers=attempt_numbers,
+            workers=workers,
         )
         self.io, self.descriptors = program.io, program.descriptors
         super().__init__(program, probes=probes, link=link, faults=replace(faults, pauses=()))

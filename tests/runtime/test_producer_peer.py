@@ -7,7 +7,7 @@ import pytest
 from flinknet.config import Scenario, WorkloadConfig
 from flinknet.job.load.peer import producers_plan
 from flinknet.job.load.plan import load_plan_of
-from flinknet.runtime.producer_peer import ProducerPeer
+from flinknet.runtime.cluster.producer_peer import ProducerPeer
 
 pytestmark = pytest.mark.socket
 

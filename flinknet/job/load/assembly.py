@@ -27,6 +27,7 @@ from .arrivals import (
     RecordedArrivals,
     ScheduledArrivals,
 )
+from .counting import MEASURED, STAMPED, CountingSink, StampedSink
 from .forward import RecordForwarder
 from .generator import LoadGenerator, RecordBatcher
 from .operators import Forward, Generate, Measure
@@ -181,6 +182,7 @@ def create_load_task(
     give_up_ns: int | None = None,
     timestamp_epoch_ns: int = 0,
     spills: SpillStore | None = None,
+    records: str = MEASURED,
 ) -> StreamTask:
     """The task of a descriptor, as the workload of the scenario has it.
 
@@ -189,6 +191,7 @@ def create_load_task(
         respond, timestamp_epoch_ns, spills: see LoadTasks.
         start_ns, end_ns, give_up_ns: see create_source.
         measured_from_ns, measured_to_ns: records due in between count for latency.
+        records: what a sink takes them for (MEASURED, STAMPED, COUNTED).
     """
     tasks = LoadTasks(
         scenario.network,
@@ -213,12 +216,16 @@ def create_load_task(
     delay_ns = 0 if partitions else delay_of(descriptor.subtask, scenario.workload.slow_consumers)
     sinks = []
     for _ in gate.channels:
-        sink = LatencySink(
-            epoch_ns=start_ns,
-            delay_ns_per_record=max(delay_ns, 0),
-            is_open_loop=not scenario.workload.is_max_rate,
-        )
-        sink.measured_from_ns, sink.measured_to_ns = measured_from_ns, measured_to_ns
+        if records == MEASURED:
+            sink = LatencySink(
+                epoch_ns=start_ns,
+                delay_ns_per_record=max(delay_ns, 0),
+                is_open_loop=not scenario.workload.is_max_rate,
+            )
+            sink.measured_from_ns, sink.measured_to_ns = measured_from_ns, measured_to_ns
+        else:
+            foreign = StampedSink if records == STAMPED else CountingSink
+            sink = foreign(delay_ns_per_record=max(delay_ns, 0))
         sinks.append(sink)
     if partitions:
         flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start_ns)
@@ -226,7 +233,9 @@ def create_load_task(
             *(tasks, scenario, descriptor, gate, partitions[0], tuple(sinks), flusher, probe)
         )
     return tasks.sink(
-        *(descriptor, gate, tuple(sinks), probe), delay_ns_per_record=delay_ns, takes_runs=True
+        *(descriptor, gate, tuple(sinks), probe),
+        delay_ns_per_record=delay_ns,
+        takes_runs=records == MEASURED,
     )
 
 

@@ -1,5 +1,5 @@
 # mypyc
-"""CountingSink: takes records whose content is not ours, and counts them."""
+"""ForeignSink: takes records that are not ours, and counts them, or checks their numbers, too."""
 
 from __future__ import annotations
 
@@ -19,19 +19,32 @@ _RECORD_TAGS = (0, 1)
 STAMPED_MIN_BYTES = OVERHEAD_BYTES + SMALLEST_VALUE_BYTES
 
 
-class CountingSink(LatencySink):
-    """A LatencySink for what some job of Flink writes: neither stamps nor numbers are looked for,
-    so there are no latencies, and nothing can be lost or out of order.
+MEASURED, STAMPED, COUNTED = "measured", "stamped", "counted"
+"""What a sink takes records for: those of our own load; those of flinknet's form that another
+program wrote; anything.
+"""
+
+
+class ForeignSink(LatencySink):
+    """A LatencySink for what another program writes, whose instants are not ours: there are no
+    latencies.
 
     Attributes:
         other_elements: watermarks, latency markers and the like.
         value_bytes: of the records, without tag and timestamp.
     """
 
-    def __init__(self) -> None:
-        super().__init__(epoch_ns=0, is_open_loop=False)
+    def __init__(self, *, delay_ns_per_record: int = 0) -> None:
+        super().__init__(epoch_ns=0, delay_ns_per_record=delay_ns_per_record, is_open_loop=False)
+        self.measured_to_ns = 0
         self.other_elements = 0
         self.value_bytes = 0
+
+
+class CountingSink(ForeignSink):
+    """For what some job of Flink writes: neither stamps nor numbers are looked for, and nothing can
+    be lost or out of order.
+    """
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
         """Take the elements of a buffer; see LatencySink.receive."""
@@ -56,19 +69,8 @@ class CountingSink(LatencySink):
         """Nothing was kept."""
 
 
-class StampedSink(LatencySink):
-    """A LatencySink for records of flinknet's form that another program wrote: numbers are checked;
-    instants are of another epoch, so there are no latencies.
-
-    Attributes:
-        value_bytes: of the records.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(epoch_ns=0, is_open_loop=False)
-        self.measured_to_ns = 0
-        self.other_elements = 0
-        self.value_bytes = 0
+class StampedSink(ForeignSink):
+    """For records of flinknet's form that another program wrote: numbers are checked."""
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
         """Take the records of a buffer; see LatencySink.receive.

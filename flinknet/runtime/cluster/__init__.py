@@ -16,6 +16,8 @@
     measure, diagnosis, stages, asked_rate, progress    the rest of that of a bench (RunResult)
     measurements, job_files, job_status                 and of that of a job (JobResult)
     endings         why a bench failed
+    producer_peer, consumer_peer    an exchange one end of which is Flink's: there is no JobManager;
+                    peer leads the TaskExecutor of our end, in the process of the command
 
 Data goes over the data ports of the TaskManagers.
 """

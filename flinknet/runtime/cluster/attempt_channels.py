@@ -17,16 +17,12 @@ from ..shuffle_environment import ShuffleEnvironment
 
 
 class AttemptChannels:
-    """The channels of all attempts of one process.
+    """The channels of all attempts of one process."""
 
-    Args:
-        channel_of: index of each channel in the run, by receiver id; the trace names them by it.
-    """
-
-    def __init__(self, environment: ShuffleEnvironment, channel_of: dict[bytes, int]) -> None:
+    def __init__(self, environment: ShuffleEnvironment) -> None:
         self._connections = environment.connections
         self._statistics = environment.statistics
-        self._channel_of = channel_of
+        self._channel_of = environment.channel_of
         self._reader_names: dict[int, str] = {}
         self._deadline_ns: int | None = None
 

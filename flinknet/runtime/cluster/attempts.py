@@ -71,6 +71,13 @@ class _Waiting:
     partitions: tuple[ResultPartition, ...]
     gates: tuple[SingleInputGate, ...]
 
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        for partition in self.partitions:
+            partition.fail(cause)
+        for gate in self.gates:
+            gate.close()
+
 
 class Attempts:
     """All attempts of one process.
@@ -248,9 +255,16 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """Those that run end with their process, which waits a moment for functions to return."""
+        """All end with their process, which waits a moment for functions to return; also those that
+        have not begun, and what some have kept.
+        """
         for running in self.running:
             running.release(cause)
+        for setup in self._setups:
+            setup.cancel(cause)
+        for waiting in self._waiting:
+            waiting.cancel(cause)
+        self.fail_partitions(cause)
         ending = [*self.running, *(running for running, _ in self._ending)]
         until_ns = monotonic_ns() + FAREWELL_NS
         while monotonic_ns() < until_ns:
@@ -260,10 +274,9 @@ class Attempts:
             sleep(FAREWELL_LOOK_S)
 
     def fail_partitions(self, cause: str) -> None:
-        """Whoever reads of those that run is told why it ends."""
-        for running in self.running:
-            for partition in running.partitions:
-                partition.fail(cause)
+        """Whoever reads something here is told why it ends."""
+        for partition in self._environment.partitions.partitions:
+            partition.fail(cause)
 
     def tell_first_output(self) -> None:
         """Name those that readers wait for no longer."""
@@ -349,10 +362,7 @@ class Attempts:
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
-            for partition in waiting.partitions:
-                partition.fail(told(error))
-            for gate in waiting.gates:
-                gate.close()
+            waiting.cancel(told(error))
             self._tell_failure(descriptor.attempt_id, error)
             return
         begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)

@@ -19,6 +19,7 @@ from flinknet.job.checkpoint_coordinator import (
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.latency_stats import MarkedLatency
+from flinknet.job.load.counting import MEASURED
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
     DebloatingSample,
@@ -81,9 +82,15 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLoad:
-    """Launcher: generate the load of a scenario. Every process makes the same plan of it."""
+    """Launcher: generate the load of a scenario. Every process makes the same plan of it.
+
+    Attributes:
+        records: what sinks take the records for: MEASURED, or what Flink has written: STAMPED or
+            COUNTED.
+    """
 
     scenario: Scenario
+    records: str = MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +354,11 @@ class CloseTrace:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerChannelReport:
-    """What the consumer of a channel saw in the whole run, and measured in its measured part."""
+    """What the consumer of a channel saw in the whole run, and measured in its measured part.
+
+    Attributes:
+        value_bytes, other_elements: of what Flink has written; None for a load of our own.
+    """
 
     channel: int
     records: int
@@ -361,6 +372,8 @@ class ConsumerChannelReport:
     reordered: int
     taken_records_per_s: float | None = None
     bytes_in: int = 0
+    value_bytes: int | None = None
+    other_elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

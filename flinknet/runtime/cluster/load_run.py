@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from flinknet.config import Scenario
 from flinknet.job.load.assembly import generator_of, run_input_of
+from flinknet.job.load.counting import ForeignSink
 from flinknet.job.metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
-from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns, process_time_ns
 from ..fill_levels import FillMeter
@@ -137,23 +137,11 @@ class LoadRun:
         """What is told at the end."""
         self.end()
         statistics = self._environment.statistics
-        tasks = sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
+        tasks = self._tasks_in_order
         sources = [generator_of(each.task) for each in tasks if each.task.is_source]
         return say.Report(
-            self._consumer_channels(tasks, statistics),
-            tuple(
-                say.ProducerChannelReport(
-                    index,
-                    each.task.sent_records.get(index, 0),
-                    self._starved_ns.get(index, 0),
-                    int(statistics.channel_buffers[index]),
-                    int(statistics.channel_backlog_sum[index]),
-                    int(statistics.channel_backlog_max[index]),
-                )
-                for each in tasks
-                for output in each.task.outputs
-                for index in output.channels
-            ),
+            self.consumer_channels(),
+            self.producer_channels(),
             statistics.buffers,
             statistics.events,
             tuple(statistics.reasons.tolist()),
@@ -176,6 +164,27 @@ class LoadRun:
             tuple(self._stored.values()),
             strangers,
         )
+
+    def producer_channels(self) -> tuple[say.ProducerChannelReport, ...]:
+        """What was written to each channel."""
+        statistics = self._environment.statistics
+        return tuple(
+            say.ProducerChannelReport(
+                index,
+                each.task.sent_records.get(index, 0),
+                self._starved_ns.get(index, 0),
+                int(statistics.channel_buffers[index]),
+                int(statistics.channel_backlog_sum[index]),
+                int(statistics.channel_backlog_max[index]),
+            )
+            for each in self._tasks_in_order
+            for output in each.task.outputs
+            for index in output.channels
+        )
+
+    @property
+    def _tasks_in_order(self) -> list[RunningTask]:
+        return sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
 
     @property
     def _sinks(self) -> list[RunningTask]:
@@ -204,11 +213,10 @@ class LoadRun:
         self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
         self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
 
-    def _consumer_channels(
-        self, tasks: Sequence[RunningTask], statistics: EventStatistics
-    ) -> tuple[say.ConsumerChannelReport, ...]:
-        reports = []
-        for each in tasks:
+    def consumer_channels(self) -> tuple[say.ConsumerChannelReport, ...]:
+        """What was read of each channel."""
+        reports, statistics = [], self._environment.statistics
+        for each in self._tasks_in_order:
             if each.task.is_source:
                 continue
             reading = run_input_of(each.task)
@@ -228,6 +236,8 @@ class LoadRun:
                         sink.disorder.reordered,
                         self._taken_per_s.get(channel.index),
                         int(statistics.channel_bytes_in[channel.index]),
+                        sink.value_bytes if isinstance(sink, ForeignSink) else None,
+                        sink.other_elements if isinstance(sink, ForeignSink) else None,
                     )
                 )
         return tuple(reports)

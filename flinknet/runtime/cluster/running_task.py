@@ -66,6 +66,7 @@ class RunningTask:
         self._readers = tuple(readers)
         self._waits_for_readers = waits_for_readers
         self.is_told_running = False
+        self._has_let_go = False
         task.times.start_window(now_ns=start_ns)
         self._metrics = TaskMetrics(
             task,
@@ -90,7 +91,7 @@ class RunningTask:
     @property
     def has_news(self) -> bool:
         """Whether it has ended, or begun to run, which nobody was told."""
-        return self.has_ended or (self.task.is_open and not self.is_told_running)
+        return self.has_ended or (not self.is_told_running and self.task.is_open)
 
     @property
     def is_blocked(self) -> bool:
@@ -168,11 +169,13 @@ class RunningTask:
         """Cancel what is left of a task that ends early. Returns: whether nothing of it is in work
         any more; if not, to be called again.
         """
-        try:
-            self.task.cancel()
-        except Exception:  # a task that failed may fail at this, too
-            return True
-        return not self.task.is_handed_over
+        if not self._has_let_go:
+            try:
+                self.task.cancel()
+                self._has_let_go = not self.task.is_handed_over
+            except Exception:  # a task that failed may fail at this, too
+                self._has_let_go = True
+        return self._has_let_go
 
     def next_deadline_ns(self) -> int | None:
         """When it wants to be stepped even if nothing moves, for its gates to be debloated."""

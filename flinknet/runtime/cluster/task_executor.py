@@ -44,29 +44,31 @@ OPENING_LOOK_NS = 1_000_000
 
 
 class TaskExecutor:
-    """Everything one process owns."""
+    """Everything one process owns.
 
-    def __init__(self, spec: TaskManagerProcessSpec) -> None:
+    Args:
+        environment, control: None: those that the specification says.
+
+    Attributes:
+        attempts: that it runs.
+    """
+
+    def __init__(
+        self,
+        spec: TaskManagerProcessSpec,
+        environment: ShuffleEnvironment | None = None,
+        control: ControlConnection | None = None,
+    ) -> None:
         self._spec = spec
-        channel_of: dict[bytes, int] = {}
-        self._environment = ShuffleEnvironment(
-            spec.network,
-            spec.flow_control,
-            spec.name,
-            task_managers=spec.task_managers,
-            trace_path=None if spec.trace_path is None else Path(spec.trace_path),
-            channels=0,
-            channel_of=channel_of,
-            may_spin=spec.has_own_core,
-        )
+        self._environment = environment or _environment_of(spec)
         self._loop = self._environment.loop
         self._connections = self._environment.connections
         self._io = ProcessIO()
-        self._control = ControlConnection(spec.token, role="task manager")
+        self._control = control or ControlConnection(spec.token, role="task manager")
         self._sampler = Sampler(self._connections, self._environment.pool)
-        self._channels = AttemptChannels(self._environment, channel_of)
+        self._channels = AttemptChannels(self._environment)
         self._spill_dir = None if spec.spill_dir is None else Path(spec.spill_dir)
-        self._attempts = Attempts(
+        self.attempts = Attempts(
             spec.network,
             self._environment,
             self._channels,
@@ -88,46 +90,59 @@ class TaskExecutor:
         self._loop.add_transport(sock, self._control)
         spec, host = self._spec, self._spec.network.bind_host
         self._control.send(say.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port))
+        self.serve()
+        self.release("its TaskManager ends")
+        self.save_trace()
+        self._environment.close()
+
+    def serve(self) -> None:
+        """Do what the JobManager says, up to the word that ends it."""
         loop, control, io = self._loop, self._control, self._io
         due_ns = 0
         while not self._has_ended:
             loop.run_once(until_ns=due_ns)
             now_ns = monotonic_ns()
             is_quiet = now_ns < due_ns and control.is_quiet and not io.has_lines
-            if is_quiet and not self._attempts.has_news:
+            if is_quiet and not self.attempts.has_news:
                 continue
             self._turn(now_ns)
             due_ns = self._next_deadline_ns()
-        self._end()
+
+    def release(self, cause: str) -> None:
+        """All attempts end here: whoever reads from them is told why, as far as the sockets take it
+        now.
+        """
+        self.attempts.release(cause)
+        self._io.flush()
+        self._flush()
+
+    def fail(self, error: FlinknetError) -> None:
+        """This process cannot go on, and will be gone: the same, but nobody that attempts read from
+        is told that they need no more.
+        """
+        self.attempts.fail_partitions(str(error))
+        self._flush()
 
     def save_trace(self) -> None:
         """Keep what was recorded; for the way out after an error."""
         with suppress(FlinknetError):
             self._environment.recorder.close()
 
-    def fail(self, error: FlinknetError) -> None:
-        """This process cannot go on: whoever reads its partitions is told why, as far as the
-        sockets take it now.
-        """
-        self._attempts.fail_partitions(str(error))
-        self._flush()
-
     def _next_deadline_ns(self) -> int:
-        attempts = self._attempts
+        attempts = self.attempts
         due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._channels.next_deadline_ns()]
         wanted.append(attempts.producers.next_deadline_ns())
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        is_looking = attempts.is_any_set_up or attempts.is_any_waiting
-        if is_looking or self._is_asked_for_channels or attempts.tells_first_output:
+        if attempts.is_any_set_up or self._is_asked_for_channels or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
 
     def _turn(self, now_ns: int) -> None:
-        attempts, channels = self._attempts, self._channels
+        attempts, channels = self.attempts, self._channels
         received = self._control.received
         while received:
             self._heard_ns = now_ns
@@ -162,7 +177,7 @@ class TaskExecutor:
         self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
 
     def _receive(self, message: Any, now_ns: int) -> None:
-        attempts = self._attempts
+        attempts = self.attempts
         if isinstance(message, say.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
         elif isinstance(message, say.UpdatePartitions):
@@ -198,9 +213,13 @@ class TaskExecutor:
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
 
+    def _flush(self) -> None:
+        for transport in list(self._loop.transports):
+            transport.pump()
+
     def _tell_statistics(self) -> None:
         began_ns = monotonic_ns()
-        running, load = self._attempts.running, self._attempts.load
+        running, load = self.attempts.running, self.attempts.load
         if load is not None:
             for each in running:  # fail also while they read nothing
                 each.check_channels()
@@ -222,21 +241,22 @@ class TaskExecutor:
         except TraceError as fault:
             error = str(fault)
         strangers = self._connections.strangers()
-        if self._attempts.load is None:
+        if self.attempts.load is None:
             return report_of(self._environment.statistics, strangers, error)
-        return self._attempts.load.report(strangers, error)
+        return self.attempts.load.report(strangers, error)
 
-    def _flush(self) -> None:
-        for transport in list(self._loop.transports):
-            transport.pump()
 
-    def _end(self) -> None:
-        """Everything ends with this process."""
-        self._attempts.release("its TaskManager ends")
-        self._io.flush()
-        self._flush()
-        self.save_trace()
-        self._environment.close()
+def _environment_of(spec: TaskManagerProcessSpec) -> ShuffleEnvironment:
+    return ShuffleEnvironment(
+        spec.network,
+        spec.flow_control,
+        spec.name,
+        task_managers=spec.task_managers,
+        trace_path=None if spec.trace_path is None else Path(spec.trace_path),
+        channels=0,
+        channel_of={},
+        may_spin=spec.has_own_core,
+    )
 
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:

@@ -111,8 +111,9 @@ class ProgramFactory:
 class LoadFactory:
     """The tasks of a load."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, records: str) -> None:
         self.scenario = scenario
+        self._records = records
         self.network = scenario.network
         self.tells_first_output = scheduling_of(scenario) is SchedulingType.ON_FIRST_OUTPUT
 
@@ -143,9 +144,12 @@ class LoadFactory:
             give_up_ns=start.give_up_ns,
             timestamp_epoch_ns=start.timestamp_epoch_ns,
             spills=environment.spills,
+            records=self._records,
         )
 
 
 def factory_of(job: SubmitJob | SubmitLoad) -> TaskFactory:
     """What makes the tasks of a submission. Raises: ConfigError."""
-    return LoadFactory(job.scenario) if isinstance(job, SubmitLoad) else ProgramFactory(job)
+    if isinstance(job, SubmitLoad):
+        return LoadFactory(job.scenario, job.records)
+    return ProgramFactory(job)

@@ -58,6 +58,29 @@ def main(env, mark):
 """
 """A function that leaves a mark and does not return."""
 
+BESIDE = """
+import time
+
+def main(env, mark, records):
+    made = env.generate(rate="2k/s", records=int(records)).slot_sharing_group("up")
+    other = env.from_sequence(1, 9).slot_sharing_group("up too")
+    made.rebalance().map(same).slot_sharing_group("down").name("Quick").discard()
+
+    def slow(value: int) -> int:
+        time.sleep(1.8 if value == 1 else 0.3)
+        with open(mark, "a") as file:
+            print(value, file=file)
+        return value
+
+    other.rebalance().map(slow).slot_sharing_group("down too").name("Slow").discard()
+    env.execute("Beside")
+
+
+def same(record: tuple[int, bytes]) -> tuple[int, bytes]:
+    return record
+"""
+"""A pipeline beside another one whose function sleeps longer than some heart-beats."""
+
 TWO_REGIONS = """
 import os
 

@@ -201,10 +201,10 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
 ) -> None:
     manager.load_program()
     manager.submit(say.Start(NOW_NS, NOW_NS, None, None))
-    assert manager.states()[-1] == (_E.RUNNING, "")
     (running,) = manager.attempts.running
     (gate,) = running.task.gates
     assert not gate.is_requested
+    assert not running.task.is_open
     elements = StreamElementSerializer(serializer_of(int))
     data = bytes(elements.write([7, 8], np.zeros(2, np.int64)).data)
     in_flight = unpooled_buffer(data, DataType.DATA_BUFFER)
@@ -213,6 +213,7 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
         assert not gate.is_requested
         running.step(now_ns=NOW_NS)
     assert gate.is_requested
+    assert running.task.is_open
     assert manager.io.lines == ["7", "8"]
     assert all(each.connection is not None for each in gate.remote_channels)
     manager.attempts.cancel(manager.task.attempt_id)

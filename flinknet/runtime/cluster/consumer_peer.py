@@ -1,0 +1,67 @@
+"""ConsumerPeer: reads partitions of a TaskManager that is not flinknet's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from flinknet.graph.execution import ExecutionState
+from flinknet.job.load.counting import COUNTED, STAMPED
+from flinknet.job.load.peer import CONSUMERS, PRODUCERS
+from flinknet.job.load.plan import LoadPlan
+
+from . import control_messages as say
+from .peer import CANCELLED, END_OF_PARTITION, Peer
+
+
+class ConsumerPeer(Peer):
+    """Reads partitions of a TaskManager to their end, or as far as the workload's `records` (of all
+    channels) or `duration_ns` go; then the channels are cancelled.
+
+    Args:
+        address: host and port of its data port.
+        is_stamped: the records are of flinknet's form: check that each comes once and in order.
+    """
+
+    role, index = "consumer", CONSUMERS
+    cancelled = "the consuming task was cancelled"
+
+    def __init__(
+        self,
+        load: LoadPlan,
+        address: tuple[str, int],
+        *,
+        is_stamped: bool,
+        directory: Path | None,
+        interrupts: Sequence[int],
+    ) -> None:
+        # This process ends, so that no other channel will want the connection.
+        network = replace(load.scenario.network, reuse_connections=False)
+        super().__init__(load, network, directory, interrupts)
+        self._address = address
+        self._records = STAMPED if is_stamped else COUNTED
+
+    @property
+    def peer(self) -> str:
+        """Where the producer is."""
+        return f"{self._address[0]}:{self._address[1]}"
+
+    def _begin(self) -> None:
+        addresses, start = {PRODUCERS: self._address}, self._start()
+        self._tell(*(say.SubmitTask(each, addresses, start) for each in self._tasks))
+
+    def _advance(self, now_ns: int) -> None:
+        if self._are_all(ExecutionState.FINISHED):
+            self._stop(END_OF_PARTITION)
+        elif self._has_enough(now_ns):
+            self._stop(CANCELLED)
+
+    def _has_enough(self, now_ns: int) -> bool:
+        workload = self._load.scenario.workload
+        if workload.records is not None:
+            running = self._executor.attempts.running
+            taken: int = sum(sink.records for each in running for sink in each.task.receivers)
+            return taken >= workload.records
+        duration_ns = workload.duration_ns
+        return duration_ns is not None and now_ns - self.start_ns >= duration_ns

@@ -1,0 +1,362 @@
+"""Peer: flinknet as one end of an exchange whose other end is a TaskManager of Flink, or anything
+else that speaks its protocol (see consumer_peer and producer_peer).
+
+A job with one end outside: its plan has both ends, and the TaskExecutor that runs every task runs
+the one that is ours. There is one process, and no JobManager: the other end is not ours to lead. A
+JobManager would tell both ends what to do; here the command line does, in the place of one (Peer
+says to its TaskExecutor what a JobManager would), and a cancellation by it is what a cancelled task
+would send.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flinknet import errors
+from flinknet.config import NetworkConfig
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.errors import FlinknetError
+from flinknet.graph.execution import ExecutionState
+from flinknet.job import TaskDeploymentDescriptor
+from flinknet.job.load.counting import MEASURED, STAMPED
+from flinknet.job.load.peer import CONSUMERS, PRODUCERS
+from flinknet.job.load.plan import LoadPlan
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.results import PeerChannel, PeerResult
+from flinknet.trace.manifest import ProcessInfo
+from flinknet.trace.message_counts import MessageCounts
+from flinknet.trace.run_directory import RunDirectory, seal_run
+from flinknet.trace.statistics import EventWriter
+
+from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
+from ..connection_manager import ConnectionManager
+from ..host import available_cores, environment
+from ..manifest import channel_infos, manifest_of
+from ..peer_protocol import PeerProtocol
+from ..shuffle_environment import ShuffleEnvironment
+from ..spill_file import create_spill_directory
+from . import control_messages as say
+from .child import TaskManagerProcessSpec
+from .control_connection import ControlConnection
+from .task_executor import TaskExecutor
+
+LOOK_EVERY_NS = 5_000_000
+"""How late a limit or an interrupt may be noticed."""
+
+SAMPLE_EVERY_NS = 100_000_000
+"""How late a reader that has gone may be noticed."""
+
+FAREWELL_NS = 2_000_000_000
+"""How long the peer may take to close the connection after the last word."""
+
+TASK_MANAGERS = 2
+"""Ours and the other."""
+
+END_OF_PARTITION, CANCELLED, FAILED = "end of partition", "cancelled", "failed"
+
+
+class LocalControl(ControlConnection):
+    """The control connection of a TaskExecutor that is led in its own process."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.sent: deque[Any] = deque()
+
+    def send(self, message: Any) -> None:
+        """Keep a message for whoever leads."""
+        self.sent.append(message)
+
+
+class Peer:
+    """What both ends have: a TaskExecutor, and what is told to it. A base class, whose two kinds
+    differ in what they say and wait for.
+
+    Args:
+        load: its plan; the tasks that are ours are on TaskManager `index`.
+        network: settings of ours.
+        directory: gets the trace and its manifest; None: nothing is recorded.
+        interrupts: signals that have come (signals.interrupts_noted).
+
+    Attributes:
+        end: how the exchange ended.
+    """
+
+    role: str
+    index: int
+    cancelled: str
+    """What the other end is told when it ends early."""
+
+    _records = MEASURED
+
+    def __init__(
+        self,
+        load: LoadPlan,
+        network: NetworkConfig,
+        directory: Path | None,
+        interrupts: Sequence[int],
+    ) -> None:
+        self.end = FAILED
+        self._load = load
+        self._network = network
+        self._directory = directory
+        self._interrupts = interrupts
+        self._process = ProcessInfo(self.role, f"{self.role}.fnt", os.getpid())
+        if directory is not None:
+            self._run_directory = RunDirectory(directory)
+        self._channel_of: dict[bytes, int] = {}
+        self._environment = ShuffleEnvironment(
+            self._network,
+            load.scenario.flow_control,
+            self.role,
+            task_managers=TASK_MANAGERS,
+            trace_path=None if directory is None else directory / self._process.file,
+            channels=len(load.channels),
+            channel_of=self._channel_of,
+            may_spin=available_cores() > 1,
+            protocol=self._create_protocol,
+            counting=self._create_counts,
+        )
+        connections = self._environment.connections
+        assert isinstance(connections, ConnectionManager)
+        self._connections = connections
+        self._stack = ExitStack()
+        self._control = LocalControl()
+        self._executor = TaskExecutor(self._spec(), self._environment, self._control)
+        self._states: dict[ExecutionAttemptID, ExecutionState] = {}
+        self._failure: Exception | None = None
+        self._is_over = False
+        self._started_at = wall_clock_iso()
+        self.start_ns = self.end_ns = monotonic_ns()
+        self._save_manifest()
+
+    @property
+    def peer(self) -> str:
+        """Where the other end is, or where it finds us."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """From the first word to the last. Raises: what has failed."""
+        cause = self.cancelled
+        try:
+            self._tell(say.InitializeJob(say.SubmitLoad(self._load.scenario, self._records)))
+            self._begin()
+            self._environment.loop.call_at(0, self._turn)
+            self._executor.serve()
+            if self._failure is not None:
+                raise self._failure
+        except FlinknetError as error:
+            cause = str(error)
+            raise
+        finally:
+            self.end_ns = monotonic_ns()
+            self._executor.release(cause)
+            self._say_farewell()
+            self._stack.close()
+
+    def result(self) -> PeerResult:
+        """What passed; to be asked for after `run`, however that ended."""
+        self._environment.recorder.flush()
+        visited = self._connections.strangers().warning()
+        decoder = self._protocol.decoder
+        return PeerResult(
+            role=self.role,
+            peer=self.peer,
+            end=self.end,
+            elapsed_ns=self.end_ns - self.start_ns,
+            layout=decoder.layout if decoder is not None else None,
+            channels=self._channels(),
+            trace=str(self._directory) if self._directory is not None else None,
+            warnings=() if visited is None else (visited,),
+        )
+
+    def close(self) -> None:
+        """End the trace and all that is open. Raises: TraceError if something was not recorded,
+        or is not there.
+        """
+        self._environment.close()
+        self._save_manifest(is_over=True)
+        self._environment.recorder.close()
+        if self._directory is not None:
+            seal_run(self._directory)
+            self._run_directory.release()
+
+    # What the two kinds differ in
+
+    def _begin(self) -> None:
+        """Say what comes first."""
+        raise NotImplementedError
+
+    def _advance(self, now_ns: int) -> None:
+        """Say what is to be said now."""
+        raise NotImplementedError
+
+    # What a JobManager would say
+
+    @property
+    def _tasks(self) -> list[TaskDeploymentDescriptor]:
+        """Those that are ours."""
+        return self._load.tasks_on(self.index)
+
+    def _start(self) -> say.Start:
+        """Records are due, or read, from now on."""
+        self.start_ns = now_ns = monotonic_ns()
+        duration_ns = self._load.scenario.workload.duration_ns
+        end_ns = None if duration_ns is None else now_ns + duration_ns
+        return say.Start(now_ns, now_ns, None, end_ns, timestamp_epoch_ns())
+
+    def _stop(self, end: str) -> None:
+        self.end = end
+        self._is_over = True
+        self._tell(say.Disconnect())
+
+    def _tell(self, *messages: Any) -> None:
+        self._control.received.extend(messages)
+
+    def _are_all(self, *states: ExecutionState) -> bool:
+        """Whether each of our tasks is in one of these states."""
+        return all(self._states.get(each.attempt_id) in states for each in self._tasks)
+
+    def _turn(self) -> None:
+        """Hear what the TaskExecutor has said, and say what is to be said."""
+        sent = self._control.sent
+        while sent:
+            message = sent.popleft()
+            if isinstance(message, say.TaskStateChanged):
+                self._states[message.attempt_id] = message.state
+                if message.state is ExecutionState.FAILED and self._failure is None:
+                    self._failure = _failure_of(message)
+            elif isinstance(message, RequestPartitionState):  # nobody can be asked: it may run
+                asked = message.attempt_id, message.partition_id
+                self._tell(PartitionState(*asked, ExecutionState.RUNNING))
+        if self._failure is not None:
+            self._stop(FAILED)
+        elif self._interrupts:
+            self._stop(CANCELLED)
+        else:
+            self._advance(monotonic_ns())
+        if not self._is_over:
+            self._environment.loop.call_at(monotonic_ns() + LOOK_EVERY_NS, self._turn)
+
+    def _say_farewell(self) -> None:
+        """Let what is said leave, and the peer close: who closes first while bytes are on their
+        way resets the connection, and the last word is lost with it.
+        """
+        loop = self._environment.loop
+        loop.tasks = ()
+        self._connections.server.close()
+        until_ns = monotonic_ns() + FAREWELL_NS
+        while loop.transports and monotonic_ns() < until_ns:
+            loop.run_once(until_ns=min(until_ns, monotonic_ns() + SAMPLE_EVERY_NS))
+
+    # What it is made of
+
+    def _spec(self) -> TaskManagerProcessSpec:
+        scenario, spill_dir = self._load.scenario, None
+        if scenario.workload.is_blocking and self.index == PRODUCERS:
+            spill_dir = self._stack.enter_context(create_spill_directory())
+        return TaskManagerProcessSpec(
+            token="",
+            index=self.index,
+            control_port=0,
+            task_managers=TASK_MANAGERS,
+            slots=len(self._tasks),
+            network=self._network,
+            flow_control=scenario.flow_control,
+            silence_max_ns=sys.maxsize,
+            spill_dir=spill_dir,
+            trace_path=None,
+            has_own_core=False,
+            sample_interval_ns=SAMPLE_EVERY_NS,
+            module_path=(),
+        )
+
+    def _create_protocol(self, *arguments: Any, **named: Any) -> PeerProtocol:
+        self._protocol = PeerProtocol(self._load, *arguments, **named)
+        return self._protocol
+
+    def _create_counts(self, writer: EventWriter | None) -> MessageCounts:
+        is_consumer = self.index == CONSUMERS
+        channels = len(self._load.channels)
+        self._counts = MessageCounts(channels, is_consumer=is_consumer, writer=writer)
+        return self._counts
+
+    # What comes of it
+
+    def _channels(self) -> tuple[PeerChannel, ...]:
+        """What passed on each channel, by its messages and by what our tasks have counted."""
+        load = self._executor.attempts.load
+        sent = {} if load is None else {x.channel: x for x in load.producer_channels()}
+        read = {} if load is None else {x.channel: x for x in load.consumer_channels()}
+        found = []
+        for index in range(len(self._load.channels)):
+            written = sent[index].sent_records if index in sent else 0
+            found.append(self._channel(index, written, read.get(index)))
+        return tuple(found)
+
+    def _channel(
+        self, index: int, written: int, taken: say.ConsumerChannelReport | None
+    ) -> PeerChannel:
+        counts, channel = self._counts, self._load.channels[index]
+        backlog = int(counts.backlog_max[index])
+        disorder: tuple[int | None, ...] = (None, None, None)
+        if taken is not None and self._records == STAMPED:
+            disorder = taken.lost, taken.repeated, taken.reordered
+        return PeerChannel(
+            index,
+            str(channel.partition_id),
+            channel.subpartition,
+            written if taken is None else taken.records,
+            None if taken is None else taken.value_bytes,
+            None if taken is None else taken.other_elements,
+            counts.buffers(index),
+            int(counts.buffer_bytes[index]),
+            counts.events(index),
+            int(counts.credit[index]),
+            int(counts.credit_messages[index]),
+            backlog if backlog >= 0 else None,
+            *disorder,
+        )
+
+    def _save_manifest(self, *, is_over: bool = False) -> None:
+        if self._directory is None:
+            return
+        load = self._load
+        receivers = {index: receiver for receiver, index in self._channel_of.items()}
+        channels = {each.index: each for each in channel_infos(load.sinks)}
+        manifest_of(
+            load.scenario.to_dict(),
+            load.scenario.network,
+            (self._process,),
+            (
+                replace(
+                    channels[each.index],
+                    receiver_id=receivers.get(each.index, each.receiver_id).hex(),
+                    producer_process="producer",
+                    consumer_process="consumer",
+                    connection="producer->consumer",
+                )
+                for each in load.channels
+            ),
+            seed=load.scenario.seed,
+            host=environment(),
+            started_at=self._started_at,
+            measured_from_ns=self.start_ns if is_over else None,
+            measured_to_ns=self.end_ns + 1 if is_over else None,
+        ).save(self._directory)
+
+
+def _failure_of(message: say.TaskStateChanged) -> Exception:
+    """What a task has told of its end, as the error that it was."""
+    kind = getattr(errors, message.kind, FlinknetError) if message.kind else RuntimeError
+    try:
+        error: Exception = kind(message.error)
+    except TypeError:  # it takes more than words
+        error = FlinknetError(message.error)
+    return error

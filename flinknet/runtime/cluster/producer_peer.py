@@ -1,0 +1,133 @@
+"""ProducerPeer: writes partitions for TaskManagers that are not flinknet's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from flinknet.core.producer import ResultPartition
+from flinknet.graph.execution import ExecutionState
+from flinknet.job.checkpoint_coordinator import TriggerCheckpoint
+from flinknet.job.load.peer import PRODUCERS
+from flinknet.job.load.plan import LoadPlan
+from flinknet.units import NS_PER_MS
+
+from ..clock import timestamp_epoch_ns
+from . import control_messages as say
+from .attempt_channels import are_read
+from .peer import CANCELLED, END_OF_PARTITION, Peer
+
+WAITING_NOTE_NS = 10_000_000_000
+"""How often to say what is waited for."""
+
+
+class ProducerPeer(Peer):
+    """Writes partitions that a TaskManager requests.
+
+    A pipelined partition is written from the moment on when each of its subpartitions was
+    requested, a blocking one before anybody can request it.
+
+    Args:
+        on_listening: told the address when partitions can be requested.
+        on_writing: called when the partitions begin to be written.
+        on_waiting: called every `note_every_ns` with what it waits for.
+    """
+
+    role, index = "producer", PRODUCERS
+    cancelled = "the producing task was cancelled"
+
+    def __init__(
+        self,
+        load: LoadPlan,
+        *,
+        directory: Path | None,
+        interrupts: Sequence[int],
+        on_listening: Callable[[str], None],
+        on_writing: Callable[[], None],
+        on_waiting: Callable[[str], None],
+        note_every_ns: int = WAITING_NOTE_NS,
+    ) -> None:
+        super().__init__(load, load.scenario.network, directory, interrupts)
+        self._on_listening = on_listening
+        self._on_writing = on_writing
+        self._on_waiting = on_waiting
+        self._note_every_ns = note_every_ns
+        self._next_note_ns = 0
+        self._port = 0
+        self._partitions: tuple[ResultPartition, ...] = ()
+        self._is_writing = False
+        self._checkpoint_id = 0
+        self._next_checkpoint_ns: int | None = None
+
+    @property
+    def peer(self) -> str:
+        """Where consumers find it."""
+        return f"{self._network.bind_host}:{self._port}"
+
+    def _begin(self) -> None:
+        start = self._write() if self._is_blocking else None
+        self._tell(*(say.SubmitTask(each, {}, start) for each in self._tasks))
+
+    def _advance(self, now_ns: int) -> None:
+        begun = ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED
+        if not self._partitions and self._are_all(*begun):
+            self._partitions = self._environment.partitions.partitions
+        if not self._port:
+            ready = ExecutionState.FINISHED if self._is_blocking else ExecutionState.INITIALIZING
+            if self._are_all(ready):
+                self._listen(now_ns)
+            return
+        if not self._is_writing and are_read(self._partitions):
+            self._tell(self._write())
+        if self._is_writing and self._is_consumed:
+            is_whole = all(each.task.is_finished for each in self._executor.attempts.running)
+            self._stop(END_OF_PARTITION if is_whole else CANCELLED)
+        elif now_ns >= self._next_note_ns:
+            self._next_note_ns = now_ns + self._note_every_ns
+            self._on_waiting(self._waiting_for())
+        self._trigger_checkpoint(now_ns)
+
+    @property
+    def _is_blocking(self) -> bool:
+        return self._load.scenario.workload.is_blocking
+
+    @property
+    def _is_consumed(self) -> bool:
+        """Whether nobody reads any more: all was consumed, or cancelled by its consumers."""
+        return all(
+            partition.is_consumed or all(each.is_consumed for each in partition.subpartitions)
+            for partition in self._partitions
+        )
+
+    def _listen(self, now_ns: int) -> None:
+        self._port = self._connections.start()
+        self._next_note_ns = now_ns + self._note_every_ns
+        self._on_listening(self.peer)
+
+    def _write(self) -> say.Start:
+        self._is_writing = True
+        start = self._start()
+        interval_ns = self._network.checkpoint_interval_ns
+        if interval_ns is not None and not self._is_blocking:
+            self._next_checkpoint_ns = start.start_ns + interval_ns
+        self._on_writing()
+        return start
+
+    def _waiting_for(self) -> str:
+        """What consumers have not done yet."""
+        found = [each for partition in self._partitions for each in partition.subpartitions]
+        unread = [each for each in found if not each.is_consumed]
+        unrequested = sum(not each.has_view for each in unread)
+        if unrequested:
+            return f"{unrequested} of {len(found)} subpartitions to be requested from {self.peer}"
+        return f"{len(unread)} of {len(found)} subpartitions to be read to their end"
+
+    def _trigger_checkpoint(self, now_ns: int) -> None:
+        """Send barriers when they are due, as if a JobManager had asked for a checkpoint."""
+        if self._next_checkpoint_ns is None or now_ns < self._next_checkpoint_ns:
+            return
+        assert self._network.checkpoint_interval_ns is not None
+        self._next_checkpoint_ns = now_ns + self._network.checkpoint_interval_ns
+        self._checkpoint_id += 1
+        timestamp_ms = (now_ns - timestamp_epoch_ns()) // NS_PER_MS
+        self._tell(TriggerCheckpoint(self._checkpoint_id, timestamp_ms))
