@@ -34,7 +34,7 @@ def run_once(*options: str, trace: bool, is_compiled: bool = True) -> dict[str, 
         command += ["--trace", "--out", out] if trace else ["--no-trace"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(done.stderr.strip())
+        raise SystemExit(done.stderr.strip() or f"{command} ended with {done.returncode}")
     run: dict[str, Any] = json.loads(done.stdout)["runs"][0]
     return run
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -36,6 +38,7 @@ from flinknet.core.wire.records import (
 )
 
 Vector = dict[str, Any]
+Test = TypeVar("Test", bound=Callable[..., None])
 
 LAYOUT_OF_RELEASE = {"2.3.0": "2.x", "2.0.2": "2.x", "1.20.5": "1.20"}
 
@@ -47,18 +50,44 @@ def vectors(release: str) -> list[Vector]:
     return loaded
 
 
-def golden(*groups: str, layout: str | None = None) -> pytest.MarkDecorator:
-    """Parametrizes a test with every vector of these groups, of every release or of one layout."""
-    return pytest.mark.parametrize(
-        ("release", "vector"),
-        [
-            pytest.param(release, vector, id=f"{release}:{vector['name']}")
-            for release, its_layout in LAYOUT_OF_RELEASE.items()
-            if layout in (None, its_layout)
-            for vector in vectors(release)
-            if vector["name"].split("/")[0] in groups
-        ],
-    )
+def golden(*groups: str, layout: str | None = None) -> Callable[[Test], Test]:
+    """Runs a test with every vector of these groups, of every release or of one layout.
+
+    They are one test for each release and group: thousands of tests took longer to be counted than
+    to run. What fails names its vector.
+    """
+
+    def decorate(test: Test) -> Test:
+        @pytest.mark.parametrize(("release", "group"), _groups(groups, layout))
+        @wraps(test)
+        def run(release: str, group: str, **arguments: Any) -> None:
+            for vector in vectors(release):
+                if vector["name"].split("/")[0] != group:
+                    continue
+                try:
+                    test(release=release, vector=vector, **arguments)
+                except Exception as error:
+                    error.add_note(f"golden vector {release}:{vector['name']}")
+                    raise
+
+        parameters = signature(test).parameters
+        named = [each for name, each in parameters.items() if name != "vector"]
+        group = Parameter("group", Parameter.POSITIONAL_OR_KEYWORD)
+        run.__signature__ = Signature([*named, group])  # type: ignore[attr-defined]
+        return cast(Test, run)
+
+    return decorate
+
+
+def _groups(groups: Sequence[str], layout: str | None) -> list[Any]:
+    """Those of each release that have a vector."""
+    return [
+        pytest.param(release, group, id=f"{release}:{group}")
+        for release, its_layout in LAYOUT_OF_RELEASE.items()
+        if layout in (None, its_layout)
+        for group in groups
+        if any(vector["name"].split("/")[0] == group for vector in vectors(release))
+    ]
 
 
 def encode(message: Message, release: str) -> bytes:

@@ -92,10 +92,12 @@ def run(**values: Any) -> int:
     \b
     flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
     flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
+    flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=50ms
     flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
 
     FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
-    --duration. `flinknet plan FILE` shows what would run where.
+    --duration. With metrics.latency.interval they emit latency markers, and what these tell is
+    printed next to how old the records were. `flinknet plan FILE` shows what would run where.
 
     With --cluster the job gets slots that are free on a cluster that runs: one that `flinknet job
     cluster start` has started, or that of a --detached job. It waits for slots as long as

@@ -97,7 +97,9 @@ def _grid_options(command: Any) -> Any:
     "--max-records",
     metavar="N|all",
     help="Records of each run to simulate for each setting, from the start of the part used."
-    " [default: 500000; 150000 of a tap or a capture; 6000000 at the highest rate]",
+    " [default: all where that takes seconds, else windows spread over the part; of what must be"
+    " simulated message by message 500000; 150000 of a tap or a capture; 6000000 at the highest"
+    " rate]",
 )
 @click.option(
     "--from",
@@ -107,7 +109,13 @@ def _grid_options(command: Any) -> Any:
     " (from its measured part, if the run recorded itself). [default: the whole; of a tap or a"
     " capture all but the start-up of the job]",
 )
-@click.option("--to", "to_offset", metavar="OFFSET", help="End of that part, such as 2min.")
+@click.option(
+    "--to",
+    "to_offset",
+    metavar="OFFSET",
+    help="End of that part, such as 2min. It holds at least 20 beats of each buffer timeout that is"
+    " predicted from it.",
+)
 @click.option(
     "--split",
     metavar="N|auto",

@@ -269,7 +269,7 @@ def create_gates(
     """The input gates of a task where nobody else holds buffers yet, so that nothing is waited for;
     see GateSetup.
 
-    Raises: InsufficientBuffersError.
+    Raises: InsufficientBuffersError; ExclusiveBuffersTimeoutError where somebody does.
     """
     setup = GateSetup(descriptor, replace(network, buffers_request_timeout_ns=0), memory, now_ns=0)
     setup.is_complete(now_ns=0)

@@ -61,6 +61,7 @@ records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
 
 WAITING_BATCHES_MAX = 1024
 """With so many in a writer that waits for buffers, timers wait, too."""
+
 HAND_BACK_NS = 5_000_000
 """A worker that has had its records for so long is asked for what it has put out: where a function
 takes its time, that is after each record."""

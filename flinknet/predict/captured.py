@@ -35,7 +35,7 @@ from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
 from .fit.delays import NO_DELAYS, Delays, spread_of
 from .fit.flusher import beat_ns, flush_overhead_ns
 from .fit.queued import queued
-from .fit.window_rows import joined_rows
+from .fit.window_rows import joined_rows, places_by_channel
 from .recorded import Ramps, RecordedExchange
 
 EVEN_ARRIVALS = "assumed: the records of a buffer came evenly spaced since the buffer before it"
@@ -63,6 +63,8 @@ STARVED_WORTH_NOTING = 0.02
 
 SETTINGS_ROWS = 200_000
 """Rows that the settings of the cluster are guessed from, where nobody stated them."""
+
+_NONE = np.zeros(0, np.int64)
 
 _TIMEOUT_KEY = "execution.buffer-timeout.interval"
 _SEGMENT_KEY = "taskmanager.memory.segment-size"
@@ -139,7 +141,7 @@ def load_captured(
         channels=recorded_channels(
             manifest,
             {channel: ramps.within(from_ns, to_ns) for channel, ramps in arrivals.items()},
-            {channel: _wire_bytes(rows.sent, channel) for channel in arrivals},
+            _wire_bytes(rows.sent),
         ),
         network=network,
         is_max_rate=False,
@@ -192,8 +194,11 @@ def arrivals_between(
             held back may be older. None where that is unknown, or has no end.
     """
     found: dict[int, Ramps] = {}
-    for channel in np.unique(rows.sent["channel"]).tolist():
-        own = np.flatnonzero(rows.sent["channel"] == channel)
+    causes_ns = [
+        {channel: each["at_ns"][places] for channel, places in places_by_channel(each).items()}
+        for each in (rows.credit, rows.resumed)
+    ]
+    for channel, own in places_by_channel(rows.sent).items():
         own = own[np.lexsort((rows.sent["sequence_number"][own], rows.sent["at_ns"][own]))]
         last = np.flatnonzero(rows.sent["records"][own] > 0)
         if len(last):
@@ -203,27 +208,32 @@ def arrivals_between(
             if wait_max_ns is not None:
                 first = np.r_[0, last[:-1] + 1]
                 earliest_ns = np.maximum(since_ns, sent_ns[first] - wait_max_ns)
-                since_ns = np.where(_is_held(rows, own)[first], since_ns, earliest_ns)
+                fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
+                is_held = _is_held(rows, own, fed_ns, resumed_ns)
+                since_ns = np.where(is_held[first], since_ns, earliest_ns)
             half_ns = (at_ns - since_ns) // (2 * records)
             found[channel] = Ramps(records, since_ns + half_ns, at_ns - half_ns)
     return found
 
 
-def _is_held(rows: CapturedRows, own: IntArray) -> npt.NDArray[np.bool_]:
+def _is_held(
+    rows: CapturedRows, own: IntArray, fed_ns: IntArray, resumed_ns: IntArray
+) -> npt.NDArray[np.bool_]:
     """Whether each buffer of a channel may have been ready to leave for longer than it took: the
     one before it left others behind, or it left as soon as credit came where there was none, or as
     soon as the channel was resumed.
 
     Args:
         own: rows of the channel's buffers, in their order.
+        fed_ns: when credit came.
+        resumed_ns: when the channel was resumed.
     """
     at_ns = rows.sent["at_ns"][own]
-    channel = rows.sent["channel"][own[0]]
     is_behind = np.r_[False, rows.sent["backlog_buffers"][own[:-1]] > 0]
     had_credit = np.r_[True, rows.sent["credit_after"][own[:-1]] > 0]
-    is_fed = _follows(at_ns, rows.credit["at_ns"][rows.credit["channel"] == channel])
-    is_resumed = _follows(at_ns, rows.resumed["at_ns"][rows.resumed["channel"] == channel])
-    is_held: npt.NDArray[np.bool_] = is_behind | ~had_credit & is_fed | is_resumed
+    is_held: npt.NDArray[np.bool_] = (
+        is_behind | ~had_credit & _follows(at_ns, fed_ns) | _follows(at_ns, resumed_ns)
+    )
     return is_held
 
 
@@ -286,21 +296,21 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
     """Share of the channels' time in which a producer had used up its credit and said that more
     waited: pressure, in which no timeout acts.
     """
-    starved_ns, channels = 0, 0
-    for channel in np.unique(rows.sent["channel"]).tolist():
-        channels += 1
-        data, credit = rows.sent["channel"] == channel, rows.credit["channel"] == channel
+    starved_ns = 0
+    sent, credited = places_by_channel(rows.sent), places_by_channel(rows.credit)
+    for channel, data in sent.items():
+        credit = credited.get(channel, _NONE)
         at_ns = np.concatenate([rows.sent["at_ns"][data], rows.credit["at_ns"][credit]])
         waits = np.concatenate(
             [
                 (rows.sent["credit_after"][data] == 0) & (rows.sent["backlog_buffers"][data] > 0),
-                np.zeros(int(credit.sum()), bool),
+                np.zeros(len(credit), bool),
             ]
         )
         order = np.argsort(at_ns, kind="stable")
         gaps_ns = np.diff(at_ns[order])
         starved_ns += int(gaps_ns[waits[order][:-1]].sum())
-    return starved_ns / (duration_ns * channels) if channels and duration_ns else 0.0
+    return starved_ns / (duration_ns * len(sent)) if sent and duration_ns else 0.0
 
 
 def _alone(
@@ -308,11 +318,11 @@ def _alone(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Of each buffer between two credits without company: time to its credit, records, consumer."""
     total_ns, records, consumers = [], [], []
-    for channel in np.unique(rows.sent["channel"]).tolist():
-        own = np.flatnonzero(rows.sent["channel"] == channel)
+    credited = places_by_channel(rows.credit)
+    for channel, own in places_by_channel(rows.sent).items():
         own = own[np.argsort(rows.sent["at_ns"][own], kind="stable")]
         at_ns = rows.sent["at_ns"][own].astype(np.int64)
-        credit_ns = np.sort(rows.credit["at_ns"][rows.credit["channel"] == channel])
+        credit_ns = np.sort(rows.credit["at_ns"][credited.get(channel, _NONE)])
         before = np.searchsorted(at_ns, credit_ns)  # buffers that passed before each credit
         is_alone = np.diff(before) == 1
         which = before[1:][is_alone] - 1
@@ -365,9 +375,14 @@ def _read(
     )
 
 
-def _wire_bytes(sent: EventColumns, channel: int) -> float:
-    own = sent["channel"] == channel
-    return float(sent["payload_bytes"][own].sum() / max(sent["records"][own].clip(0).sum(), 1))
+def _wire_bytes(sent: EventColumns) -> dict[int, float]:
+    """Mean bytes of a record of each channel."""
+    return {
+        channel: float(
+            sent["payload_bytes"][own].sum() / max(sent["records"][own].clip(0).sum(), 1)
+        )
+        for channel, own in places_by_channel(sent).items()
+    }
 
 
 def _round(beat_ns: int) -> int:

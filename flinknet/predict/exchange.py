@@ -155,15 +155,14 @@ def recorded_channels(
 ) -> tuple[RecordedChannel, ...]:
     """The channels that carried records."""
     infos = {each.index: each for each in manifest.channels}
-    connections = sorted({each.connection for each in manifest.channels})
+    names = sorted({each.connection for each in manifest.channels})
+    connections = {name: number for number, name in enumerate(names)}
     return tuple(
         RecordedChannel(
             channel=channel,
             producer=infos[channel].producer,
             consumer=infos[channel].consumer,
-            connection=-1
-            if infos[channel].is_local
-            else connections.index(infos[channel].connection),
+            connection=-1 if infos[channel].is_local else connections[infos[channel].connection],
             arrivals=arrivals[channel],
             record_wire_bytes=record_wire_bytes[channel],
         )

@@ -64,7 +64,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and network.checkpoint_interval_ns is None
         and not network.debloating_enabled
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
-        and 0 < one_way_ns(exchange) < OPENING_NS // 4
+        and one_way_ns(exchange) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
     )
 

@@ -341,3 +341,36 @@ class SimulatedOutcome:
     def buffers_per_s(self) -> float | None:
         """Data buffers sent per second of virtual time."""
         return self.messages * 1e9 / self.duration_ns if self.duration_ns > 0 else None
+
+
+def joined_outcomes(parts: Sequence[SimulatedOutcome]) -> SimulatedOutcome:
+    """What the windows of an exchange came to together."""
+    if len(parts) == 1:
+        return parts[0]
+    messages = sum(each.messages for each in parts)
+    backlog = sum((each.backlog_buffers.mean or 0.0) * each.messages for each in parts)
+    most = [each.backlog_buffers.max for each in parts if each.backlog_buffers.max is not None]
+    bounds = [each.latency_bounds for each in parts if each.latency_bounds is not None]
+    return SimulatedOutcome(
+        latency=_merged([each.latency for each in parts]),
+        records=sum(each.records for each in parts),
+        messages=messages,
+        duration_ns=sum(each.duration_ns for each in parts),
+        backlog_buffers=BacklogSummary(
+            backlog / messages if messages else None, max(most, default=None)
+        ),
+        memory_bytes=max(each.memory_bytes for each in parts),
+        credits=sum(each.credits for each in parts),
+        credit_messages=sum(each.credit_messages for each in parts),
+        method=next((each.method for each in parts if each.records), parts[0].method),
+        latency_bounds=(_merged([low for low, _ in bounds]), _merged([high for _, high in bounds]))
+        if bounds
+        else None,
+    )
+
+
+def _merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
+    latency = LogLinearHistogram()
+    for each in latencies:
+        latency.merge(each)
+    return latency

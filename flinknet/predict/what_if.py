@@ -55,7 +55,7 @@ def simulate_compiled(
     """
     exchange = without_idle_tasks(exchange)
     if not exchange.channels:
-        return None
+        return _nothing(exchange)
     network = _as_it_began(exchange, network)
     load = recorded_load(exchange, network)
     load.check_memory()
@@ -93,9 +93,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     """
     exchange = without_idle_tasks(exchange)
     if not exchange.channels:
-        return SimulatedOutcome(
-            LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
-        )
+        return _nothing(exchange)
     network = _as_it_began(exchange, network)
     load = recorded_load(exchange, network)
     load.check_memory()
@@ -139,6 +137,13 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         credits=probe.credits,
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
+    )
+
+
+def _nothing(exchange: RecordedExchange) -> SimulatedOutcome:
+    """The outcome of an exchange without records."""
+    return SimulatedOutcome(
+        LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
     )
 
 

@@ -10,7 +10,6 @@ from flinknet.predict.exchange import is_blocking, is_max_rate
 from flinknet.results import (
     ReplayAnswer,
     RunDetails,
-    SimulatedPart,
     TraceDescription,
     TracePart,
     Verdict,
@@ -75,11 +74,7 @@ def _answer(
         model_error=advised.error,
         trade_offs=advised.points,
         advice=advised.advice,
-        simulated=SimulatedPart(
-            records=compared.measured.records,
-            window_ns=compared.window.duration_ns,
-            is_whole=compared.window.to_ns == observed.run.to_ns,
-        ),
+        simulated=compared.simulated,
         messages=message_counts(observed),
         channels=replayed_channels(observed),
         latency_distribution=latency_distribution(observed.rows),

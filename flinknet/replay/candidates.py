@@ -7,23 +7,30 @@ from dataclasses import dataclass, replace
 
 from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid, ascending
+from flinknet.predict.recorded import Setting
 from flinknet.results import Advice, Measured
 
 from .advise.targets import refined_settings
 from .observe.arrivals import Slicing, slice_edges, slicing_of
 from .observe.observed import ObservedRun
-from .outcome import Candidate
+from .outcome import Candidate, Window
 from .read import RecordedRun
+from .windows import (
+    BUFFERS_AT_ONCE,
+    at_least,
+    share_in_seconds,
+    spread_slices,
+    spread_windows,
+)
 
-DEFAULT_MAX_RECORDS = 500_000
-"""Records of a run that are simulated for each candidate at most by default: with
-timeout 0 each may be a message of its own, and what the kernel does not cover costs 50 µs a
-message."""
+MAX_RECORDS = 500_000
+"""Records of a run that the simulator takes at most by default, where the compiled model does not
+know the exchange: with timeout 0 each may be a message of its own, and one costs 50 µs and more."""
 
-DEFAULT_MAX_RECORDS_CAPTURED = 150_000
-"""The same where the instants of records were not recorded."""
+MAX_RECORDS_CAPTURED = 150_000
+"""The same where it is not known when records came."""
 
-DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
+MAX_RECORDS_AT_MAX_RATE = 6_000_000
 """The same at the highest rate, where buffers are full at any timeout."""
 
 
@@ -73,24 +80,42 @@ def plan_candidates(
     """The candidates of some runs.
 
     Args:
-        max_records: of each run, to simulate for each candidate; None for as many as take seconds.
+        max_records: of each run, to simulate for each candidate, from its start; None for all of it
+            where that takes seconds, else windows spread over it.
         split: slices of each run; None for as many as suit its size.
-        may_slice: whether the simulation can be that of slices.
+        may_slice: whether the simulation is the one of `predict.what_if`, which knows slices and
+            windows.
     """
     candidates: list[Candidate] = []
     slicings: dict[int, Slicing] = {}
     for each in observed:
-        run = each.run
-        most = default_max_records(each.measured, is_max_rate=is_max_rate(run.manifest))
-        capped_to_ns = window_for(run, each.measured.records, most)
-        to_ns = window_for(run, each.measured.records, max_records or most)
+        run, measured = each.run, each.measured
+        settings = settings_of(run, grid)
+        most = simulated_records(measured, is_max_rate=is_max_rate(run.manifest))
+        capped_to_ns = at_least(run, window_for(run, measured.records, most), settings)
+        has_model = may_slice and not is_max_rate(run.manifest) and not is_blocking(run.manifest)
+        to_ns = run.to_ns if has_model else capped_to_ns
+        if max_records is not None:
+            to_ns = window_for(run, measured.records, max_records)
+        is_asked = run.is_asked_part or (max_records is not None and to_ns < run.to_ns)
         edges = slice_edges(run, split)
+        share = share_in_seconds(run, measured, settings) if max_records is None else 1.0
+        windows: tuple[Window, ...] = ()
         is_cut = len(edges) > 2 and (split or to_ns > capped_to_ns)
-        if may_slice and is_cut and each.rows.arrivals and not is_blocking(run.manifest):
-            slicings[run.run] = slicing_of(each.rows.arrivals, edges)
+        if has_model and is_cut and each.rows.arrivals:
+            slicing = slicing_of(each.rows.arrivals, edges)
             to_ns = next(edge for edge in edges[1:] if edge >= to_ns)
+            slicings[run.run] = spread_slices(slicing, share) if share < 1 else slicing
+        elif has_model and max_records is None:
+            share = min(share, BUFFERS_AT_ONCE / max(measured.buffers, 1))
+            windows = spread_windows(run, share, settings) if share < 1 else ()
         candidates += [
-            replace(candidate, capped_to_ns=min(capped_to_ns, to_ns))
+            replace(
+                candidate,
+                capped_to_ns=min(capped_to_ns, to_ns),
+                windows=windows,
+                is_asked=is_asked,
+            )
             for candidate in candidates_of(run, grid, to_ns)
         ]
     return Candidates(candidates, slicings)
@@ -98,16 +123,21 @@ def plan_candidates(
 
 def candidates_of(run: RecordedRun, grid: Grid, to_ns: int) -> list[Candidate]:
     """One candidate for each setting of a grid, the recorded one among them."""
-    recorded = recorded_setting(run.manifest)
-    settings = grid.settings(recorded, is_max_rate=is_max_rate(run.manifest))
+    settings = settings_of(run, grid)
     return [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
 
 
-def default_max_records(measured: Measured, *, is_max_rate: bool) -> int:
-    """How many records of a run to simulate: fewer where a record fills several buffers."""
-    records = DEFAULT_MAX_RECORDS_AT_MAX_RATE if is_max_rate else DEFAULT_MAX_RECORDS
-    if measured.latency_ns.count == 0:  # captured: the simulator alone covers those
-        records = DEFAULT_MAX_RECORDS_CAPTURED
+def settings_of(run: RecordedRun, grid: Grid) -> list[Setting]:
+    """The settings of a grid for a run, the recorded one among them."""
+    recorded = recorded_setting(run.manifest)
+    return grid.settings(recorded, is_max_rate=is_max_rate(run.manifest))
+
+
+def simulated_records(measured: Measured, *, is_max_rate: bool) -> int:
+    """How many records of a run the simulator takes: fewer where a record fills several buffers."""
+    records = MAX_RECORDS_AT_MAX_RATE if is_max_rate else MAX_RECORDS
+    if measured.latency_ns.count == 0:
+        records = MAX_RECORDS_CAPTURED
     buffers_per_record = measured.buffers / max(measured.records, 1)
     return max(round(records / max(buffers_per_record, 1.0)), 1)
 

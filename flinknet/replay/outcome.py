@@ -11,6 +11,14 @@ from .read import RecordedRun
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a run that is simulated."""
+
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A setting to predict for a run, and the part of its measured window whose arrivals are
     used."""
@@ -20,7 +28,12 @@ class Candidate:
     setting: Setting
     to_ns: int
     capped_to_ns: int | None = None
-    """Of the part that is used instead where slices cannot be simulated; None for `to_ns`."""
+    """Of the part that is used instead where the compiled model does not know the exchange; None
+    for `to_ns`."""
+    windows: tuple[Window, ...] = ()
+    """That are spread over that part where not all of it is used; none: all of it."""
+    is_asked: bool = False
+    """That part was asked for: it is refused where it is too short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +45,8 @@ class Outcome:
         records: simulated; from here on to `window_to_ns` the whole exchange.
         method: what computed it.
         window_to_ns: end of the part whose arrivals were used.
+        windows: that are spread over this part; 1: all of it.
+        simulated_ns: length of the windows together; None where all of the part was used.
         count: of the latencies; this and what follows are fields of `results.LatencySummary`.
         bounds: such fields as JSON: of the least latency and of the greatest, where arrivals were
             assumed.
@@ -57,6 +72,8 @@ class Outcome:
     memory_bytes: int | None = None
     method: str | None = None
     window_to_ns: int
+    windows: int = 1
+    simulated_ns: int | None = None
     backlog_buffers_mean: float | None = None
     backlog_buffers_max: int | None = None
     count: int | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flinknet.predict.exchange import is_max_rate, recorded_setting
-from flinknet.results import Measured
+from flinknet.results import Measured, SimulatedPart
 
 from .candidates import Candidates
 from .observe.latency import ChannelLatency, latency_percentiles
@@ -35,12 +35,11 @@ class Predicted:
         """The outcomes of one run."""
         return [each for each in self.outcomes if each.run == run.run]
 
-    def window_of(self, run: RecordedRun) -> RecordedRun:
-        """The run as far as the recorded setting was simulated."""
+    def recorded_of(self, run: RecordedRun) -> Outcome:
+        """The outcome of the recorded setting of a run."""
         recorded = recorded_setting(run.manifest)
         numbers = {each.number for each in self.candidates.of(run) if each.setting == recorded}
-        ends_ns = (each.window_to_ns for each in self.of(run) if each.candidate in numbers)
-        return replace(run, to_ns=next(ends_ns))
+        return next(each for each in self.of(run) if each.candidate in numbers)
 
 
 def predict_all(
@@ -69,18 +68,24 @@ class ComparedRun:
 
     Attributes:
         window: the run, with that part as its measured window.
+        simulated: how much of it the simulation used.
     """
 
     run: RecordedRun
     window: RecordedRun
     measured: Measured
+    simulated: SimulatedPart
 
 
 def compared_runs(
     spark: SparkSession, observed: Sequence[ObservedRun], predicted: Predicted
 ) -> list[ComparedRun]:
     """What to compare predictions with, for each run."""
-    windows = [predicted.window_of(each.run) for each in observed]
+    recorded = [predicted.recorded_of(each.run) for each in observed]
+    windows = [
+        replace(each.run, to_ns=outcome.window_to_ns)
+        for each, outcome in zip(observed, recorded, strict=True)
+    ]
     parts = {
         window.run: window
         for window, each in zip(windows, observed, strict=True)
@@ -92,14 +97,23 @@ def compared_runs(
         table = latency_percentiles(spark, units).where(f"channel = {ALL_CHANNELS}")
         totals = {row.run: row for row in collected(ChannelLatency, table)}
     found = []
-    for window, each in zip(windows, observed, strict=True):
+    for window, each, outcome in zip(windows, observed, recorded, strict=True):
         measured = each.measured
         if window.run in totals:
             measured = _measured_within(window, measured, totals[window.run])
         elif window.manifest.is_from_between and window.to_ns != each.run.to_ns:
             measured = _captured_within(each, window.duration_ns)
-        found.append(ComparedRun(each.run, window, _over_counted_time(window, measured)))
+        measured = _over_counted_time(window, measured)
+        found.append(ComparedRun(each.run, window, measured, _simulated(each, measured, outcome)))
     return found
+
+
+def _simulated(observed: ObservedRun, measured: Measured, outcome: Outcome) -> SimulatedPart:
+    """What was simulated of a run; where that failed, what was compared."""
+    window_ns = outcome.window_to_ns - observed.run.from_ns
+    if outcome.simulated_ns is not None:
+        return SimulatedPart(outcome.records or 0, outcome.simulated_ns, False, outcome.windows)
+    return SimulatedPart(measured.records, window_ns, outcome.window_to_ns == observed.run.to_ns)
 
 
 def _measured_within(window: RecordedRun, measured: Measured, total: ChannelLatency) -> Measured:

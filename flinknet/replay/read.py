@@ -53,6 +53,7 @@ class RecordedRun:
         edge: None where there is one exchange.
         until_ns: end of what is counted; behind the measured window comes the drain.
         notes: why the measured window is not the whole one.
+        is_asked_part: the measured window is a part that was asked for.
         whole_ns: from when to when it was recorded, of which the measured window may be a part;
             None for as much as the window.
     """
@@ -67,6 +68,7 @@ class RecordedRun:
     until_ns: int = FOREVER_NS
     notes: tuple[str, ...] = ()
     whole_ns: tuple[int, int] | None = None
+    is_asked_part: bool = False
 
     @property
     def duration_ns(self) -> int:
@@ -173,7 +175,7 @@ def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:
     whole = human_duration(whole_to_ns - whole_from_ns)
     what = "trace" if run.manifest.is_from_between else "measured part"
     note = f"part used: {first} to {last} of the {what} of {whole}{why if left_out_ns else ''}"
-    return replace(run, notes=(*run.notes, note))
+    return replace(run, is_asked_part=asked != WHOLE, notes=(*run.notes, note))
 
 
 def start_up_ns(run: RecordedRun) -> int:

@@ -23,7 +23,8 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.recorded import Ramps, RecordedExchange, Setting
+from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
+from flinknet.results import BacklogSummary
 from flinknet.trace import RunManifest, open_run
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
@@ -233,32 +234,32 @@ def _manifest(path: str) -> RunManifest:
     return manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """What all slices of a setting come to."""
+def added_up(
+    parts: Sequence[SlicePart], exchange: RecordedExchange, network: NetworkConfig
+) -> SimulatedOutcome:
+    """The outcome of a setting from its parts, all covered.
 
-    latency: LogLinearHistogram
-    records: int
-    messages: int
-    backlog_total: int
-    backlog_max: int
-    credits: int
-    memory_bytes: int
-    last_ns: int
+    Args:
+        exchange: as the setting has it.
+    """
+    from flinknet.predict.what_if import duration_ns
 
-
-def added_up(parts: Sequence[SlicePart]) -> Whole:
-    """The outcome of a setting from its parts, all covered."""
     latency = LogLinearHistogram()
     for part in parts:
         latency.merge(LogLinearHistogram.from_bytes(part.histogram))
-    return Whole(
+    records = sum(part.records for part in parts)
+    messages = sum(part.messages for part in parts)
+    backlog_total = sum(part.backlog_total for part in parts)
+    last_ns = max(part.last_ns for part in parts)
+    return SimulatedOutcome(
         latency,
-        records=sum(part.records for part in parts),
-        messages=sum(part.messages for part in parts),
-        backlog_total=sum(part.backlog_total for part in parts),
-        backlog_max=max(part.backlog_max for part in parts),
-        credits=sum(part.credits for part in parts),
+        records,
+        messages,
+        duration_ns(last_ns, records, messages, exchange, network),
+        BacklogSummary(
+            backlog_total / messages if messages else None, max(part.backlog_max for part in parts)
+        ),
         memory_bytes=max(part.memory_bytes for part in parts),
-        last_ns=max(part.last_ns for part in parts),
+        credits=sum(part.credits for part in parts),
+        method="kernel",
     )

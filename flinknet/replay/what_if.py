@@ -18,14 +18,19 @@ from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
-from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
-from flinknet.results import BacklogSummary, LatencySummary
+from flinknet.predict.recorded import (
+    RecordedExchange,
+    Setting,
+    SimulatedOutcome,
+    joined_outcomes,
+)
+from flinknet.results import LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
 
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
 from .observe.arrivals import Slicing
-from .outcome import Candidate, Outcome
+from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
 from .slices import SlicePart, SliceUnit, added_up, fitted, simulate_slice
 from .spark.frames import (
@@ -37,6 +42,7 @@ from .spark.frames import (
     spark_schema_of,
     table_of,
 )
+from .windows import why_too_short
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,15 +76,24 @@ _BACKLOG_COLUMNS = ("backlog_buffers_mean", "backlog_buffers_max")
 
 @dataclass(frozen=True, slots=True)
 class PredictionUnit:
-    """A run with a share of its candidates, and the part of its measured window to simulate."""
+    """A run with a share of its candidates, and the windows to simulate.
+
+    Attributes:
+        to_ns: end of the part that the windows are of.
+        part_ns: how much of each window is simulated where the compiled model does not know the
+            exchange.
+        is_asked: the part was asked for.
+    """
 
     run: int
     path: str
     candidates: list[int]
     settings: list[Setting]
-    from_ns: int
+    windows: list[Window]
     to_ns: int
+    part_ns: int
     edge: int | None = None
+    is_asked: bool = False
 
 
 def predict(
@@ -116,7 +131,9 @@ def _predict_slices(
 
     def merge(own_parts: pa.Table) -> pa.Table:
         parts = sorted(rows_of(SlicePart, own_parts), key=lambda part: part.slice_from_ns)
-        outcome = _outcome_of_slices(by_key[parts[0].run, parts[0].candidate], parts)
+        candidate = by_key[parts[0].run, parts[0].candidate]
+        simulated_ns = slicings[candidate.run.run].simulated_ns
+        outcome = _outcome_of_slices(candidate, parts, simulated_ns)
         return table_of(Outcome, [outcome])
 
     units = list(_slice_units(candidates, slicings))
@@ -148,7 +165,7 @@ def _slice_units(
                 to_ns=to_ns,
                 slice_from_ns=each.from_ns,
                 slice_to_ns=each.to_ns,
-                is_last=each is used[-1],
+                is_last=each.to_ns >= to_ns,
                 channels=channels,
                 records=[each.records[channel] for channel in channels],
                 records_before=[each.records_before[channel] for channel in channels],
@@ -157,44 +174,30 @@ def _slice_units(
             )
 
 
-def _outcome_of_slices(candidate: Candidate, parts: Sequence[SlicePart]) -> Outcome:
-    """The outcome of a candidate from those of its slices, in their order."""
-    from flinknet.predict.what_if import duration_ns
-
+def _outcome_of_slices(
+    candidate: Candidate, parts: Sequence[SlicePart], simulated_ns: int | None = None
+) -> Outcome:
+    """The outcome of a candidate from those of its slices, in their order; `simulated_ns`: their
+    length together where they are not all.
+    """
     run, setting, to_ns = candidate.run, candidate.setting, candidate.to_ns
+    from_ns = run.from_ns
     if not all(part.is_covered for part in parts):
         capped_to_ns = candidate.capped_to_ns or to_ns
         (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], cores=1)
         (outcome,) = _simulate_unit(unit, None)
-        if capped_to_ns >= to_ns:
-            return outcome
-        seconds = (capped_to_ns - run.from_ns) / 1e9
-        note = f"of the first {seconds:.3g} s only: {_SLOW}"
-        return replace(outcome, notes=[*outcome.notes, note])
-    exchange, fit = fitted(run.path.absolute(), run.from_ns, to_ns)
+        return outcome if capped_to_ns >= to_ns else _of_the_first(outcome, from_ns, capped_to_ns)
+    exchange, fit = fitted(run.path.absolute(), from_ns, to_ns)
     unpredicted = _unpredicted(run.run, candidate.number, setting, fit, to_ns)
     error = next((part.error for part in parts if part.error), None)
+    if candidate.is_asked:
+        error = why_too_short(to_ns - from_ns, setting) or error
     if error is not None:
         return replace(unpredicted, error=error)
-    whole = added_up(parts)
-    simulated = SimulatedOutcome(
-        latency=whole.latency,
-        records=whole.records,
-        messages=whole.messages,
-        duration_ns=duration_ns(
-            whole.last_ns,
-            whole.records,
-            whole.messages,
-            exchange.under(setting),
-            setting.network,
-        ),
-        backlog_buffers=BacklogSummary(
-            whole.backlog_total / whole.messages if whole.messages else None, whole.backlog_max
-        ),
-        memory_bytes=whole.memory_bytes,
-        credits=whole.credits,
-        method="kernel",
-    )
+    simulated = added_up(parts, exchange.under(setting), setting.network)
+    if simulated_ns is not None:
+        simulated = replace(simulated, duration_ns=round(simulated_ns / setting.rate_factor))
+        unpredicted = replace(unpredicted, windows=len(parts), simulated_ns=simulated_ns)
     return _with_figures(unpredicted, simulated, exchange, fit, setting)
 
 
@@ -220,6 +223,8 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
     runs = {each.run.run: each for each in candidates}
     for run, last in runs.items():
         own = [each for each in candidates if each.run.run == run]
+        windows = [*last.windows] or [Window(last.run.from_ns, last.to_ns)]
+        part_ns = ((last.capped_to_ns or last.to_ns) - last.run.from_ns) // len(windows)
         parts = min(cores, len(own))
         for part in range(parts):
             share = own[part::parts]
@@ -229,9 +234,11 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
                     str(last.run.path.absolute()),
                     [each.number for each in share],
                     [each.setting for each in share],
-                    last.run.from_ns,
+                    windows,
                     last.to_ns,
+                    part_ns,
                     last.run.edge,
+                    last.is_asked,
                 )
             )
     return units
@@ -242,29 +249,33 @@ def _simulate_unit(
 ) -> Iterator[Outcome]:
     """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
     not the recorded ones did."""
-    simulate = simulate or _own_simulation()
     path = Path(unit.path)
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     load = load_captured if manifest.is_from_between else load_exchange
-    exchange, fit = load(path, unit.from_ns, unit.to_ns, edge=unit.edge)
+    found = [load(path, each.from_ns, each.to_ns, edge=unit.edge) for each in unit.windows]
+    exchanges = [exchange for exchange, _ in found]
+    _, fit = max(found, key=lambda each: each[0].records)
     if ends_its_data:
-        exchange = replace(exchange, ends_its_data=True)
+        exchanges = [replace(each, ends_its_data=True) for each in exchanges]
     error = None
     if not is_from_sources(manifest, unit.edge):
         error = NOT_FROM_SOURCES
     elif is_blocking(manifest):
         error = BLOCKING_IS_NO_MODEL
-    elif exchange.records == 0:
+    elif not any(each.records for each in exchanges):
         error = "the trace holds no records to drive a simulation with"
-    why_no_latency = None if error else _contradiction(unit, exchange, fit, simulate)
+    why_no_latency = None if error else _contradiction(unit, exchanges, fit, simulate)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
         outcome = _unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
-        if error is not None:
-            yield replace(outcome, error=error)
+        why = error
+        if why is None and unit.is_asked:
+            why = why_too_short(unit.to_ns - unit.windows[0].from_ns, setting)
+        if why is not None:
+            yield replace(outcome, error=why)
             continue
         try:
-            outcome = _simulated(outcome, exchange, fit, setting, simulate)
+            outcome = _simulated(outcome, exchanges, fit, setting, simulate, unit.part_ns)
         except (SimulationError, ConfigError) as failure:
             outcome = replace(outcome, error=str(failure))
         else:
@@ -274,26 +285,69 @@ def _simulate_unit(
 
 def _simulated(
     unpredicted: Outcome,
-    exchange: RecordedExchange,
+    exchanges: Sequence[RecordedExchange],
     fit: CostFit,
     setting: Setting,
-    simulate: Simulate,
+    simulate: Simulate | None,
+    part_ns: int,
 ) -> Outcome:
-    simulated = simulate(exchange.under(setting), setting.network)
-    return _with_figures(unpredicted, simulated, exchange, fit, setting)
+    """The outcome of the windows of a run. What the compiled model does not know of is simulated
+    message by message, and of longer windows only the first part.
+    """
+    from flinknet.predict import what_if
+
+    found = None
+    if simulate is None and max(each.duration_ns for each in exchanges) > part_ns:
+        found = _compiled(exchanges, setting)
+        if found is None:
+            exchanges = [each.up_to(each.measured_from_ns + part_ns) for each in exchanges]
+    if found is None:
+        simulate = simulate or what_if.simulate
+        found = [simulate(each.under(setting), setting.network) for each in exchanges]
+    busiest = max(exchanges, key=lambda each: each.records)
+    outcome = _with_figures(unpredicted, joined_outcomes(found), busiest, fit, setting)
+    if len(exchanges) > 1:
+        simulated_ns = sum(each.duration_ns for each in exchanges)
+        return replace(outcome, windows=len(exchanges), simulated_ns=simulated_ns)
+    from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
+    return outcome if to_ns >= unpredicted.window_to_ns else _of_the_first(outcome, from_ns, to_ns)
+
+
+def _compiled(
+    exchanges: Sequence[RecordedExchange], setting: Setting
+) -> list[SimulatedOutcome] | None:
+    """The outcomes of all windows; None if there is one that the compiled model does not know."""
+    from flinknet.predict.what_if import simulate_compiled
+
+    found: list[SimulatedOutcome] = []
+    for each in exchanges:
+        outcome = simulate_compiled(each.under(setting), setting.network)
+        if outcome is None:
+            return None
+        found.append(outcome)
+    return found
+
+
+def _of_the_first(outcome: Outcome, from_ns: int, to_ns: int) -> Outcome:
+    """An outcome of the first part of a run only, which its notes say first."""
+    note = f"of the first {(to_ns - from_ns) / 1e9:.3g} s only: {_SLOW}"
+    return replace(outcome, window_to_ns=to_ns, notes=[note, *outcome.notes])
 
 
 def _contradiction(
-    unit: PredictionUnit, exchange: RecordedExchange, fit: CostFit, simulate: Simulate
+    unit: PredictionUnit,
+    exchanges: Sequence[RecordedExchange],
+    fit: CostFit,
+    simulate: Simulate | None,
 ) -> str | None:
     """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
     setting; None if it can."""
     if not fit.queued.is_worth_a_look:
         return None
-    recorded = Setting(exchange.network, exchange.flow_control)
+    recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
     unpredicted = _unpredicted(unit.run, -1, recorded, fit, unit.to_ns)
     try:
-        outcome = _simulated(unpredicted, exchange, fit, recorded, simulate)
+        outcome = _simulated(unpredicted, exchanges, fit, recorded, simulate, unit.part_ns)
     except (SimulationError, ConfigError):
         return None
     if not outcome.bounds:
@@ -361,9 +415,3 @@ def _with_figures(
         if bounds is None
         else json.dumps([asdict(delays.over(each)) for each in bounds]),
     )
-
-
-def _own_simulation() -> Simulate:
-    from flinknet.predict.what_if import simulate
-
-    return simulate

@@ -160,6 +160,11 @@ def _model_error_line(answer: ReplayAnswer) -> str:
 
 def _simulated_part(answer: ReplayAnswer) -> str:
     part, window_ns = answer.trace.part, answer.simulated.window_ns
+    windows = answer.simulated.windows
+    if windows > 1:
+        what = "measured part" if answer.trace.is_of_run else "trace"
+        whole = human_duration(part.to_ns - part.from_ns)
+        return f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
     if _is_ordinary(answer):
         return f"the first {human_duration(window_ns)} of the measured part"
     what = "measured part" if answer.trace.is_of_run else "trace"

@@ -122,11 +122,18 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPart:
-    """How much of the run the predictions used."""
+    """How much of the run the prediction of the recorded setting used.
+
+    Attributes:
+        window_ns: length of what was used.
+        windows: that it is made of, spread over the part of the trace that counts; 1: one that
+            begins with it.
+    """
 
     records: int
     window_ns: int
     is_whole: bool
+    windows: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from flinknet.cli import main
 from flinknet.predict.grid import FACTOR_MAX, FACTOR_MIN
 from flinknet.replay.candidates import (
-    DEFAULT_MAX_RECORDS,
-    DEFAULT_MAX_RECORDS_AT_MAX_RATE,
-    DEFAULT_MAX_RECORDS_CAPTURED,
+    MAX_RECORDS,
+    MAX_RECORDS_AT_MAX_RATE,
+    MAX_RECORDS_CAPTURED,
 )
 from tests.recorded_run import write_run
 
@@ -81,8 +81,9 @@ def test_help_shows_the_bounds_of_factors() -> None:
 def test_help_states_how_many_records_are_simulated_by_default() -> None:
     shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).output.split())
     assert (
-        f"[default: {DEFAULT_MAX_RECORDS}; {DEFAULT_MAX_RECORDS_CAPTURED} of a tap or a capture;"
-        f" {DEFAULT_MAX_RECORDS_AT_MAX_RATE} at the highest rate]"
+        f"of what must be simulated message by message {MAX_RECORDS};"
+        f" {MAX_RECORDS_CAPTURED} of a tap or a capture;"
+        f" {MAX_RECORDS_AT_MAX_RATE} at the highest rate]"
     ) in shown
 
 

@@ -76,6 +76,7 @@ def what(element: object) -> str:
     raise AssertionError(element)
 
 
+@pytest.mark.row("S022")
 def test_flink_reads_every_element_of_a_jobs_channels_and_writes_the_same(ask: Ask) -> None:
     env = StreamExecutionEnvironment(
         {"metrics.latency.interval": "5 ms", "pipeline.auto-watermark-interval": "10 ms"}

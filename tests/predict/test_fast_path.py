@@ -83,7 +83,7 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
         CostModel(
             send_ns_per_message=draw(st.sampled_from([0.0, 12_000.0])),
             send_ns_per_byte=draw(st.sampled_from([0.0, 0.15])),
-            transit_ns=draw(st.sampled_from([15_000.0, 50_000.0, 2e6])),
+            transit_ns=draw(st.sampled_from([5_000.0, 15_000.0, 50_000.0, 2e6])),
             receive_ns_per_message=draw(st.sampled_from([0.0, 9_000.0])),
             emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
             consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,

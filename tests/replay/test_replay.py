@@ -117,7 +117,12 @@ def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
     assert windows[-1]["width_ns"] == 20 * MS + 70_000
     carried = [each["throughput_records_per_s"] * each["width_ns"] / 1e9 for each in windows]
     assert carried == pytest.approx([20, *[40] * 48, 60])
-    assert answer["simulated"] == {"records": 2000, "window_ns": 1000 * MS, "is_whole": True}
+    assert answer["simulated"] == {
+        "records": 2000,
+        "window_ns": 1000 * MS,
+        "is_whole": True,
+        "windows": 1,
+    }
 
 
 @pytest.mark.spark
@@ -144,7 +149,12 @@ def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
 ) -> None:
     runs = open_runs([sawtooth_run])
     (answer,) = documents(replay_runs(spark, runs, Grid(), max_records=500, simulate=simulate))
-    assert answer["simulated"] == {"records": 500, "window_ns": 250 * MS, "is_whole": False}
+    assert answer["simulated"] == {
+        "records": 500,
+        "window_ns": 250 * MS,
+        "is_whole": False,
+        "windows": 1,
+    }
     assert answer["observed"]["records"] == 2000
     assert answer["trade_offs"][0]["latency_ns"]["count"] == 500
     assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)

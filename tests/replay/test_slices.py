@@ -103,7 +103,7 @@ def test_slices_add_up_to_the_whole(
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for number, row in sliced(run, grid, parts).items():
         setting = settings[number]
-        whole = what_if._simulated(row, exchange, fit, setting, simulator.simulate)
+        whole = what_if._simulated(row, [exchange], fit, setting, simulator.simulate, 0)
         assert row.method == whole.method == "kernel"
         assert row.records == row.count == whole.records
         for name in ("throughput_records_per_s", "buffers_per_s", "credits_per_s"):
@@ -128,7 +128,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     found = what_if._outcome_of_slices(candidate, parts)
     assert found.window_to_ns == capped_to_ns
     assert found.records == pytest.approx(2 * 2_000 * 0.5, abs=2)
-    assert "of the first 0.5 s only" in found.notes[-1]
+    assert "of the first 0.5 s only" in found.notes[0]
 
 
 def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:

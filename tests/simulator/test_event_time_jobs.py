@@ -87,6 +87,7 @@ def test_the_watermark_of_a_task_is_the_least_of_two_sources() -> None:
     assert reader.chain.current_watermark_ms == MAX_WATERMARK_MS
 
 
+@pytest.mark.row("S022")
 def test_watermarks_are_broadcast_in_order_and_records_have_their_timestamps() -> None:
     env = environment(3)
     stamped = KEEP.with_timestamp_assigner(lambda value, due_ms: due_ms * 10 + value % 10)
@@ -182,6 +183,7 @@ def measured(cluster: JobCluster, name: str) -> Any:
     return meter.latency.summary()
 
 
+@pytest.mark.row("S022")
 def test_markers_take_one_channel_each_and_come_to_every_operator() -> None:
     keys = {"metrics.latency.interval": "5 ms", "execution.buffer-timeout.interval": "40 ms"}
     env = environment(2, **keys)

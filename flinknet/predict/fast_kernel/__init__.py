@@ -1,7 +1,7 @@
 """A second model of the exchange in virtual time: arithmetic on one array, compiled by numba.
 
 What `simulator.cluster` does with the real core, message by message in 50 µs and more each, this
-does in 0.3 to 1.2 µs, however many channels there are: pipelined channels, local or over
+does in 0.2 to 3 µs, however many channels there are: pipelined channels, local or over
 connections, credit, a rate that the stack keeps up with, no checkpoints. `fast_path` says what is
 covered; property tests compare the two. Names follow the core: a *turn* of a TaskManager, *beats*
 of the flusher, readers with credit in a queue, exclusive and floating buffers.

@@ -15,6 +15,8 @@ from .words import Numbers, Words
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
     at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
     if at_ns < due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER]):
+        m[w.TURNS_ASKED] += 1
+        m[task_manager + w.ASKED] = m[w.TURNS_ASKED]
         set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], at_ns)
 
 

@@ -69,6 +69,21 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         wake(m, task_manager, next_ns)
 
 
+@compiled
+def _next_task_manager(m: Words, now: int) -> int:
+    """Whose turn it is; of several whoever asked for it first."""
+    first = m[w.FIRST_TASK_MANAGER]
+    place = next_due(m, m[w.WAKES], 0, now)
+    found = first + place * w.TASK_MANAGER_WORDS
+    place = next_due(m, m[w.WAKES], place + 1, now)
+    while place >= 0:
+        other = first + place * w.TASK_MANAGER_WORDS
+        if m[other + w.ASKED] < m[found + w.ASKED]:
+            found = other
+        place = next_due(m, m[w.WAKES], place + 1, now)
+    return found
+
+
 def _run_of(sources: int) -> Callable[[Ints, Floats, int], int]:
     """Compiled of sources with that digest, or kept on disk since."""
 
@@ -88,9 +103,7 @@ def _run_of(sources: int) -> Callable[[Ints, Floats, int], int]:
             m[w.TURNS] += 1
             if m[w.TURNS] > m[w.TURNS_MAX]:
                 return w.TOO_LONG
-            number = next_due(m, m[w.WAKES], 0, now)
-            task_manager = m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS
-            _turn(m, f, w.COUNTS + buckets, task_manager, now)
+            _turn(m, f, w.COUNTS + buckets, _next_task_manager(m, now), now)
         return m[w.ENDED]
 
     return run

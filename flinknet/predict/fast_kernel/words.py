@@ -62,7 +62,7 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     HAS_INSTANTS,
     BEAT_NS,
 ) = range(1, 32)
-# What a run came to: words 32 to 49; ENDED says how.
+# What a run came to: words 32 to 50; ENDED says how.
 (
     RECORDS,
     LATENCY_TOTAL,
@@ -82,7 +82,8 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     HIGH_TOTAL,
     HIGH_SMALLEST,
     HIGH_LARGEST,
-) = range(32, 50)
+    TURNS_ASKED,
+) = range(32, 51)
 HEAD_WORDS = 64
 
 # A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
@@ -212,10 +213,12 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 ) = range(15)
 SINK_WORDS = 15
 
-# A TaskManager: its place in the timetable of turns, its loop, lists of its tasks; its ends of
-# connections, and timetables of what arrives there and, as 0, of what has something to send.
+# A TaskManager: its place in the timetable of turns, the number of its request for the next one,
+# its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
+# as 0, of what has something to send.
 (
     NUMBER,
+    ASKED,
     FREE_SINCE_NS,
     IDLE_NS,
     OWN_SOURCES,
@@ -226,8 +229,8 @@ SINK_WORDS = 15
     ENDS,
     ARRIVALS,
     UNSENT,
-) = range(11)
-TASK_MANAGER_WORDS = 11
+) = range(12)
+TASK_MANAGER_WORDS = 12
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
+from .window_rows import places_by_channel
 
 ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 """As in Flink."""
@@ -29,9 +32,7 @@ def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
     if buffer_timeout_ns <= 0:
         return ASSUMED_FLUSH_OVERHEAD_NS
     periods: list[Any] = []
-    for channel in np.unique(sent["channel"]).tolist():
-        own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
-        gaps_ns = np.diff(np.sort(sent["at_ns"][own]))
+    for gaps_ns in _gaps_between_flushes(sent):
         is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
         periods.append(gaps_ns[is_next])
     periods_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
@@ -44,11 +45,7 @@ def beat_ns(sent: EventColumns) -> int | None:
     """The beat of the flusher: the time between flushes of a channel that has records for each of
     them. None where it does not show.
     """
-    gaps = []
-    for channel in np.unique(sent["channel"]).tolist():
-        own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
-        gaps.append(np.diff(np.sort(sent["at_ns"][own])))
-    gaps_ns = np.concatenate(gaps or [np.zeros(0, np.int64)])
+    gaps_ns = np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)])
     if len(gaps_ns) < SAMPLES_MIN:
         return None
     middle_ns = float(np.median(gaps_ns))
@@ -56,3 +53,10 @@ def beat_ns(sent: EventColumns) -> int | None:
     if same.mean() < 0.5:
         return None
     return int(np.median(gaps_ns[same]))
+
+
+def _gaps_between_flushes(sent: EventColumns) -> Iterator[IntArray]:
+    """Of each channel."""
+    for own in places_by_channel(sent).values():
+        flushed = own[sent["reason"][own] == FlushReason.FLUSH]
+        yield np.diff(np.sort(sent["at_ns"][flushed]))

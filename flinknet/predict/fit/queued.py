@@ -18,6 +18,8 @@ from flinknet.results import ERROR_TO_BET_ON
 from flinknet.trace.event_block import EventColumns
 from flinknet.units import human_duration
 
+from .window_rows import places_by_channel
+
 WORTH_A_LOOK_NS = 1_000_000
 """Less waiting is what schedulers do to any process."""
 
@@ -57,8 +59,8 @@ def queued(sent: EventColumns, to_ns: int) -> Queued:
         sent: data buffers; those that left before `to_ns` count.
     """
     waits_ns, records = [], []
-    for channel in np.unique(sent["channel"]).tolist():
-        own = np.flatnonzero((sent["channel"] == channel) & (sent["at_ns"] < to_ns))
+    for places in places_by_channel(sent).values():
+        own = places[sent["at_ns"][places] < to_ns]
         own = own[np.lexsort((sent["sequence_number"][own], sent["at_ns"][own]))]
         if not len(own):
             continue

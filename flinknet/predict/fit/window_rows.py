@@ -285,3 +285,10 @@ def joined_rows(parts: Sequence[EventColumns], columns: Sequence[str]) -> EventC
         name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
         for name in columns
     }
+
+
+def places_by_channel(rows: EventColumns) -> dict[int, IntArray]:
+    """Where the rows of each channel stand, in their order."""
+    order = np.argsort(rows["channel"], kind="stable")
+    channels, starts = np.unique(rows["channel"][order], return_index=True)
+    return dict(zip(channels.tolist(), np.split(order, starts[1:]), strict=False))

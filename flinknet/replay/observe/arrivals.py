@@ -71,14 +71,16 @@ class Slicing:
     """How a run is cut.
 
     Attributes:
-        slices: in their order; they cover the measured part.
+        slices: in their order; they cover the measured part, or are spread over it.
         record_wire_bytes: of each channel that carried records.
         latest_ns: how long after the first of its records a buffer was sent, at most.
+        simulated_ns: length of the slices together; None where they cover the measured part.
     """
 
     slices: tuple[Slice, ...]
     record_wire_bytes: Mapping[int, float]
     latest_ns: int
+    simulated_ns: int | None = None
 
 
 def slice_edges(run: RecordedRun, split: int | None) -> list[int]:

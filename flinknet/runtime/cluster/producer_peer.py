@@ -8,7 +8,7 @@ from pathlib import Path
 from flinknet.core.producer import ResultPartition
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import TriggerCheckpoint
-from flinknet.job.load.peer import PRODUCERS
+from flinknet.job.load.peer import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 from flinknet.units import NS_PER_MS
 
@@ -65,6 +65,8 @@ class ProducerPeer(Peer):
         return f"{self._network.bind_host}:{self._port}"
 
     def _begin(self) -> None:
+        readers = {x.receiver_id.hex(): (x.index, CONSUMERS) for x in self._load.channels}
+        self._tell(say.ExpectReaders(readers))
         start = self._write() if self._is_blocking else None
         self._tell(*(say.SubmitTask(each, {}, start) for each in self._tasks))
 
@@ -77,6 +79,7 @@ class ProducerPeer(Peer):
             if self._are_all(ready):
                 self._listen(now_ns)
             return
+        self._executor.check_readers()
         if not self._is_writing and are_read(self._partitions):
             self._tell(self._write())
         if self._is_writing and self._is_consumed:

@@ -108,6 +108,10 @@ class TaskExecutor:
         self.attempts.fail_partitions(str(error))
         self._flush()
 
+    def check_readers(self) -> None:
+        """Raises: TransportError for a reader that has gone away with channels open."""
+        self._channels.check_readers()
+
     def save_trace(self) -> None:
         """Keep what was recorded; for the way out after an error."""
         with suppress(FlinknetError):

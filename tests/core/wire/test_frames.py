@@ -186,19 +186,19 @@ def test_a_negative_length_is_rejected_for_buffers_too() -> None:
 
 
 @pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize("message_id", range(256))
-def test_only_ids_of_the_direction_are_known(direction: Direction, message_id: int) -> None:
-    data = frame(message_id, bytes(100))
-    from_producer = message_id in (0, 1, 9)
-    known = message_id <= 11 and from_producer == (direction is TO_CONSUMER)
-    if known:
-        with suppress(FrameCorruptedError):
-            FrameDecoder(direction).feed(data)
-    else:
-        with pytest.raises(UnknownMessageError) as caught:
-            FrameDecoder(direction).feed(data)
-        assert caught.value.message_id == message_id
-        assert caught.value.direction == direction.value
+def test_only_ids_of_the_direction_are_known(direction: Direction) -> None:
+    for message_id in range(256):
+        data = frame(message_id, bytes(100))
+        from_producer = message_id in (0, 1, 9)
+        known = message_id <= 11 and from_producer == (direction is TO_CONSUMER)
+        if known:
+            with suppress(FrameCorruptedError):
+                FrameDecoder(direction).feed(data)
+        else:
+            with pytest.raises(UnknownMessageError) as caught:
+                FrameDecoder(direction).feed(data)
+            assert caught.value.message_id == message_id
+            assert caught.value.direction == direction.value
 
 
 def test_partial_sizes_must_sum_to_the_size() -> None:

@@ -85,7 +85,7 @@ def test_a_part_is_compared_over_the_length_that_is_predicted(
     spark: Any, sawtooth_run: Path
 ) -> None:
     whole = answer_of(spark, sawtooth_run)
-    part = answer_of(spark, sawtooth_run, max_records=100)
+    part = answer_of(spark, sawtooth_run, max_records=500)
     assert not part["simulated"]["is_whole"]
     assert whole["model_error"]["throughput"] == pytest.approx(0, abs=0.01)
     assert part["model_error"]["throughput"] == pytest.approx(0, abs=0.01)

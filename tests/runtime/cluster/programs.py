@@ -147,3 +147,28 @@ def main(env):
     env.execute("Two inputs")
 """
 """A task that reads two blocking results, one complete half a second after the other."""
+
+TIGHT = """
+import os
+
+def main(env, mark):
+    env.set_parallelism(1)
+
+    def fail_once(value: int) -> int:
+        if value == 30_000:
+            try:
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return value
+            raise ValueError("this once")
+        return value
+
+    made = env.generate(rate="5k/s", record_size="1kb").slot_sharing_group("one")
+    counted = env.from_sequence(1, 60_000).slot_sharing_group("other")
+    made.rebalance().filter(bool).name("Slow").delay("4ms").slot_sharing_group("slow").discard()
+    counted.rebalance().map(fail_once).name("Fails").slot_sharing_group("fails").discard()
+    env.execute("Tight")
+"""
+"""Two readers on the second TaskManager: one fails and begins again while the other, which is slow,
+holds the buffers that were free meanwhile.
+"""

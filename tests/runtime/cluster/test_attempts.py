@@ -18,6 +18,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program, physi
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import MemoryIO, descriptors_of
 from flinknet.job.elements import StreamElementSerializer
+from flinknet.job.load.counting import MEASURED
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
 from flinknet.runtime.cluster import control_messages as say
@@ -72,13 +73,13 @@ class Manager:
         self.attempts = Attempts(
             self.network,
             self.environment,
-            AttemptChannels(self.environment, {}),
+            AttemptChannels(self.environment),
             Sampler(self.environment.connections, self.memory),
             self.io,  # type: ignore[arg-type]
             self.said.append,
             None,
         )
-        self.attempts.initialize(LoadFactory(scenario))
+        self.attempts.initialize(LoadFactory(scenario, MEASURED))
         (self.task,) = load_plan_of(scenario).sinks
         self.addresses = {0: ("127.0.0.1", 1)}
 

@@ -10,7 +10,7 @@ import pytest
 from flinknet.errors import RunFailedError
 from flinknet.results import JobDump
 from tests.runtime.cluster.live_job import RESTARTS, LiveJob, gone
-from tests.runtime.cluster.programs import FAILS_ONCE, STAGES, TWO_REGIONS
+from tests.runtime.cluster.programs import FAILS_ONCE, STAGES, TIGHT, TWO_REGIONS
 
 pytestmark = pytest.mark.socket
 
@@ -28,6 +28,23 @@ def test_with_the_full_strategy_every_region_begins_again(start: Start, tmp_path
     result = job.result()
     assert result["restarts"] == 1
     assert [task["attempt"] for each in result["vertices"] for task in each["tasks"]] == [1] * 4
+
+
+@pytest.mark.row("S006")
+def test_a_task_that_begins_again_waits_for_buffers_that_others_hold(
+    start: Start, tmp_path: Path
+) -> None:
+    memory = {f"taskmanager.memory.network.{end}": "36kb" for end in ("min", "max")}
+    settings = RESTARTS | memory | {"taskmanager.memory.segment-size": "4kb"}
+    settings["restart-strategy.fixed-delay.delay"] = "100ms"
+    job = start(TIGHT, tmp_path / "mark", task_managers=2, slots=2, settings=settings)
+    status = job.until(
+        lambda status: any(
+            (each.state, each.attempt) == ("finished", 1) for each in status.vertices[2:]
+        )
+    )
+    assert status.restarts == 1
+    assert job.client.cancel().state == "CANCELED"
 
 
 @pytest.mark.row("S140")

@@ -1,0 +1,92 @@
+"""Which part of a run is simulated: all of it where the compiled model takes seconds for that, else
+windows spread over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flinknet.predict.recorded import Setting
+from flinknet.results import Measured
+from flinknet.units import format_duration_ns, human_duration
+
+from .observe.arrivals import Slicing
+from .outcome import Window
+from .read import RecordedRun
+
+MESSAGES_MAX = 60_000_000
+"""Messages of a run that are simulated at most, over all settings: about a minute of one core."""
+
+BUFFERS_AT_ONCE = 3_000_000
+"""Recorded data buffers that a process holds, of a run that is not cut into slices."""
+
+WINDOWS = 8
+"""Of a run of which not all is simulated; more where they are slices."""
+
+BEATS_MIN = 20
+"""Beats of the longest buffer timeout that a window holds at least: when a record comes within a
+beat is chance, and what is left over at the end of the window is one beat of it."""
+
+
+def messages_of(run: RecordedRun, measured: Measured, setting: Setting) -> int:
+    """How many buffers a setting would make of a run, roughly and at most."""
+    timeout_ns = setting.network.buffer_timeout_ns
+    if timeout_ns == 0:
+        return measured.records
+    beats = 0 if timeout_ns < 0 else run.duration_ns // timeout_ns * len(run.manifest.channels)
+    return min(measured.records, measured.buffers + beats)
+
+
+def share_in_seconds(run: RecordedRun, measured: Measured, settings: Sequence[Setting]) -> float:
+    """The share of a run that the compiled model simulates under all settings in good time."""
+    messages = sum(messages_of(run, measured, each) for each in settings)
+    return min(1.0, MESSAGES_MAX / max(messages, 1))
+
+
+def longest_beat_ns(settings: Sequence[Setting]) -> int:
+    """The longest buffer timeout of some settings; 0 if none has one."""
+    return max((each.network.buffer_timeout_ns for each in settings), default=0)
+
+
+def at_least(run: RecordedRun, to_ns: int, settings: Sequence[Setting]) -> int:
+    """The end of a window from the start of a run, moved on until it holds enough beats."""
+    return min(run.to_ns, max(to_ns, run.from_ns + BEATS_MIN * longest_beat_ns(settings)))
+
+
+def why_too_short(window_ns: int, setting: Setting) -> str | None:
+    """Why nothing is predicted of a window that was asked for; None if it holds enough beats."""
+    beat_ns = longest_beat_ns([setting])
+    if window_ns >= BEATS_MIN * beat_ns:
+        return None
+    return (
+        f"{human_duration(window_ns)} are {window_ns / beat_ns:.3g} beats of a buffer timeout of"
+        f" {format_duration_ns(beat_ns)}, and a prediction needs {BEATS_MIN}: give"
+        f" {human_duration(BEATS_MIN * beat_ns)} or more of the run"
+    )
+
+
+def spread_windows(
+    run: RecordedRun, share: float, settings: Sequence[Setting]
+) -> tuple[Window, ...]:
+    """A share of a run as windows at equal distances; one that is all of it where that is what
+    they come to."""
+    length_ns = int(run.duration_ns * share / WINDOWS)
+    length_ns = max(length_ns, BEATS_MIN * longest_beat_ns(settings))
+    if WINDOWS * length_ns >= run.duration_ns:
+        return (Window(run.from_ns, run.to_ns),)
+    starts_ns = np.linspace(run.from_ns, run.to_ns - length_ns, WINDOWS).astype(np.int64)
+    return tuple(Window(each, each + length_ns) for each in starts_ns.tolist())
+
+
+def spread_slices(slicing: Slicing, share: float) -> Slicing:
+    """A share of the slices of a run, at equal distances."""
+    slices = slicing.slices
+    count = min(len(slices), max(round(share * len(slices)), WINDOWS))
+    if count == len(slices):
+        return slicing
+    places = np.linspace(0, len(slices) - 1, count).round().astype(int).tolist()
+    chosen = tuple(slices[place] for place in places)
+    simulated_ns = sum(each.to_ns - each.from_ns for each in chosen)
+    return replace(slicing, slices=chosen, simulated_ns=simulated_ns)
