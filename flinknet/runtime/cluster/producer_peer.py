@@ -66,7 +66,7 @@ class ProducerPeer(Peer):
 
     def _begin(self) -> None:
         readers = {x.receiver_id.hex(): (x.index, CONSUMERS) for x in self._load.channels}
-        self._tell(say.ExpectReaders(readers))
+        self._tell(say.ExpectReaders(self._load.plan.graph.id, readers))
         start = self._write() if self._is_blocking else None
         self._tell(*(say.SubmitTask(each, {}, start) for each in self._tasks))
 

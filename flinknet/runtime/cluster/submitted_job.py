@@ -124,10 +124,10 @@ class SubmittedJob:
         self._first_deployed_ns: int | None = None
         self._ended_ns: int | None = None
         self._others: dict[str, None] = {}
-        alive = sum(each.is_alive for each in self._task_managers)
+        self._own = [each for each in self._task_managers if each.is_alive]
         master = JobMaster(
             submission.graph,
-            alive if submission.is_joining else len(self._task_managers),
+            len(self._own),
             slots,
             now_ns=now_ns,
             cluster=manager.shared,
@@ -291,7 +291,7 @@ class SubmittedJob:
                 message,
                 self.led.master,
                 self._measurements,
-                self._task_managers,
+                self._own,
                 self._instants(),
             )
 
@@ -318,7 +318,7 @@ class SubmittedJob:
             self.job_id,
             self.led.master,
             self._measurements,
-            self._task_managers,
+            self._own,
             self._slots,
             None if checkpoints is None else checkpoints.summary(),
             self._instants(),
