@@ -102,6 +102,9 @@ def run(**values: Any) -> int:
     With --cluster the job gets slots that are free on a cluster that runs: one that `flinknet job
     cluster start` has started, or that of a --detached job. It waits for slots as long as
     slot.request.timeout says. TaskManagers, slots and keys such as taskmanager.* are the cluster's.
+    While FILE is imported and main(env) runs, the network of other jobs stands still. Import
+    modules beside FILE at its top: a function that imports one later may get another job's of the
+    same name.
     """
     from . import sweep
 
