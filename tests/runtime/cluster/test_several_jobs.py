@@ -119,6 +119,21 @@ def test_who_finds_too_few_slots_waits_until_another_job_ends() -> None:
 
 
 @pytest.mark.row("S150")
+def test_a_job_that_has_ended_takes_no_slots_when_a_task_manager_is_lost() -> None:
+    session = Session()
+    one = session.submit(4, "one")
+    end(one)
+    one.release_slots()
+    two = session.submit(2, "two")
+    assert places(two) == {(0, 0), (0, 1)}
+    one.lose(1, "tm-1 is gone", now_ns=S)
+    assert session.shared.slots.free_for(two._pool, 0) == [0, 1]
+    two.lose(1, "tm-1 is gone", now_ns=S)
+    two.release_slots()
+    assert session.in_use == [0, 0]
+
+
+@pytest.mark.row("S150")
 def test_who_waits_for_slots_in_vain_fails_and_leaves_the_other_alone() -> None:
     session = Session()
     one = session.submit(4, "one")
