@@ -319,6 +319,8 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
     one, two, asking = (cluster.client() for _ in range(3))
     accepted = one.says(cluster.job("c"))
     assert one.says(say.RequestStatus()).name == "c"
+    log = tmp_path / "c" / "tm-0.log"
+    log.touch()
     assert two.says(cluster.job("other")).name == "other"
     for name in ("c", "other"):
         contact = Contact.load(tmp_path / name)
@@ -336,6 +338,7 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
     assert not (tmp_path / "c" / CONTACT_NAME).exists()
     assert (tmp_path / "c" / "result.json").exists()
     assert not cluster.process._is_over  # for the other goes on
+    assert log.exists()  # and so do the processes
     (other,) = two.says(say.RequestCluster()).jobs
     two.says(say.CancelJob())
     cluster.turn()
