@@ -92,7 +92,7 @@ def run(**values: Any) -> int:
     \b
     flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
     flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
-    flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=50ms
+    flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=1s
     flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
 
     FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinknet.core.wire.events import CancelCheckpointMarker
+from flinknet.core.wire.events import CancelCheckpointMarker, OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -36,8 +36,9 @@ NEW, READS, WAITS, CANCELED, FAILED, STRANGE = (
     "when its producer has failed",
     "on a connection that has asked for nothing of the run",
 )
-IGNORED, REFUSED, LATE, FATAL, BROKEN, CLOSED = (
+IGNORED, TOLD, REFUSED, LATE, FATAL, BROKEN, CLOSED = (
     "nothing",
+    "its task is told",
     "an error for this channel",
     "an error for this channel after the timeout",
     "a fatal error; who gets it closes",
@@ -98,6 +99,8 @@ def buffer_size(number: int) -> bytes:
 
 
 EVENT = TaskEventRequest(CancelCheckpointMarker(1), GONE, RECEIVER)
+FOR_TASK = OtherEvent("org.example.Terminate", b"now")
+TASK_EVENT, ELSEWHERE = (TaskEventRequest(FOR_TASK, partition_id(i), RECEIVER) for i in (0, 1))
 FOR_READERS: Sequence[tuple[str, Message]] = (
     ("AddCredit", AddCredit(1, RECEIVER)),
     ("ResumeConsumption", ResumeConsumption(RECEIVER)),
@@ -137,6 +140,10 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
     line(FAILED, "CancelPartitionRequest, AddCredit", join(4, credit(1)), FATAL, "S091")
     for when in (NEW, READS, WAITS):
         line(when, "TaskEventRequest for nobody", EVENT, REFUSED, "S081", goes_on=when == READS)
+    for when in (NEW, WAITS, CANCELED, STRANGE):
+        line(when, "TaskEventRequest for a task that it does not read", TASK_EVENT, REFUSED, "S081")
+    line(READS, "TaskEventRequest for what its neighbour reads", ELSEWHERE, REFUSED, goes_on=True)
+    line(READS, "TaskEventRequest for what it reads", TASK_EVENT, TOLD, "S081", goes_on=True)
     line(NEW, "PartitionRequest with credit -1", request(credit=-1), FATAL)
     line(NEW, "PartitionRequest with credit -2^31", request(credit=-(2**31)), FATAL)
     line(NEW, "PartitionRequest of subpartition 999", request(999), FATAL)

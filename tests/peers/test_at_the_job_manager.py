@@ -52,7 +52,7 @@ def hello(token: str, *, version: str = str(say.PROTOCOL_VERSION)) -> bytes:
 
 CANCEL = framed(encode_message(say.CancelJob()))
 DIGITS = framed('{"message":"Heartbeat","body":{"number":' + "9" * 5000 + "}}")
-HUGE = to_plain(say.Report()) | {"busy_share": 10**400}
+HUGE = {"job": "00" * 16, "report": to_plain(say.Report()) | {"busy_share": 10**400}}
 STATE = {"attempt_id": "00" * 40, "state": "x", "error": "", "is_consequence": False, "kind": ""}
 LINES = (
     (FIRST, "an HTTP request", HTTP, "too long"),
@@ -85,7 +85,7 @@ LINES = (
     (LATER, "a text for a number", message("Heartbeat", {"number": "1"}), "no int"),
     (LATER, "a truth for a number", message("Heartbeat", {"number": True}), "no int"),
     (LATER, "a number of 5000 digits", DIGITS, "no JSON"),
-    (LATER, "a number above all floats", message("Report", HUGE), "wrong"),
+    (LATER, "a number above all floats", message("JobClosed", HUGE), "wrong"),
     (LATER, "a state that is none", message("TaskStateChanged", STATE), "wrong"),
     (LATER, "more than a message may have", (MESSAGE_MAX_BYTES + 1).to_bytes(4), "too long"),
 )

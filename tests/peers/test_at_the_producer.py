@@ -8,6 +8,7 @@ import pytest
 
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
@@ -36,6 +37,7 @@ from tests.peers.by_consumers import (
     ENDS,
     FAILED,
     FATAL,
+    FOR_TASK,
     GONE,
     IGNORED,
     LATE,
@@ -43,6 +45,7 @@ from tests.peers.by_consumers import (
     REFUSED,
     STRANGE,
     THERE,
+    TOLD,
     WAITS,
     Case,
     request,
@@ -59,6 +62,10 @@ class Producer:
         self.beside, self.beside_memory = partition_of(1, identity=partition_id(1))
         failing, self.failing_memory = partition_of(1, identity=partition_id(2))
         self.peer, self.manager = producer_of(self.partition, self.beside, failing)
+        self.told: list[OtherEvent] = []
+        for each in (self.partition, self.beside):
+            each.task_events.subscribe(FOR_TASK.class_name, self.told.append)
+            each.task_events.register()
         self.others = ProducerConnection(
             self.manager, NullProbe(), {OTHER_RECEIVER: 1}, partition_request_timeout_ns=1
         )
@@ -126,6 +133,9 @@ def outcome(producer: Producer, case: Case) -> str:
         assert peer.next_deadline_ns() == REQUEST_TIMEOUT_NS
         peer.handle_deadline(now_ns=REQUEST_TIMEOUT_NS)
         errors = [each for each in heard(peer) if isinstance(each, ErrorResponse)]
+    if producer.told:
+        assert (errors, producer.told) == ([], [FOR_TASK])
+        return TOLD
     if not errors:
         return CLOSED if peer.is_closing else IGNORED
     (error,) = errors

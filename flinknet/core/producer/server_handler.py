@@ -262,10 +262,21 @@ class PartitionRequestServerHandler:
         """Hybrid shuffle only; all other partitions ignore it, as in Flink."""
 
     def _publish_task_event(self, message: TaskEventRequest) -> None:
-        receiver_id = message.receiver_id
+        """Give an event to the task that writes what its sender reads.
+
+        Differs from Flink, which takes events from everybody: one for a partition that the sender
+        does not read is answered as one for a partition that is not there.
+        """
+        receiver_id, partition_id = message.receiver_id, message.partition_id
         self._peer.count_request(receiver_id)
         self._note(MessageKind.TASK_EVENT_REQUEST, self._peer.channel_of(receiver_id))
-        if not self._partitions.publish_task_event(message.partition_id, message.event):
+        reader = self._queue.readers.get(receiver_id)
+        is_read = (
+            reader is not None
+            and reader.partition is not None
+            and reader.partition.partition_id == partition_id
+        )
+        if not (is_read and self._partitions.publish_task_event(partition_id, message.event)):
             text = "Task event receiver not found."
             self._peer.send_error(ILLEGAL_ARGUMENT_EXCEPTION, text, receiver_id)
 
