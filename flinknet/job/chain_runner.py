@@ -127,7 +127,7 @@ class ChainRunner(TaskChain):
     def cancel(self) -> None:
         """Close the operators; what counts is why the task was cancelled."""
         with suppress(Exception, SystemExit):
-            self._chain.close()
+            self._guarded(self._chain.close)
 
     def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
         """Take records that a source of the chain has made."""
@@ -220,13 +220,13 @@ class ChainRunner(TaskChain):
         """Call into the operators."""
         try:
             call(*arguments)
-        except FlinknetError:
+        except (FlinknetError, SystemExit, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # asyncio's CancelledError, too, ends the task alone
             where = self._place(error, call == self._process_batch, *arguments)
             raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
 
-    def _place(self, error: Exception, is_batch: bool, *arguments: Any) -> str:
+    def _place(self, error: BaseException, is_batch: bool, *arguments: Any) -> str:
         """Which operator raised, at which record of the task, and where in the program."""
         operator = None
         for frame, _ in traceback.walk_tb(error.__traceback__):

@@ -326,9 +326,7 @@ class StreamTask:
         if self.network_input is not None:
             self.network_input.cancel()
         if not self._is_closed:
-            self._is_closed = True
-            self._hand_over(self.chain.cancel, 0)
-            self._release_worker()
+            self._close(self.chain.cancel, 0)
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
@@ -423,10 +421,6 @@ class StreamTask:
         if not self.times.is_busy:
             self.times.go_on(now_ns=now_ns)
         return False
-
-    def _release_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.release()
 
     def _take_back(self, now_ns: int) -> None:
         """Go on with what the worker has put out, if it is done. Raises: what it raised."""
@@ -604,9 +598,16 @@ class StreamTask:
             output.flusher.stop()
         self.state = TaskState.FINISHED
         if not self._is_closed:
-            self._is_closed = True
-            self._hand_over(self.chain.close, now_ns)
-            self._release_worker()
+            self._close(self.chain.close, now_ns)
+
+    def _close(self, close: Callable[[], None], now_ns: int) -> None:
+        """The last that the operators are called for. Raises: what that raised."""
+        self._is_closed = True
+        try:
+            self._hand_over(close, now_ns)
+        finally:
+            if self._worker is not None:
+                self._worker.release()
 
     @property
     def _is_all_acknowledged(self) -> bool:

@@ -11,16 +11,19 @@ from flinknet.predict.recorded import Setting
 from flinknet.results import Advice, Measured
 
 from .advise.targets import refined_settings
-from .observe.arrivals import Slicing, slice_edges, slicing_of
+from .observe.arrivals import Slice, Slicing, slice_edges, slicing_of
 from .observe.observed import ObservedRun
 from .outcome import Candidate, Window
 from .read import RecordedRun
 from .windows import (
+    BEATS_ARE_LEAST,
     BUFFERS_AT_ONCE,
+    SLICE_IS_LEAST,
     at_least,
     share_in_seconds,
     spread_slices,
     spread_windows,
+    why_long,
 )
 
 MAX_RECORDS = 500_000
@@ -41,10 +44,12 @@ class Candidates:
     Attributes:
         all: of each run in the order of their timeouts, the recorded setting among them.
         slicings: by number of a run, how it is cut to be simulated.
+        why_long: a line for each run of which more is simulated than takes about a minute.
     """
 
     all: Sequence[Candidate]
     slicings: dict[int, Slicing]
+    why_long: tuple[str, ...] = ()
 
     def of(self, run: RecordedRun) -> list[Candidate]:
         """Those of one run."""
@@ -88,6 +93,7 @@ def plan_candidates(
     """
     candidates: list[Candidate] = []
     slicings: dict[int, Slicing] = {}
+    long: list[str] = []
     for each in observed:
         run, measured = each.run, each.measured
         settings = settings_of(run, grid)
@@ -105,10 +111,18 @@ def plan_candidates(
         if has_model and is_cut and each.rows.arrivals:
             slicing = slicing_of(each.rows.arrivals, edges)
             to_ns = next(edge for edge in edges[1:] if edge >= to_ns)
-            slicings[run.run] = spread_slices(slicing, share) if share < 1 else slicing
+            if share < 1:
+                slicing = spread_slices(slicing, share)
+                to_ns = slicing.slices[-1].to_ns
+                long += _why_long(run, slicing.slices, share, SLICE_IS_LEAST)
+            slicings[run.run] = slicing
         elif has_model and max_records is None:
             share = min(share, BUFFERS_AT_ONCE / max(measured.buffers, 1))
-            windows = spread_windows(run, share, settings) if share < 1 else ()
+            if share < 1:
+                windows = spread_windows(run, share, settings)
+                long += _why_long(run, windows, share, BEATS_ARE_LEAST)
+            if len(windows) == 1:
+                to_ns, windows = windows[0].to_ns, ()
         candidates += [
             replace(
                 candidate,
@@ -118,7 +132,14 @@ def plan_candidates(
             )
             for candidate in candidates_of(run, grid, to_ns)
         ]
-    return Candidates(candidates, slicings)
+    return Candidates(candidates, slicings, tuple(long))
+
+
+def _why_long(
+    run: RecordedRun, parts: Sequence[Window | Slice], share: float, why: str
+) -> list[str]:
+    reason = why_long(run, sum(each.to_ns - each.from_ns for each in parts), share, why)
+    return [] if reason is None else [reason]
 
 
 def candidates_of(run: RecordedRun, grid: Grid, to_ns: int) -> list[Candidate]:

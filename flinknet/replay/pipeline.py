@@ -70,7 +70,8 @@ def replay_runs(
     candidates = plan_candidates(
         observed, grid, max_records=max_records, split=split, may_slice=simulate is None
     )
-    on_progress(f"simulating {_count(len(candidates.all), 'setting')}")
+    simulating = f"simulating {_count(len(candidates.all), 'setting')}"
+    on_progress("; ".join([simulating, *candidates.why_long]))
     predicted = predict_all(spark, candidates, simulate)
 
     compared = compared_runs(spark, observed, predicted)

@@ -1,5 +1,5 @@
-"""Predictions of all candidates, and what was observed in the same part of each run: like is
-compared with like."""
+"""Predictions of all candidates, and what was observed in the part of each run that they stand
+for: all of it where windows spread over it were simulated, else the part that was simulated."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def predict_more(
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """What was observed in the part of a run that the recorded setting was simulated with.
+    """What was observed in the part of a run that the prediction of the recorded setting stands
+    for. Of windows spread over a part that is all of the part, so its error holds that of the
+    sample, too.
 
     Attributes:
         window: the run, with that part as its measured window.

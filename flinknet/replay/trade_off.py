@@ -36,8 +36,8 @@ def trade_off_points(
 
 
 def model_error(point: TradeOffPoint, observed: Measured, *, is_from_between: bool) -> ModelError:
-    """Prediction of the recorded setting against what was observed in the same window; messages per
-    second where latency was not recorded."""
+    """Prediction of the recorded setting against what was observed, where windows are spread over a
+    run in all of it (see `ComparedRun`); messages per second where latency was not recorded."""
     return ModelError(
         throughput=_relative(point.throughput_records_per_s, observed.throughput_records_per_s),
         p50=_relative(point.latency_ns.p50, observed.latency_ns.p50),
@@ -123,6 +123,6 @@ def advise(
         targets,
         error,
         asked=[place for place, each in enumerate(candidates) if each.setting in asked],
-        why_not=withheld(error, recorded),
+        why_not=withheld(error, points),
     )
     return AdvisedRun(points, error, found)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from flinknet.config import NetworkConfig
@@ -80,8 +81,8 @@ class PredictionUnit:
 
     Attributes:
         to_ns: end of the part that the windows are of.
-        part_ns: how much of each window is simulated where the compiled model does not know the
-            exchange.
+        part_ns: how much of the windows together is simulated where the compiled model does not
+            know the exchange.
         is_asked: the part was asked for.
     """
 
@@ -224,7 +225,7 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
     for run, last in runs.items():
         own = [each for each in candidates if each.run.run == run]
         windows = [*last.windows] or [Window(last.run.from_ns, last.to_ns)]
-        part_ns = ((last.capped_to_ns or last.to_ns) - last.run.from_ns) // len(windows)
+        part_ns = (last.capped_to_ns or last.to_ns) - last.run.from_ns
         parts = min(cores, len(own))
         for part in range(parts):
             share = own[part::parts]
@@ -292,15 +293,15 @@ def _simulated(
     part_ns: int,
 ) -> Outcome:
     """The outcome of the windows of a run. What the compiled model does not know of is simulated
-    message by message, and of longer windows only the first part.
+    message by message, and only the first windows, or the first part of the first.
     """
     from flinknet.predict import what_if
 
-    found = None
-    if simulate is None and max(each.duration_ns for each in exchanges) > part_ns:
+    found, windows = None, len(exchanges)
+    if simulate is None and sum(each.duration_ns for each in exchanges) > part_ns:
         found = _compiled(exchanges, setting)
         if found is None:
-            exchanges = [each.up_to(each.measured_from_ns + part_ns) for each in exchanges]
+            exchanges = _first_of(exchanges, part_ns)
     if found is None:
         simulate = simulate or what_if.simulate
         found = [simulate(each.under(setting), setting.network) for each in exchanges]
@@ -308,9 +309,21 @@ def _simulated(
     outcome = _with_figures(unpredicted, joined_outcomes(found), busiest, fit, setting)
     if len(exchanges) > 1:
         simulated_ns = sum(each.duration_ns for each in exchanges)
+        if len(exchanges) < windows:
+            note = f"of the first {len(exchanges)} of {windows} windows only: {_SLOW}"
+            outcome = replace(outcome, notes=[note, *outcome.notes])
         return replace(outcome, windows=len(exchanges), simulated_ns=simulated_ns)
     from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
     return outcome if to_ns >= unpredicted.window_to_ns else _of_the_first(outcome, from_ns, to_ns)
+
+
+def _first_of(exchanges: Sequence[RecordedExchange], part_ns: int) -> list[RecordedExchange]:
+    """The first windows that come to a length together, or so much of the first."""
+    lengths_ns = np.cumsum([each.duration_ns for each in exchanges])
+    count = int(np.searchsorted(lengths_ns, part_ns, side="right"))
+    if count:
+        return list(exchanges[:count])
+    return [exchanges[0].up_to(exchanges[0].measured_from_ns + part_ns)]
 
 
 def _compiled(

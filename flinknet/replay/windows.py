@@ -23,7 +23,10 @@ BUFFERS_AT_ONCE = 3_000_000
 """Recorded data buffers that a process holds, of a run that is not cut into slices."""
 
 WINDOWS = 8
-"""Of a run of which not all is simulated; more where they are slices."""
+"""Of a run of which not all is simulated, at most; more where they are slices."""
+
+LONG_FROM = 1.5
+"""Where so many times the share of a run is simulated, that is reported."""
 
 BEATS_MIN = 20
 """Beats of the longest buffer timeout that a window holds at least: when a record comes within a
@@ -67,25 +70,43 @@ def why_too_short(window_ns: int, setting: Setting) -> str | None:
     )
 
 
+BEATS_ARE_LEAST = f"{BEATS_MIN} beats of the longest buffer timeout are the least"
+SLICE_IS_LEAST = "a slice is the least"
+
+
+def why_long(run: RecordedRun, simulated_ns: int, share: float, why: str) -> str | None:
+    """That more of a run is simulated than its share; None where it is not."""
+    times = simulated_ns / (run.duration_ns * share)
+    if times < LONG_FROM:
+        return None
+    return (
+        f"{human_duration(simulated_ns)} of {human_duration(run.duration_ns)} are simulated,"
+        f" {times:.1f} times what is meant to be: {why}"
+    )
+
+
 def spread_windows(
     run: RecordedRun, share: float, settings: Sequence[Setting]
 ) -> tuple[Window, ...]:
-    """A share of a run as windows at equal distances; one that is all of it where that is what
-    they come to."""
-    length_ns = int(run.duration_ns * share / WINDOWS)
-    length_ns = max(length_ns, BEATS_MIN * longest_beat_ns(settings))
-    if WINDOWS * length_ns >= run.duration_ns:
-        return (Window(run.from_ns, run.to_ns),)
-    starts_ns = np.linspace(run.from_ns, run.to_ns - length_ns, WINDOWS).astype(np.int64)
+    """A share of a run as windows at equal distances: fewer where the beat is long, and a single
+    one is the beginning of the run. It alone may be more than the share."""
+    least_ns = max(BEATS_MIN * longest_beat_ns(settings), 1)
+    wanted_ns = int(run.duration_ns * share)
+    count = min(max(wanted_ns // least_ns, 1), WINDOWS)
+    length_ns = min(max(wanted_ns // count, least_ns), run.duration_ns)
+    starts_ns = np.linspace(run.from_ns, run.to_ns - length_ns, count).astype(np.int64)
     return tuple(Window(each, each + length_ns) for each in starts_ns.tolist())
 
 
 def spread_slices(slicing: Slicing, share: float) -> Slicing:
-    """A share of the slices of a run, at equal distances."""
+    """A share of the slices of a run, at equal distances. A single one is the first: with it a
+    shorter run is simulated, and it may be more than the share."""
     slices = slicing.slices
-    count = min(len(slices), max(round(share * len(slices)), WINDOWS))
+    count = min(len(slices), max(int(share * len(slices)), 1))
     if count == len(slices):
         return slicing
+    if count == 1:
+        return replace(slicing, slices=slices[:1])
     places = np.linspace(0, len(slices) - 1, count).round().astype(int).tolist()
     chosen = tuple(slices[place] for place in places)
     simulated_ns = sum(each.to_ns - each.from_ns for each in chosen)

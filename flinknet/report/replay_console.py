@@ -164,7 +164,8 @@ def _simulated_part(answer: ReplayAnswer) -> str:
     if windows > 1:
         what = "measured part" if answer.trace.is_of_run else "trace"
         whole = human_duration(part.to_ns - part.from_ns)
-        return f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
+        used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
+        return f"{used}, compared with all of it"
     if _is_ordinary(answer):
         return f"the first {human_duration(window_ns)} of the measured part"
     what = "measured part" if answer.trace.is_of_run else "trace"

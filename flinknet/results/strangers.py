@@ -32,6 +32,14 @@ class Strangers:
             self.received_bytes + other.received_bytes,
         )
 
+    def since(self, before: Strangers) -> Strangers:
+        """Those that were not there before: a connection may since have requested something."""
+        return Strangers(
+            max(0, self.connections - before.connections),
+            max(0, self.requests - before.requests),
+            max(0, self.received_bytes - before.received_bytes),
+        )
+
     @property
     def disturb(self) -> bool:
         """Whether serving them took so much time that the figures of a run are doubtful."""

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from flinknet.errors import TaskFailedError
+
 from .clock import monotonic_ns
 from .event_loop import EventLoop
 
@@ -36,6 +38,7 @@ class TaskThread:
 
     def __init__(self, loop: EventLoop, name: str) -> None:
         self._loop = loop
+        self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._done = threading.Lock()  # released by the thread when it is done, taken by the loop
         self._done.acquire()
@@ -91,8 +94,11 @@ class TaskThread:
         while (work := self._work.get()) is not None:
             try:
                 work()
-            except BaseException as error:  # whoever steps the task hears of it
+            except (Exception, SystemExit) as error:  # whoever steps the task hears of it
                 self._error = error
+            except BaseException as error:  # what ends a process elsewhere ends the task here
+                self._error = TaskFailedError(f"{self._name}: a function raised {error!r}")
+                self._error.__cause__ = error
             del work
             self._is_over = True
             self._done.release()

@@ -124,6 +124,7 @@ def assert_alike(
     assert fast.credits == full.credits
     assert fast.credit_messages == full.credit_messages
     assert fast.backlog_max == full.backlog_buffers.max
+    assert fast.backlog_total / fast.messages == pytest.approx(full.backlog_buffers.mean)
     assert fast.latency.mean == pytest.approx(full.latency.mean, rel=0, abs=2)
     assert_percentiles_alike(fast.latency, full.latency)
     assert (fast.latency_bounds is None) == (full.latency_bounds is None) == exchange.has_instants

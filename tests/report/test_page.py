@@ -219,6 +219,9 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
     assert "Do not bet on the predictions below" in text_of(off, "#model-error.doubt")
     unknown = show(answer(model_error=dict.fromkeys(("throughput", "p50", "p99"))))
     assert "unknown" in text_of(unknown, "#model-error.doubt")
+    spread = {"records": 500, "window_ns": 10**9, "is_whole": False, "windows": 8}
+    part = "From 500 records, 8 windows, 1.00 s of the measured part's 3.00 s, compared with all"
+    assert part in text_of(show(answer(simulated=spread)), "#model-error")
 
 
 @browser_test

@@ -138,6 +138,9 @@ def test_a_part_of_a_run_is_called_a_part() -> None:
     assert (
         "(500 records, the first 500 ms of the measured part)" in printed(answer(simulated=part))[1]
     )
+    line = printed(answer(simulated=part | {"windows": 8}))[1]
+    assert ", 8 windows, 500 ms of the measured part's" in line
+    assert line.endswith("compared with all of it)")
 
 
 def test_without_a_prediction_of_the_recorded_setting_the_error_is_unknown() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from flinknet.errors import TaskFailedError
 from flinknet.runtime import task_thread
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.event_loop import EventLoop
@@ -82,6 +84,17 @@ def test_what_work_raises_is_raised_where_it_ends(loop: EventLoop, error: BaseEx
     with pytest.raises(type(error)):
         run(loop, thread, fail)
     run(loop, thread, lambda: None)
+    thread.release()
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError("no"), KeyboardInterrupt()])
+def test_what_would_end_the_process_fails_the_task(loop: EventLoop, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    thread = TaskThread(loop, "Map (1/1)")
+    with pytest.raises(TaskFailedError, match=r"^Map \(1/1\): a function raised [CK]\w+\("):
+        run(loop, thread, fail)
     thread.release()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -157,6 +158,34 @@ def test_a_task_that_is_canceled_lets_go_when_its_function_returns() -> None:
     assert function.calls[-1] == "close"
     assert opened.processed_records == records
     assert all(worker.is_released for name, worker in job.workers.items() if "Opened" in name)
+
+
+def test_a_close_that_fails_ends_the_thread_of_its_task() -> None:
+    class Fails:
+        def close(self) -> None:
+            raise ValueError("not closed")
+
+        def __call__(self, value: int) -> int:
+            return value
+
+    env = StreamExecutionEnvironment({})
+    env.from_sequence(1, 2).map(Fails(), output_type=int).name("Fails").print()
+    job = WorkedJob(env.execute("Fails"), task_managers=1)
+    with pytest.raises(TaskFailedError, match="not closed"):
+        job.run()
+    for each in job.cluster.tasks.values():
+        each.cancel()
+    assert all(each.is_released for each in job.workers.values())
+
+
+def test_what_is_no_exception_fails_the_task_and_names_the_record_too() -> None:
+    def fail(value: int) -> int:
+        raise asyncio.CancelledError("given up")
+
+    env = StreamExecutionEnvironment({})
+    env.from_sequence(1, 9).rebalance().map(fail, output_type=int).name("Fails").print()
+    with pytest.raises(TaskFailedError, match=r"Fails failed at record 1 .*CancelledError: given"):
+        WorkedJob(env.execute("Fails"), task_managers=1).run()
 
 
 def test_a_function_that_fails_names_the_record() -> None:

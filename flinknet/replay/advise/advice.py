@@ -27,6 +27,10 @@ from flinknet.units import NS_PER_MS, parse_duration_ns
 from .frontier import EQUAL, Situation, are_alike, frontier_of, knee_of, situation_of
 from .targets import Target
 
+UNKNOWN_ERROR = (
+    "how far off the model is stays unknown: the recorded setting could not be predicted"
+)
+
 _INTERVAL = "execution.buffer-timeout.interval"
 _ENABLED = "execution.buffer-timeout.enabled"
 
@@ -90,13 +94,16 @@ def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     return "\n".join(lines)
 
 
-def withheld(error: ModelError, recorded: TradeOffPoint) -> str | None:
+def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
     """Why nothing can be advised, by the prediction of the recorded setting and its error; None if
-    it can.
+    it can, and where nothing is predicted.
     """
-    if recorded.why_no_latency is not None:
+    if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
-    if any(abs(each) > ERROR_TO_BET_ON for each in asdict(error).values() if each is not None):
+    known = [each for each in asdict(error).values() if each is not None]
+    if not known and any(each.throughput_records_per_s is not None for each in points):
+        return UNKNOWN_ERROR
+    if any(abs(each) > ERROR_TO_BET_ON for each in known):
         return f"the model is off by more than {ERROR_TO_BET_ON:.0%} on the recorded setting"
     return None
 

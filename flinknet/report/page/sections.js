@@ -9,9 +9,14 @@ const isDoubtful = (answer) => !knownErrors(answer).length || knownErrors(answer
 const isPart = ({origin, part}) => part && ((origin ?? "run") !== "run" || part.to_ns - part.from_ns !== part.whole_ns);
 
 function simulatedPart({trace, simulated}) {
+  const what = (trace.origin ?? "run") === "run" ? "measured part" : "trace";
+  if (simulated.windows > 1) {
+    const whole = trace.part ? trace.part.to_ns - trace.part.from_ns : trace.measured_duration_ns;
+    return `${simulated.windows} windows, ${duration(simulated.window_ns)} of the ${what}'s ${duration(whole)}, compared with all of it`;
+  }
   if (!isPart(trace)) return `the first ${duration(simulated.window_ns)} of the measured part`;
   const from = trace.part.from_ns, to = duration(from + simulated.window_ns);
-  return `${from ? `${duration(from)} to ${to}` : `the first ${to}`} of the ${(trace.origin ?? "run") === "run" ? "measured part" : "trace"}`;
+  return `${from ? `${duration(from)} to ${to}` : `the first ${to}`} of the ${what}`;
 }
 
 function modelError(answer) {

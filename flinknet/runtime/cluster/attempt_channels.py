@@ -63,7 +63,8 @@ class AttemptChannels:
             for each in tasks
             for gate in each.task.gates
             for channel in gate.remote_channels
-            if channel.connection is not None and not channel.is_released
+            if channel.connection is not None
+            if channel.error is None and not channel.is_released  # else it may be forgotten
         )
         return tuple(say.UsedConnection(*key, count) for key, count in sorted(counts.items()))
 

@@ -90,7 +90,8 @@ class Attempts:
         running: attempts that the event loop steps, in the order of their tasks.
         jobs: whose attempts they are, by id.
         load: what follows them while they are those of a load, which has its cluster for itself.
-        tells_first_output: whether there are tasks whose readers wait for their first output.
+        tells_first_output: whether there are tasks whose readers wait for an output that has not
+            been told.
         producers: what is asked of producers that do not have a partition.
     """
 
@@ -114,7 +115,7 @@ class Attempts:
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
-        self._ending: list[tuple[RunningTask, say.TaskStateChanged]] = []
+        self._ending: list[tuple[RunningTask, say.TaskStateChanged | None]] = []
         self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
 
     @property
@@ -163,17 +164,23 @@ class Attempts:
     def initialize(self, job: HostedJob) -> None:
         """A job is known, whose attempts will come."""
         self.jobs[job.id] = job
-        self.tells_first_output = self.tells_first_output or job.factory.tells_first_output
 
     def forget(self, job: HostedJob) -> None:
-        """A job is over: nothing of it stays."""
+        """A job is over: nothing of it stays but functions in work, up to their end."""
+        self._ending = [
+            (running, None if _is_of(job, running.attempt_id) else told_then)
+            for running, told_then in self._ending
+        ]
         for attempt_id in [each for each in self._tasks if _is_of(job, each)]:
-            self._tasks.pop(attempt_id).release("its job is over")
+            running = self._tasks.pop(attempt_id)
+            running.release("its job is over")
+            self._end(running, None)
         for setup in [each for each in self._setups if each.job is job]:
             self._setups.remove(setup)
             setup.cancel("its job is over")
-        self._waiting = [each for each in self._waiting if each.job is not job]
-        self._ending = [each for each in self._ending if not _is_of(job, each[0].attempt_id)]
+        for waiting in [each for each in self._waiting if each.job is job]:
+            self._waiting.remove(waiting)
+            waiting.cancel("its job is over")
         for attempt_id in [each for each in self._unread if _is_of(job, each)]:
             del self._unread[attempt_id]
         for attempt_id in [each for each in self._written if _is_of(job, each)]:
@@ -313,12 +320,18 @@ class Attempts:
 
     def tell_first_output(self) -> None:
         """Name those that readers wait for no longer."""
+        is_any_untold = False
         for attempt_id, running in self._tasks.items():
             for output, partition in enumerate(running.partitions):
                 told_of = attempt_id, output
-                if told_of not in self._told_consumable and has_output(partition):
-                    self._told_consumable.add(told_of)
-                    self._send(say.OutputConsumable(attempt_id, output))
+                if told_of in self._told_consumable:
+                    continue
+                if not has_output(partition):
+                    is_any_untold = True
+                    continue
+                self._told_consumable.add(told_of)
+                self._send(say.OutputConsumable(attempt_id, output))
+        self.tells_first_output = is_any_untold
 
     def _set_up(self, job: HostedJob, message: say.SubmitTask, now_ns: int) -> _Setup:
         """Partitions, and the memory of gates, as far as it is there."""
@@ -411,6 +424,8 @@ class Attempts:
             waits_for_readers=is_load,
         )
         self._tasks[descriptor.attempt_id] = running
+        if factory.tells_first_output:
+            self.tells_first_output = True
         if isinstance(factory, LoadFactory):
             if job.load is None:
                 job.load = self.load = LoadRun(
@@ -470,13 +485,17 @@ class Attempts:
                 ),
             )
 
-    def _end(self, running: RunningTask, told_then: say.TaskStateChanged) -> None:
+    def _end(self, running: RunningTask, told_then: say.TaskStateChanged | None) -> None:
         """Tell how one has ended as soon as no function of it is in work: until then it would be in
         the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is the
         JobManager's).
+
+        Args:
+            told_then: None where its job is over, and nobody is told.
         """
         if running.let_go():
-            self._send(told_then)
+            if told_then is not None:
+                self._send(told_then)
         else:
             self._ending.append((running, told_then))
 

@@ -60,6 +60,7 @@ class HostedJob:
         self.load: LoadRun | None = None
         self.readers: list[bytes] = []
         self._environment = environment
+        self._strangers_before: Strangers = environment.connections.strangers()
 
     def report(self) -> say.Report:
         """What is told of it when it is over."""
@@ -68,7 +69,7 @@ class HostedJob:
             self._environment.close_trace(self.trace)
         except TraceError as fault:
             error = str(fault)
-        strangers: Strangers = self._environment.connections.strangers()
+        strangers = self._environment.connections.strangers().since(self._strangers_before)
         if self.load is not None:
             return self.load.report(strangers, error)
         return report_of(self.trace.statistics, strangers, error)

@@ -100,7 +100,7 @@ class JobManager:
         """Let the master of a job decide what is due. Returns: what `carry_out` will deploy."""
         job.master.handle_deadline(now_ns=now_ns)
         for index, reason in taken(job.master.to_end):
-            self.lose(self.task_managers[index], reason, now_ns)
+            self.lost.append((self.task_managers[index], reason))
         return job.master.deployments
 
     def carry_out(self, job: LedJob, now_ns: int) -> None:
@@ -119,7 +119,11 @@ class JobManager:
                 self._outbox.tell(task_manager.index, message)
 
     def lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
-        """A TaskManager is gone: the process too, whatever it still does."""
+        """A TaskManager is gone: the process too, whatever it still does. There may be several
+        reasons at a time.
+        """
+        if not task_manager.is_alive:
+            return
         log(reason)
         self.task_managers.lose(task_manager)
         self._outbox.lose(task_manager.index)

@@ -9,6 +9,7 @@ from typing import Any
 
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
+from flinknet.job.producer_states import RequestPartitionState
 
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
@@ -68,6 +69,6 @@ class LedJobs:
 
     def concerned(self, message: Any) -> LedJob | None:
         """That which a TaskManager speaks of; None if it is over, or never was."""
-        if isinstance(message, say.TaskStateChanged | say.OutputConsumable):
+        if isinstance(message, say.TaskStateChanged | say.OutputConsumable | RequestPartitionState):
             return self._known.get(message.attempt_id.execution_graph_id)
         return self._known.get(getattr(message, "job", None))  # type: ignore[arg-type]

@@ -124,7 +124,7 @@ class Peer:
         connections = self._environment.connections
         assert isinstance(connections, ConnectionManager)
         self._connections = connections
-        self._counts = self._create_counts(None)
+        self._create_counts(None)  # until there is a trace
         self._stack = ExitStack()
         self._control = LocalControl()
         self._executor = TaskExecutor(self._spec(), self._environment, self._control)

@@ -69,6 +69,7 @@ class SlotPool:
         self._cluster = cluster
         self._mode = mode
         self._task_managers: set[int] = set()
+        self._is_released = False
         self._places: dict[int, Slot] = {}
         if placed is not None:
             self._shared = [each.shared for each in placed]
@@ -106,7 +107,8 @@ class SlotPool:
         self._hold()
 
     def release(self) -> None:
-        """The job has ended: its slots are free."""
+        """The job has ended: its slots are free, and it gets none any more."""
+        self._is_released = True
         self._cluster.assign(self, set())
 
     def allocate(self) -> bool:
@@ -133,7 +135,8 @@ class SlotPool:
         return self._cluster.free_for(self, task_manager)
 
     def _hold(self) -> None:
-        self._cluster.assign(self, set(self._places.values()))
+        if not self._is_released:  # of one that has ended, TaskManagers are lost all the same
+            self._cluster.assign(self, set(self._places.values()))
 
     def _unused(self, stage: int) -> Slot:
         """The first slot that holds nothing of a stage; there is one, for slots suffice."""

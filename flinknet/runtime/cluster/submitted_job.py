@@ -213,11 +213,14 @@ class SubmittedJob:
         return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
 
     def tidy(self) -> None:
-        """Remove what a job has while it runs only."""
+        """Remove what a job has while it runs only. The directory of the job that the cluster was
+        started for is the cluster's, whose processes may live on and write there.
+        """
         if self._measurements.metrics_log is not None:
             self._measurements.metrics_log.close()
         shutil.rmtree(spill_directory(self.run_dir), ignore_errors=True)
-        remove_empty(self.run_dir)
+        if self._submission.is_joining:
+            remove_empty(self.run_dir)
         with suppress(OSError):
             (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
 

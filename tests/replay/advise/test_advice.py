@@ -9,7 +9,14 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.options import effective_flink_keys
-from flinknet.replay.advise.advice import advice, are_met, choose, patch_of, withheld
+from flinknet.replay.advise.advice import (
+    UNKNOWN_ERROR,
+    advice,
+    are_met,
+    choose,
+    patch_of,
+    withheld,
+)
 from flinknet.replay.advise.frontier import frontier_of
 from flinknet.replay.advise.targets import Target
 from flinknet.results import (
@@ -191,19 +198,29 @@ def test_each_situation_of_several_settings_has_a_knee_or_the_reason_why_it_has_
 
 
 def test_a_model_that_is_far_off_advises_nothing() -> None:
-    assert withheld(ModelError(0.1, None, -0.5), POINTS[0]) is None
-    why_not = withheld(ModelError(0.1, None, -0.51), POINTS[0])
+    assert withheld(ModelError(0.1, None, -0.5), POINTS) is None
+    why_not = withheld(ModelError(0.1, None, -0.51), POINTS)
     assert why_not == "the model is off by more than 50% on the recorded setting"
     told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
     assert (told.frontier, told.knee, told.choice) == ((), None, None)
     assert (told.situations, told.withheld) == ((), why_not)
 
 
+def test_a_model_of_unknown_error_advises_nothing() -> None:
+    """As of a part that is too short for the recorded setting, and not for a shorter timeout."""
+    unknown = ModelError(None, None, None)
+    assert withheld(unknown, POINTS) == UNKNOWN_ERROR
+    found = advice(POINTS, [Target.parse("p99<=20s")], unknown, why_not=UNKNOWN_ERROR)
+    assert (found.frontier, found.choice, are_met([found])) == ((), None, False)
+    nothing = [replace(each, throughput_records_per_s=None) for each in POINTS]
+    assert withheld(unknown, nothing) is None
+
+
 def test_where_the_backlog_contradicts_the_predictions_nothing_is_advised() -> None:
     unknown = LatencySummary(count=0)
     why = "the recorded backlog implies more"
     points = [replace(each, latency_ns=unknown, why_no_latency=why) for each in POINTS]
-    why_not = withheld(EXACT, points[0])
+    why_not = withheld(EXACT, points)
     assert why_not == "the recorded backlog contradicts the predicted latency"
     for text in ("p99<=20s", "throughput>=1/s"):
         found = advice(points, [Target.parse(text)], EXACT, why_not=why_not)

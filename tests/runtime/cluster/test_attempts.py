@@ -14,18 +14,17 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.core.buffers import DataType, NetworkBuffer
 from flinknet.core.consumer.input_channel import unpooled_buffer
 from flinknet.core.consumer.input_gate import RECOVERED
+from flinknet.errors import RemoteTransportError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import MemoryIO, descriptors_of
 from flinknet.job.elements import StreamElementSerializer
-from flinknet.job.load.counting import MEASURED
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.attempt_channels import AttemptChannels
 from flinknet.runtime.cluster.attempts import Attempts
-from flinknet.runtime.cluster.sampling import Sampler
-from flinknet.runtime.cluster.task_factory import LoadFactory, ProgramFactory
+from flinknet.runtime.cluster.hosted_job import HostedJob
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
 
 pytestmark = pytest.mark.socket
@@ -63,30 +62,28 @@ class Manager:
             "credit",
             "tm-1",
             task_managers=2,
-            trace_path=None,
-            channels=0,
             channel_of={},
             may_spin=False,
         )
         self.memory = self.environment.pool
         self.said: list[Any] = []
-        self.attempts = Attempts(
-            self.network,
-            self.environment,
-            AttemptChannels(self.environment),
-            Sampler(self.environment.connections, self.memory),
-            self.io,  # type: ignore[arg-type]
-            self.said.append,
-            None,
-        )
-        self.attempts.initialize(LoadFactory(scenario, MEASURED))
+        self.channels = AttemptChannels(self.environment)
+        self.attempts = Attempts(self.environment, self.channels, self.said.append)
         (self.task,) = load_plan_of(scenario).sinks
+        self.initialize(say.SubmitLoad(scenario))
         self.addresses = {0: ("127.0.0.1", 1)}
+
+    def initialize(self, submission: say.SubmitJob | say.SubmitLoad) -> None:
+        """Host the job of the task, which prints here."""
+        job_id = self.task.attempt_id.execution_graph_id
+        message = say.InitializeJob(job_id, submission, None, None, None)
+        job = HostedJob(message, self.environment, 1)
+        job.network = self.network
+        job.io = self.io  # type: ignore[assignment]
+        self.attempts.initialize(job)
 
     def load_program(self) -> None:
         """Read what a program's source writes, and print it."""
-        submission = say.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1)
-        self.attempts.initialize(ProgramFactory(submission))
         program = load_program(Path("program.py"), {}, (), source=PROGRAM)
         graph = execution_graph_of(job_graph_of(program.stream_graph))
         plan = physical_plan_of(graph, task_managers=2, slots_per_task_manager=1)
@@ -94,6 +91,7 @@ class Manager:
         (gate,) = reader.inputs
         channels = tuple(replace(each, is_local=False, task_manager=0) for each in gate.channels)
         self.task = replace(reader, inputs=(replace(gate, channels=channels),))
+        self.initialize(say.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1))
 
     def submit(self, start: say.Start | None = None) -> None:
         message = say.SubmitTask(self.task, self.addresses, start)
@@ -218,6 +216,19 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
     assert manager.io.lines == ["7", "8"]
     assert all(each.connection is not None for each in gate.remote_channels)
     manager.attempts.cancel(manager.task.attempt_id)
+
+
+def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager: Manager) -> None:
+    manager.submit()
+    manager.attempts.start(say.Start(NOW_NS, NOW_NS, None, None), now_ns=NOW_NS)
+    connections, running = manager.environment.connections, manager.attempts.running
+    assert manager.channels.used(running) == (say.UsedConnection(0, 0, 2),)
+    (client,) = connections.clients
+    client.fail(RemoteTransportError("broke"), now_ns=NOW_NS)
+    connections.forget_closed()
+    assert manager.channels.used(running) == ()
+    manager.attempts.cancel(manager.task.attempt_id)
+    assert manager.said[-1] == say.TaskStateChanged(manager.task.attempt_id, _E.CANCELED)
 
 
 @pytest.mark.row("S042")

@@ -36,7 +36,7 @@ class Leader:
         self.server = ControlServer(self.loop, "secret")
         spec = TaskManagerProcessSpec(
             *("secret", 1, self.server.port, 2, 1, Scenario().network, "credit", PATIENCE_NS),
-            *(None, None, False, 10_000_000_000, tuple(sys.path)),
+            *(False, 10_000_000_000, tuple(sys.path)),
         )
         self.process = start_child(TASK_MANAGER, spec, None, "tm-1")
 
@@ -79,7 +79,8 @@ def test_it_asks_again_while_the_producer_runs_and_is_canceled_when_that_is_over
     cause = JavaThrowable(PARTITION_NOT_FOUND_EXCEPTION, "not there")
     with socket.create_server(("127.0.0.1", 0)) as server:
         leader.hear(say.RegisterTaskManager)
-        leader.tell(say.InitializeJob(say.SubmitLoad(scenario)))
+        job = sink.attempt_id.execution_graph_id
+        leader.tell(say.InitializeJob(job, say.SubmitLoad(scenario), None, None, None))
         leader.hear(say.JobInitialized)
         task = replace(sink, task_manager=1)
         addresses = {channel.task_manager: ("127.0.0.1", server.getsockname()[1])}

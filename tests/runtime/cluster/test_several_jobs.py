@@ -13,10 +13,12 @@ from flinknet.errors import ConfigError
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.slots import SharedSlot
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.channel_numbers import ClusterNumbers
 from flinknet.runtime.cluster.child import JobManagerSpec
+from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
 from flinknet.runtime.cluster.connection_uses import ConnectionUses
 from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 from flinknet.runtime.cluster.job_master import JobMaster, SharedCluster
@@ -24,6 +26,7 @@ from flinknet.runtime.cluster.job_process import JobManagerProcess
 from flinknet.runtime.cluster.job_settings import joined_settings
 from flinknet.runtime.cluster.job_state import JobState
 from flinknet.runtime.cluster.slot_pool import ClusterSlots, SlotPool
+from flinknet.runtime.cluster.submitted_job import SubmittedJob
 from tests.graph.programs import environment
 from tests.runtime.cluster.programs import PIPELINE
 
@@ -116,6 +119,21 @@ def test_who_finds_too_few_slots_waits_until_another_job_ends() -> None:
     two.slots_changed(now_ns=S)
     assert places(two) == {(0, 0), (0, 1)}
     assert session.in_use == [2, 0]
+
+
+@pytest.mark.row("S150")
+def test_a_job_that_has_ended_takes_no_slots_when_a_task_manager_is_lost() -> None:
+    session = Session()
+    one = session.submit(4, "one")
+    end(one)
+    one.release_slots()
+    two = session.submit(2, "two")
+    assert places(two) == {(0, 0), (0, 1)}
+    one.lose(1, "tm-1 is gone", now_ns=S)
+    assert session.shared.slots.free_for(two._pool, 0) == [0, 1]
+    two.lose(1, "tm-1 is gone", now_ns=S)
+    two.release_slots()
+    assert session.in_use == [0, 0]
 
 
 @pytest.mark.row("S150")
@@ -260,6 +278,21 @@ class Client:
         return self.said[-1] if self.said else None
 
 
+class Child:
+    """A process of a TaskManager that has been started, and does nothing."""
+
+    pid = 1
+
+    def poll(self) -> int | None:
+        return None
+
+    def kill(self) -> None:
+        pass
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        return 0
+
+
 class Dispatcher:
     """The process of a JobManager that has started no TaskManager."""
 
@@ -278,6 +311,25 @@ class Dispatcher:
         source = source.replace('"Pipeline"', f'"{name}"')
         path = str(self.directory / "program.py")
         return say.SubmitJob(path, source, (), {}, is_attached, None, 0, 1, str(run_dir))
+
+    def register(self) -> Client:
+        """One more TaskManager. Returns: the JobManager's end of the connection to it."""
+        known, connection = self.process._task_managers, self.client()
+        started = TaskManagerProcess(len(known), Child())  # type: ignore[arg-type]
+        known._known.append(started)
+        self.hear(connection, say.RegisterTaskManager(started.index, 1, 2, "127.0.0.1", 1))
+        return connection
+
+    def hear(self, task_manager: Client, message: Any) -> None:
+        self.process._manager._receive(task_manager, message, 0)  # type: ignore[arg-type]
+
+    def run(self, name: str, *task_managers: Client) -> SubmittedJob:
+        """Submit a job that is deployed as soon as these are ready for it."""
+        accepted = self.client().says(self.job(name))
+        job = self.process._jobs[accepted.job_id]
+        for each in task_managers:
+            self.hear(each, say.JobInitialized(job.led.id))
+        return job
 
     def turn(self) -> None:
         self.process._turn(0)
@@ -298,12 +350,46 @@ def cluster(tmp_path: Path) -> Any:
 
 
 @pytest.mark.socket
+@pytest.mark.row("S037")
+def test_a_task_manager_is_told_the_state_of_a_producer_of_its_job(session: Dispatcher) -> None:
+    task_manager = session.register()
+    session.run("one", task_manager)
+    master = session.run("two", task_manager).led.master
+    (result,) = master.graph.results.values()
+    partition = result.partitions[0].result_partition_id
+    reader = list(master.graph.subtasks())[-1].current.attempt_id
+    session.hear(task_manager, RequestPartitionState(reader, partition))
+    assert task_manager.said[-1] == PartitionState(reader, partition, _E.CREATED)
+
+
+@pytest.mark.socket
+def test_connections_to_a_task_manager_that_a_job_ends_are_told_no_more(
+    session: Dispatcher,
+) -> None:
+    task_managers = [session.register() for _ in range(2)]
+    one, two = (session.run(name, *task_managers) for name in ("one", "two"))
+    session.process._uses.tell(one.job_id, 1, [say.UsedConnection(0, 0, 4)])
+    client = session.client()
+    (used,) = client.says(say.RequestStatus(one.job_id)).connections
+    assert used.name == "tm-0->tm-1"
+    for _ in range(2):  # of its tasks
+        two.led.master.to_end.append((1, "it did not end within 3min"))
+    session.turn()
+    session.turn()
+    status = client.says(say.RequestStatus(one.job_id))
+    assert status.connections == ()
+    assert [each.state for each in status.task_managers] == ["ready", "lost"]
+
+
+@pytest.mark.socket
 def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
     cluster: Dispatcher, tmp_path: Path
 ) -> None:
     one, two, asking = (cluster.client() for _ in range(3))
     accepted = one.says(cluster.job("c"))
     assert one.says(say.RequestStatus()).name == "c"
+    log = tmp_path / "c" / "tm-0.log"
+    log.touch()
     assert two.says(cluster.job("other")).name == "other"
     for name in ("c", "other"):
         contact = Contact.load(tmp_path / name)
@@ -321,6 +407,7 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
     assert not (tmp_path / "c" / CONTACT_NAME).exists()
     assert (tmp_path / "c" / "result.json").exists()
     assert not cluster.process._is_over  # for the other goes on
+    assert log.exists()  # and so do the processes
     (other,) = two.says(say.RequestCluster()).jobs
     two.says(say.CancelJob())
     cluster.turn()
