@@ -226,7 +226,7 @@ class SimulatedLoad(SimulatedJob):
         )
 
     def _create_flusher(self, number: int) -> OutputFlusher:
-        timeout_ns = self.network.buffer_timeout_ns
-        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
-        phase_ns = beat_phase_ns(self.seed, number, period_ns)
-        return OutputFlusher(period_ns, start_ns=self.start_ns - phase_ns)
+        timeout_ns, overhead_ns = self.network.buffer_timeout_ns, self._flush_overhead_ns
+        period_ns = timeout_ns + overhead_ns if timeout_ns > 0 else timeout_ns
+        since_ns = beat_phase_ns(self.seed, number, period_ns) - overhead_ns
+        return OutputFlusher(timeout_ns, start_ns=self.start_ns - since_ns, overhead_ns=overhead_ns)
