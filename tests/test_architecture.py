@@ -107,7 +107,7 @@ MAY_IMPORT = {
         "runtime.signals",
     },
     "replay": {
-        *("trace", "predict", "job.load.arrivals", "core.probe", "core.buffers.data_type"),
+        *("trace", "predict", "job.load.recorded", "core.probe", "core.buffers.data_type"),
         *("replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
@@ -193,7 +193,7 @@ ONLY_IN = {
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
         *("report.export", "graph.program", "graph.endpoints", "job.chain_runner"),
-        *("job.load.arrivals",),
+        *("job.load.recorded",),
         *(
             "predict",
             "options.files",
