@@ -215,3 +215,18 @@ def test_at_the_highest_rate_records_come_as_they_can(tmp_path: Path) -> None:
     assert save_records(run, scenario, tmp_path / "arrivals") == "constant"
     assert scenario.workload.is_max_rate
     assert run.from_ns == START_NS
+
+
+def test_nothing_is_predicted_through_several_exchanges(
+    recorded: Path, flinknet: Command, run: Any
+) -> None:
+    def stand_in_a_row(manifest: dict[str, Any]) -> None:
+        for each in manifest["channels"]:
+            each["edge"] = each["index"]
+
+    edit_manifest(recorded, stand_in_a_row)
+    result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", "--json", "-")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["runs"]
+    assert row["predicted"]["throughput_records_per_s"] is None
+    assert any("several exchanges" in note for note in row["notes"])
