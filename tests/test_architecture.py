@@ -108,7 +108,7 @@ MAY_IMPORT = {
     },
     "replay": {
         *("trace", "predict", "job.load.recorded", "core.probe", "core.buffers.data_type"),
-        *("replay.spark", "replay.observe", "replay.advise"),
+        *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
     "replay.observe": {
@@ -117,7 +117,7 @@ MAY_IMPORT = {
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
+        *("graph.lineage", "replay.executions"),  # who feeds whom shows in ids of the wire alone
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},

@@ -85,7 +85,7 @@ def common_value_bytes(sent: Mapping[int, SentBytes]) -> int | None:
     """
     records = np.concatenate([each.records for each in sent.values()])
     wire_bytes = np.concatenate([each.wire_bytes for each in sent.values()])
-    size = round(wire_bytes.sum() / records.sum())
+    size = round(float(wire_bytes.sum() / records.sum()))
     tolerance = np.where(records >= MANY_RECORDS, size, 0)
     is_alike = np.abs(wire_bytes - records * size) <= tolerance
     if is_alike.mean() < ALIKE_SHARE:
