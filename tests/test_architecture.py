@@ -107,8 +107,8 @@ MAY_IMPORT = {
         "runtime.signals",
     },
     "replay": {
-        *("trace", "predict", "job.load.arrivals", "core.probe", "core.buffers.data_type"),
-        *("replay.spark", "replay.observe", "replay.advise"),
+        *("trace", "predict", "job.load.recorded", "core.probe", "core.buffers.data_type"),
+        *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
     "replay.observe": {
@@ -117,7 +117,7 @@ MAY_IMPORT = {
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
+        *("graph.lineage", "replay.executions"),  # who feeds whom shows in ids of the wire alone
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},
@@ -193,7 +193,7 @@ ONLY_IN = {
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
         *("report.export", "graph.program", "graph.endpoints", "job.chain_runner"),
-        *("job.load.arrivals",),
+        *("job.load.recorded",),
         *(
             "predict",
             "options.files",
