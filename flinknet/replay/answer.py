@@ -15,6 +15,7 @@ from flinknet.results import (
     Verdict,
 )
 from flinknet.trace import TraceReader
+from flinknet.trace.job_names import named_edges
 
 from .advise.caveats import caveats, warnings_of
 from .advise.channel_times import channel_times, times_between
@@ -28,6 +29,7 @@ from .advise.edges import (
     pressure_between,
 )
 from .advise.order import EdgeOrder, produced_edge
+from .observe.flink_metrics import flink_metrics
 from .observe.observed import ObservedRun
 from .observe.summaries import (
     latency_distribution,
@@ -68,6 +70,7 @@ def _answer(
     advised: AdvisedRun,
     details: RunDetails | None,
 ) -> ReplayAnswer:
+    flink = flink_metrics(observed.run, observed.measured)
     return ReplayAnswer(
         trace=_described(observed.run),
         observed=observed.measured,
@@ -81,8 +84,9 @@ def _answer(
         regimes=regime_shares(observed.rows),
         diagnosis=tuple(_diagnosis(observed)),
         over_time=over_time(observed),
-        remarks=caveats(observed),
+        remarks=caveats(observed, None if flink is None else flink.share),
         details=details,
+        flink=flink,
     )
 
 
@@ -105,12 +109,18 @@ def _described(run: RecordedRun) -> TraceDescription:
         measured_duration_ns=run.duration_ns,
         damaged_files=tuple(damaged),
         warnings=tuple(warnings_of(run)),
-        edge=None if run.edge is None else ends_of(run.manifest, run.edge).name,
+        edge=_edge_name(run),
         origin=run.manifest.origin,
         part=TracePart(
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
         ),
     )
+
+
+def _edge_name(run: RecordedRun) -> str | None:
+    """None where there is one exchange that has no name."""
+    is_named = run.manifest.is_from_between and named_edges(run.manifest)
+    return ends_of(run.manifest, run.edge).name if is_named or run.edge is not None else None
 
 
 def _diagnosis(observed: ObservedRun) -> list[Verdict]:

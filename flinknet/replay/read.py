@@ -8,7 +8,7 @@ those of most windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,12 +92,17 @@ class AskedPart:
 WHOLE = AskedPart()
 
 
-def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedRun]:
+def open_runs(
+    paths: Sequence[Path],
+    asked: AskedPart = WHOLE,
+    describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
+) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
     with several exchanges, each edge.
 
     Args:
         asked: the part of each run to use.
+        describe: adds the job to the manifest of what was recorded between processes.
 
     Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
     """
@@ -107,7 +112,7 @@ def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedR
         run = open_recorded_run(directory, len(runs))
         if run.manifest.is_from_between:
             manifest, *_ = with_settings(run.manifest, run.path)
-            run = replace(run, manifest=manifest)
+            run = replace(run, manifest=describe(manifest))
         run = part_of(run, asked)
         runs += edges_of(run)
     return runs

@@ -27,6 +27,7 @@ from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 from .console import console_for
+from .flink_table import flink_lines, flink_table
 from .number_table import note_left_out
 from .prediction_notes import notes_of
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
@@ -89,6 +90,11 @@ def print_replays(
         ):
             console.print()
             console.print(table)
+        if answer.flink is not None:
+            console.print()
+            console.print(flink_table(answer.flink))
+            for line in flink_lines(answer.flink):
+                console.print(f"  {escape(line)}", soft_wrap=True)
         console.print()
         _print_predictions(console, answer)
         console.print()
@@ -282,7 +288,7 @@ def _channels_table(
         messages = row.messages
         table.add_row(
             str(row.channel),
-            f"{row.producer} → {row.consumer}",
+            row.name or f"{row.producer} → {row.consumer}",
             human_count(row.throughput_records_per_s),
             human_duration(row.latency_ns.p50),
             human_duration(row.latency_ns.p99),

@@ -8,11 +8,19 @@ JSON.
     prediction  what a replay predicts, and how far it is off
     replay      all that a replay answers about a run
     job         one run of a job; `job_status` while it goes on
+    flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
 """
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .flink_metrics import (
+    EdgeShare,
+    FlinkMetrics,
+    TaskManagerMetrics,
+    TaskMetrics,
+    VertexMetrics,
+)
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
@@ -89,9 +97,11 @@ __all__ = [
     "DebloatedGate",
     "DebloatingSample",
     "EdgeMeasured",
+    "EdgeShare",
     "FillLevels",
     "FillRatios",
     "FillSample",
+    "FlinkMetrics",
     "FlushCounts",
     "GateDump",
     "JobDump",
@@ -126,14 +136,17 @@ __all__ = [
     "TaskDump",
     "TaskManagerDump",
     "TaskManagerMeasured",
+    "TaskManagerMetrics",
     "TaskManagerStatus",
     "TaskMeasured",
+    "TaskMetrics",
     "TaskProgress",
     "TraceDescription",
     "TracePart",
     "TradeOffPoint",
     "Verdict",
     "VertexMeasured",
+    "VertexMetrics",
     "VertexStatus",
     "VertexTimes",
     "WindowMeasured",
