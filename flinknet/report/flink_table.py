@@ -40,7 +40,7 @@ def flink_table(flink: FlinkMetrics) -> Table:
 def flink_lines(flink: FlinkMetrics) -> list[str]:
     """Local traffic, which no trace shows, and what TaskManagers used."""
     lines = []
-    if flink.share is not None and flink.share.local_bytes_share is not None:
+    if flink.share.local_bytes_share is not None:
         lines.append(f"local: {flink.share.local_bytes_share:.0%} of the bytes that consumers read")
     known = [each for each in flink.task_managers if each.cpu_cores is not None]
     if known:

@@ -77,9 +77,8 @@ class FlinkMetrics:
 
     Attributes:
         vertices: who writes, and who reads.
-        share: None for a run that recorded itself.
     """
 
     vertices: tuple[VertexMetrics, ...]
     task_managers: tuple[TaskManagerMetrics, ...]
-    share: EdgeShare | None
+    share: EdgeShare

@@ -133,15 +133,15 @@ def _document(
         if any(own["index"] == each.edge for own in edges):
             continue
         again = known.get(each.edge)
-        job = next((job for job in jobs if job.vertex(each.vertex)), None)
-        if job is None:
+        owner = next((job for job in jobs if job.vertex(each.vertex)), None)
+        if owner is None:
             continue
         if again is not None:  # of another run of the same job
             like = next(own for own in edges if own["index"] == named_edges[_key(again)])
             edges.append({**like, "index": each.edge})
             continue
         # one of several outputs: which one is not known
-        outputs = [target for source, target, _ in job.edges() if source.id == each.vertex]
+        outputs = [target for source, target, _ in owner.edges() if source.id == each.vertex]
         vertices.append(
             {
                 "index": len(vertices),
@@ -155,7 +155,7 @@ def _document(
         edges.append(
             {
                 "index": each.edge,
-                "source": index_of[job.id, each.vertex],
+                "source": index_of[owner.id, each.vertex],
                 "target": len(vertices) - 1,
                 "partitioner": "unknown",
                 "partition_type": "unknown",

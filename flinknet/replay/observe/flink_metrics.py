@@ -27,7 +27,7 @@ BROADCAST = "broadcast"
 
 def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     """What Flink reported while the part that is used was recorded; None where the job is not
-    known, or an edge has no channel in it.
+    known, and of a run of flinknet's own.
 
     Args:
         measured: of the channels that were recorded.
@@ -35,23 +35,21 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     edges = named_edges(run.manifest)
     numbers = {each.edge for each in run.manifest.channels}
     edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
-    if edge is None:
+    if edge is None or not run.manifest.is_from_between:
         return None
     series = read_series(run.path, run.from_ns, run.to_ns)
     vertices: Sequence[Mapping[str, Any]] = run.manifest.scenario["job"]["vertices"]
     of_index = {each["index"]: each for each in vertices}
     source, target = (_vertex(of_index[each], series) for each in (edge.source, edge.target))
-    share = None
-    if run.manifest.is_from_between:
-        records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
-        recorded = measured.throughput_records_per_s
-        share = EdgeShare(
-            edge.channels,
-            edge.local_channels,
-            records_per_s,
-            None if not records_per_s or recorded is None else min(recorded / records_per_s, 1.0),
-            _local_bytes_share(of_index[edge.target], edge, edges.values(), series),
-        )
+    records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
+    recorded = measured.throughput_records_per_s
+    share = EdgeShare(
+        edge.channels,
+        edge.local_channels,
+        records_per_s,
+        None if not records_per_s or recorded is None else min(recorded / records_per_s, 1.0),
+        _local_bytes_share(of_index[edge.target], edge, edges.values(), series),
+    )
     return FlinkMetrics(
         (source, target),
         tuple(_task_manager(each) for each in series if each.task is None),
@@ -74,9 +72,12 @@ def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetric
     return VertexMetrics(
         vertex["name"],
         vertex["parallelism"] or len(tasks),
-        *(_mean_of(tasks, each) for each in ("busy", "idle", "back_pressured")),
-        *(_sum_of(tasks, each) for each in ("records_in_per_s", "records_out_per_s")),
-        tasks,
+        busy=_mean_of(tasks, "busy"),
+        idle=_mean_of(tasks, "idle"),
+        back_pressured=_mean_of(tasks, "back_pressured"),
+        records_in_per_s=_sum_of(tasks, "records_in_per_s"),
+        records_out_per_s=_sum_of(tasks, "records_out_per_s"),
+        tasks=tasks,
     )
 
 
