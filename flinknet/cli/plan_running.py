@@ -13,6 +13,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import human_bytes
 
 if TYPE_CHECKING:
+    from flinknet.core.wire.ids import JobVertexID
     from flinknet.graph import PhysicalPlan
     from flinknet.graph.job_config import JobConfig
     from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
@@ -111,10 +112,10 @@ def _config(
     return job_config(merged)[0]
 
 
-def _parallelism(job: RunningJob, text: str) -> dict[Any, int]:
+def _parallelism(job: RunningJob, text: str) -> dict[JobVertexID, int]:
     """Of each vertex that gets another one: N for all that have the highest now, or NAME=N."""
     highest = max(each.parallelism for each in job.vertices)
-    found = {}
+    found: dict[JobVertexID, int] = {}
     for part in text.split(","):
         name, equals, number = part.rpartition("=")
         if not number.strip().isdecimal() or not int(number):

@@ -39,6 +39,7 @@ from .observe.summaries import (
     replayed_channels,
 )
 from .predicted import ComparedRun
+from .price import cpu_cost_of, priced
 from .read import RecordedRun
 from .trade_off import AdvisedRun
 
@@ -71,14 +72,15 @@ def _answer(
     details: RunDetails | None,
 ) -> ReplayAnswer:
     flink = flink_metrics(observed.run, observed.measured)
+    messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
     return ReplayAnswer(
         trace=_described(observed.run),
         observed=observed.measured,
         model_error=advised.error,
-        trade_offs=advised.points,
+        trade_offs=priced(advised.points, observed.measured, messages, cpu_cost),
         advice=advised.advice,
         simulated=compared.simulated,
-        messages=message_counts(observed),
+        messages=messages,
         channels=replayed_channels(observed),
         latency_distribution=latency_distribution(observed.rows),
         regimes=regime_shares(observed.rows),
@@ -87,6 +89,7 @@ def _answer(
         remarks=caveats(observed, None if flink is None else flink.share),
         details=details,
         flink=flink,
+        cpu_cost=cpu_cost,
     )
 
 

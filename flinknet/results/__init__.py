@@ -48,7 +48,7 @@ from .measures import (
     VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
-from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .replay import (
@@ -93,6 +93,7 @@ __all__ = [
     "ClusterJob",
     "ClusterStatus",
     "ConnectionStatus",
+    "CpuCost",
     "CreditSummary",
     "DebloatedGate",
     "DebloatingSample",
@@ -119,6 +120,7 @@ __all__ = [
     "PartitionDump",
     "PeerChannel",
     "PeerResult",
+    "Price",
     "PriorAttempt",
     "ProcessorUse",
     "Progress",

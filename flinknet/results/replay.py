@@ -8,7 +8,7 @@ from typing import Any
 
 from .flink_metrics import FlinkMetrics
 from .measures import BacklogSummary
-from .prediction import ModelError, TradeOffPoint
+from .prediction import CpuCost, ModelError, TradeOffPoint
 from .run import ChannelMeasured, Measured
 
 SCHEMA_VERSION = 1
@@ -268,6 +268,7 @@ class ReplayAnswer:
         is_bottleneck: of one of several edges; None where that is unknown.
         details: None unless asked for.
         flink: Flink's own metrics; None where the job is not known.
+        cpu_cost: what the prices of settings take a message to cost.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -287,3 +288,4 @@ class ReplayAnswer:
     is_bottleneck: bool | None = None
     details: RunDetails | None = None
     flink: FlinkMetrics | None = None
+    cpu_cost: CpuCost | None = None
