@@ -8,11 +8,19 @@ JSON.
     prediction  what a replay predicts, and how far it is off
     replay      all that a replay answers about a run
     job         one run of a job; `job_status` while it goes on
+    flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
 """
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .flink_metrics import (
+    EdgeShare,
+    FlinkMetrics,
+    TaskManagerMetrics,
+    TaskMetrics,
+    VertexMetrics,
+)
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
@@ -40,7 +48,7 @@ from .measures import (
     VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
-from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .replay import (
@@ -85,13 +93,16 @@ __all__ = [
     "ClusterJob",
     "ClusterStatus",
     "ConnectionStatus",
+    "CpuCost",
     "CreditSummary",
     "DebloatedGate",
     "DebloatingSample",
     "EdgeMeasured",
+    "EdgeShare",
     "FillLevels",
     "FillRatios",
     "FillSample",
+    "FlinkMetrics",
     "FlushCounts",
     "GateDump",
     "JobDump",
@@ -109,6 +120,7 @@ __all__ = [
     "PartitionDump",
     "PeerChannel",
     "PeerResult",
+    "Price",
     "PriorAttempt",
     "ProcessorUse",
     "Progress",
@@ -126,14 +138,17 @@ __all__ = [
     "TaskDump",
     "TaskManagerDump",
     "TaskManagerMeasured",
+    "TaskManagerMetrics",
     "TaskManagerStatus",
     "TaskMeasured",
+    "TaskMetrics",
     "TaskProgress",
     "TraceDescription",
     "TracePart",
     "TradeOffPoint",
     "Verdict",
     "VertexMeasured",
+    "VertexMetrics",
     "VertexStatus",
     "VertexTimes",
     "WindowMeasured",

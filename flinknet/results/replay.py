@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .flink_metrics import FlinkMetrics
 from .measures import BacklogSummary
-from .prediction import ModelError, TradeOffPoint
+from .prediction import CpuCost, ModelError, TradeOffPoint
 from .run import ChannelMeasured, Measured
 
 SCHEMA_VERSION = 1
@@ -152,11 +153,13 @@ class ReplayedChannel(ChannelMeasured):
     Attributes:
         regimes: shares of its time; None where they are unknown.
         messages: by kind.
+        name: of its tasks, such as `Enrich (3/8) → Sink (1/4)`; None where they have no names.
     """
 
     starved_ns: int | None
     regimes: Mapping[str, float] | None
     messages: Mapping[str, int]
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +267,8 @@ class ReplayAnswer:
         remarks: caveats, as lines.
         is_bottleneck: of one of several edges; None where that is unknown.
         details: None unless asked for.
+        flink: Flink's own metrics; None where the job is not known.
+        cpu_cost: what the prices of settings take a message to cost.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -282,3 +287,5 @@ class ReplayAnswer:
     remarks: tuple[str, ...]
     is_bottleneck: bool | None = None
     details: RunDetails | None = None
+    flink: FlinkMetrics | None = None
+    cpu_cost: CpuCost | None = None
