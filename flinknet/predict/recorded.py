@@ -176,6 +176,9 @@ class RecordedExchange:
             began; None where they had not.
         wakeups: what messages take by their distance; None if all take as long.
         ends_its_data: the producers of the recorded run ended with the window.
+        flushers_before: tasks with a flusher before the first of these producers, in the order that
+            the phases of flushers are drawn in.
+        keeps_departures: of each record, when its consumer is done with it shall be known.
     """
 
     producers: int
@@ -196,6 +199,8 @@ class RecordedExchange:
     buffer_size_bytes: int | None = None
     wakeups: Wakeups | None = None
     ends_its_data: bool = False
+    flushers_before: int = 0
+    keeps_departures: bool = False
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.
