@@ -26,7 +26,7 @@ from flinknet.arrays import IntArray
 from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered
-from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
 from .recorded_job import (
     BEHIND_UNKNOWN,
     NO_RECORDS,
@@ -141,14 +141,11 @@ def simulate_job(
     hops = tuple(_joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
     whys = [each.why_unknown for each in hops]
     by_phase = tuple(run.latency for run in runs)
-    latency = LogLinearHistogram()
-    for each in by_phase:
-        latency.merge(each)
     rates = [hops[n].throughput_records_per_s for n in job.ends]
     is_known = not any(whys)
     return JobOutcome(
         hops,
-        latency if is_known else LogLinearHistogram(),
+        merged(by_phase) if is_known else LogLinearHistogram(),
         by_phase if is_known else (),
         sum(each or 0.0 for each in rates) if is_known else None,
         next((why for why in whys if why), None),
@@ -183,18 +180,33 @@ def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> 
     return bool((off_ns <= bound_ns).mean() >= FOLLOWING_SHARE)
 
 
+def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
+    """What the windows of a job came to together."""
+    if len(parts) == 1:
+        return parts[0]
+    why = next((each.why_unknown for each in parts if each.why_unknown), None)
+    edges = range(len(parts[0].hops))
+    hops = tuple(_joined_hops([each.hops[n] for each in parts]) for n in edges)
+    if why is not None:
+        return JobOutcome(hops, LogLinearHistogram(), (), None, why)
+    rates = [each.throughput_records_per_s or 0.0 for each in parts]
+    phases = range(len(parts[0].by_phase))
+    return JobOutcome(
+        hops,
+        merged([each.latency for each in parts]),
+        tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
+        float(np.mean(rates)),
+    )
+
+
 def _joined_hops(parts: Sequence[HopOutcome]) -> HopOutcome:
     """An edge over all phases."""
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     if why is not None:
         return HopOutcome(why_unknown=why)
-    latency, since_source = LogLinearHistogram(), LogLinearHistogram()
-    for each in parts:
-        latency.merge(each.latency)
-        since_source.merge(each.since_source)
     return HopOutcome(
-        latency,
-        since_source,
+        merged([each.latency for each in parts]),
+        merged([each.since_source for each in parts]),
         sum(each.records for each in parts),
         sum(each.messages for each in parts),
         sum(each.duration_ns for each in parts),
@@ -226,7 +238,7 @@ class _JobRun:
         why = self._job.whys_unknown[number]
         if why is None and before is not None and self.hops[before].why_unknown is not None:
             why = BEHIND_UNKNOWN
-        channels, origins = None, {}
+        channels = None
         if why is None:
             exchange, origins = self._exchange(number)
             channels = exchange.channels if before is not None else None

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from flinknet.results import (
     ERROR_TO_BET_ON,
+    JobAnswer,
     LatencyDistribution,
     LatencySummary,
     MessageCount,
@@ -27,6 +28,7 @@ from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 from .console import console_for
+from .job_answer_console import print_job_answer
 from .number_table import note_left_out
 from .prediction_notes import notes_of
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
@@ -59,8 +61,10 @@ def print_replays(
     *,
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
+    jobs: Sequence[JobAnswer] = (),
 ) -> None:
-    """Print one section for each run, and the runs beside each other if there are several.
+    """Print one section for each run, the runs beside each other if there are several, and jobs of
+    several exchanges from end to end.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
@@ -95,6 +99,8 @@ def print_replays(
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
         console.print(_runs_table(answers))
+    for job in jobs:
+        print_job_answer(job, console)
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:

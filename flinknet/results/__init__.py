@@ -6,7 +6,7 @@ JSON.
     processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
-    replay      all that a replay answers about a run
+    replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
@@ -14,6 +14,7 @@ JSON.
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
+from .job_answer import JobAnswer, JobEdgePoint, JobObserved, JobPoint
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
     ClusterJob,
@@ -94,7 +95,11 @@ __all__ = [
     "FillSample",
     "FlushCounts",
     "GateDump",
+    "JobAnswer",
     "JobDump",
+    "JobEdgePoint",
+    "JobObserved",
+    "JobPoint",
     "JobResult",
     "JobStatus",
     "LatencyDistribution",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .measures import LatencySummary
-from .prediction import ModelError
+from .prediction import ModelError, TradeOffPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +30,18 @@ class JobEdgePoint:
 
 @dataclass(frozen=True, slots=True)
 class JobPoint:
-    """What is predicted for a job under one setting; None where that is unknown.
+    """What is predicted for a job under one setting.
 
     Attributes:
         timeouts_ns: buffer timeout of each edge.
-        setting: the rest of what differs from the recorded setting, in words; "" for nothing.
-        latency_ns: from when a record came to the job until the last task on its way was done.
-        latency_low_ns, latency_high_ns: least and greatest of each figure, by how the beats of the
-            flushers lie to each other; None where none beats.
-        buffers_per_s: over all edges.
+        total: of the job: records that leave it; latency from when a record came to it until the
+            last task on its way was done, and the least and the greatest of each figure by how the
+            beats of the flushers lie to each other; buffers over all edges.
+        why_unknown: None if it is known.
     """
 
     timeouts_ns: tuple[int, ...]
-    setting: str
-    is_recorded: bool
-    throughput_records_per_s: float | None
-    latency_ns: LatencySummary
-    latency_low_ns: LatencySummary | None
-    latency_high_ns: LatencySummary | None
-    buffers_per_s: float | None
+    total: TradeOffPoint
     edges: tuple[JobEdgePoint, ...]
     why_unknown: str | None = None
 
@@ -75,7 +68,8 @@ class JobAnswer:
         edges: their names, those of one task before those behind it.
         feeding: of each edge the place of the one before it; None behind a source.
         model_error: of the recorded setting, where it was observed.
-        simulated_ns: length of what was used; records: of all edges in it.
+        simulated_ns: length of what was simulated, for each phase.
+        is_whole: all of the part that is used.
         notes: what was assumed, as lines.
     """
 
@@ -86,6 +80,5 @@ class JobAnswer:
     model_error: ModelError
     points: tuple[JobPoint, ...]
     simulated_ns: int
-    records: int
     is_whole: bool
     notes: tuple[str, ...]
