@@ -140,7 +140,7 @@ def predict_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> DataFrame:
 
 
 def _row_columns(unit: JobUnit) -> Iterable[Columns]:
-    return [columns_of(JobRow, list(_rows_of(unit)))]
+    return [columns_of(JobRow, list(rows_of_unit(unit)))]
 
 
 def _units(plans: Sequence[JobPlan], cores: int) -> list[JobUnit]:
@@ -166,7 +166,8 @@ def _units(plans: Sequence[JobPlan], cores: int) -> list[JobUnit]:
     return units
 
 
-def _rows_of(unit: JobUnit) -> Iterator[JobRow]:
+def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
+    """The rows of a unit: of each candidate the job and its edges."""
     loaded = [_load(unit, window) for window in unit.windows]
     jobs = [job for job, _ in loaded]
     notes = list(dict.fromkeys(note for _, own in loaded for note in own))

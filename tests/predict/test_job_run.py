@@ -1,34 +1,36 @@
 """Jobs end to end: exchanges joined by the compiled kernel, held to the simulator that runs the
 whole job on the real core.
 
-The bound: records are equal, messages of each edge lie within 2 % and 3, p50 and p99 of the job and
-of its edges within two buckets (2 %) and what the tasks of a TaskManager cost each other, which the
-kernel, exchange by exchange, does not see.
+The bound: records are equal; messages of each edge lie within 1 % and 3, for the last buffers of a
+task behind another leave as its inputs end; p50 and p99 lie within two buckets (2 %) of those one
+and a half records around them, and 40 us for each edge: the kernel, exchange by exchange, does not
+see that a task reads and writes on one loop. One job in twenty may miss it: a record that comes
+with a beat leaves with that or with the next one.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan, load_plan_of
-from flinknet.predict.job_run import JobOutcome, simulate_job
+from flinknet.predict.job_run import JobOutcome, checked, simulate_job
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
-from flinknet.predict.recorded_job import JobEdge, RecordedJob
+from flinknet.predict.recorded_job import Departures, JobEdge, Passage, RecordedJob
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.source_plan import plan_sources
-from tests.comparisons import compares, compares_in
-from tests.simulation import MS, NEVER, US, Rows
+from tests.simulation import MS, US, Rows
 
 COSTS = CostModel(12_000.0, 0.15, 50_000.0, 9_000.0, 100.0, ())
-SLACK_NS = 150 * US
+CHAINS = 12
+
+SLACK_NS = 40 * US
 """Of a percentile, for each edge."""
 
 
@@ -105,31 +107,28 @@ def recorded(run: Simulated) -> RecordedJob:
     return RecordedJob(edges)
 
 
-@st.composite
-def chains(draw: st.DrawFn) -> Scenario:
-    """A source, one or two relays and a sink; up to three subtasks each."""
-    relays = draw(st.integers(1, 2))
-    rate = draw(st.sampled_from([300.0, 2_000.0, 10_000.0]))
-    size = draw(st.sampled_from([100, 700]))
-    return Scenario(
-        network=NetworkConfig(segment_size_bytes=draw(st.sampled_from([4096, 32768]))),
+def chain(seed: int) -> tuple[Scenario, int]:
+    """A source, one or two relays and a sink of up to three subtasks each, recorded with timeout 0;
+    and another timeout."""
+    chance = random.Random(seed)
+    relays, size = chance.randint(1, 2), chance.choice([100, 700])
+    scenario = Scenario(
+        network=NetworkConfig(segment_size_bytes=chance.choice([4096, 32768]), buffer_timeout_ns=0),
         workload=WorkloadConfig(
-            producers=draw(st.integers(1, 3)),
-            consumers=draw(st.integers(1, 3)),
+            producers=chance.randint(1, 3),
+            consumers=chance.randint(1, 3),
             relays=relays,
-            rate_per_s=rate,
-            records=int(rate * draw(st.sampled_from([0.3, 0.6]))),
-            arrivals=draw(st.sampled_from(["constant", "poisson"])),
-            partitioner=draw(st.sampled_from(["rebalance", "hash", "shuffle"])),
+            rate_per_s=chance.choice([600.0, 2_000.0]),
+            records=150,
+            arrivals=chance.choice(["constant", "poisson"]),
+            partitioner=chance.choice(["rebalance", "hash", "shuffle"]),
             record_size=RecordSize(size, size),
-            relay_delay_ns_per_record=draw(st.sampled_from([0, 2_000])),
+            relay_delay_ns_per_record=chance.choice([0, 2_000]),
         ),
         task_managers=relays + 2,
-        seed=draw(st.integers(0, 1000)),
+        seed=seed,
     )
-
-
-timeouts_ns = st.sampled_from([0, MS, 5 * MS, 20 * MS, 100 * MS, NEVER])
+    return scenario, chance.choice([0, MS, 5 * MS, 10 * MS])
 
 
 def under(scenario: Scenario, timeout_ns: int) -> Scenario:
@@ -141,27 +140,121 @@ def predicted(job: RecordedJob, *settings: Setting) -> JobOutcome:
     return simulate_job(job, settings * (len(job.edges) if len(settings) == 1 else 1), phases=1)
 
 
-@compares_in(0.5)
-@settings(max_examples=25)
-@given(scenario=chains(), before_ns=timeouts_ns, after_ns=timeouts_ns)
-def test_a_job_recorded_at_one_timeout_is_predicted_at_another(
-    scenario: Scenario, before_ns: int, after_ns: int
-) -> None:
-    job = recorded(simulated(under(scenario, before_ns)))
-    then = under(scenario, after_ns)
-    found = predicted(job, Setting(then.network))
-    assume(compares(found.why_unknown is None))
-    real = simulated(then)
+def is_within_the_bound(job: RecordedJob, found: JobOutcome, real: Simulated) -> bool:
     assert found.latency.count == real.latency.count == real.records
-    edges = len(job.edges)
+    slack, slack_ns = 1.5 / real.latency.count, len(job.edges) * SLACK_NS
     for number, hop in enumerate(found.hops):
-        assert hop.messages == pytest.approx(real.messages(number), rel=0.02, abs=3)
-    slack = 1.5 / real.latency.count
+        if hop.messages != pytest.approx(real.messages(number), rel=0.01, abs=3):
+            return False
     for q in (0.5, 0.99):
-        low, high = (
-            real.latency.percentile(min(max(each, 0.0), 1.0)) for each in (q - slack, q + slack)
-        )
-        assert low is not None
-        assert high is not None
-        assert low * 0.98 - edges * SLACK_NS <= (found.latency.percentile(q) or 0)
-        assert (found.latency.percentile(q) or 0) <= high * 1.02 + edges * SLACK_NS
+        ours = found.latency.percentile(q) or 0
+        low, high = (real.latency.percentile(each) or 0 for each in (q - slack, min(q + slack, 1)))
+        if not low * 0.98 - slack_ns <= ours <= high * 1.02 + slack_ns:
+            return False
+    return True
+
+
+def test_jobs_from_end_to_end_have_the_figures_of_the_real_core() -> None:
+    within = []
+    for seed in range(CHAINS):
+        scenario, timeout_ns = chain(seed)
+        job = recorded(simulated(scenario))
+        then = under(scenario, timeout_ns)
+        found = predicted(job, Setting(then.network))
+        if found.why_unknown is None:
+            within.append(is_within_the_bound(job, found, simulated(then)))
+    assert len(within) >= 0.9 * CHAINS
+    assert sum(within) >= 0.95 * len(within)
+
+
+def steady(relays: int = 1, size_bytes: int = 100) -> Scenario:
+    """One task in each stage, records at even distances."""
+    return Scenario(
+        network=NetworkConfig(buffer_timeout_ns=0),
+        workload=WorkloadConfig(
+            relays=relays,
+            rate_per_s=2_000.0,
+            records=300,
+            record_size=RecordSize(size_bytes, size_bytes),
+        ),
+        task_managers=relays + 2,
+    )
+
+
+def timeouts(job: RecordedJob, *timeouts_ns: int) -> list[Setting]:
+    networks = (each.exchange.network for each in job.edges)
+    return [
+        Setting(replace(network, buffer_timeout_ns=timeout_ns))
+        for network, timeout_ns in zip(networks, timeouts_ns, strict=True)
+    ]
+
+
+def test_each_edge_may_have_a_timeout_of_its_own() -> None:
+    job = recorded(simulated(steady()))
+    both = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
+    first = simulate_job(job, timeouts(job, 20 * MS, 0))
+    assert first.hops[0].latency.to_bytes() == both.hops[0].latency.to_bytes()
+    assert (first.hops[1].latency.max or 0) < MS < 5 * MS < (both.hops[1].latency.mean or 0)
+    assert first.latency.mean == pytest.approx(
+        sum(each.latency.mean or 0 for each in first.hops), rel=0.001
+    )
+
+
+def test_phases_show_how_beats_lie_to_each_other() -> None:
+    """A record that left with a beat waits for the next one, for as long in all of a run."""
+    job = recorded(simulated(steady()))
+    found = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
+    means_ns = [each.mean or 0 for each in found.by_phase]
+    assert max(means_ns) - min(means_ns) > 5 * MS
+    assert max(means_ns) < 31 * MS
+    assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
+
+
+def test_where_a_writer_would_wait_the_job_is_unknown() -> None:
+    job = recorded(simulated(steady(relays=2, size_bytes=8000)))
+    slow = replace(
+        job.edges[1].exchange,
+        costs=replace(job.edges[1].exchange.costs, consume_ns_per_record=(2.0 * MS,)),
+    )
+    edges = [job.edges[0], replace(job.edges[1], exchange=slow), job.edges[2]]
+    found = simulate_job(RecordedJob(edges), timeouts(job, 0, 0, 0))
+    assert found.why_unknown is not None
+    assert "saturated" in found.why_unknown
+    assert found.throughput_records_per_s is None
+    assert found.hops[0].why_unknown is None
+    assert "the edge before it" in (found.hops[2].why_unknown or "")
+
+
+def test_a_task_with_two_inputs_is_unknown_and_what_is_behind_it() -> None:
+    first, second, third = recorded(simulated(steady(relays=2))).edges
+    job = RecordedJob([first, replace(first, source=7), second, third])
+    found = simulate_job(job, timeouts(job, 0, 0, 0, 0))
+    whys = [each.why_unknown for each in found.hops]
+    assert whys[:2] == [None, None]
+    assert "has 2 inputs" in (whys[2] or "")
+    assert whys[3] is not None
+
+
+def test_records_that_do_not_follow_those_before_are_found() -> None:
+    """A window emits what it held at its end."""
+    first, second = recorded(simulated(steady())).edges
+    (channel,) = second.exchange.channels
+    lasts_ns = second.exchange.duration_ns
+    together = Ramps.of(np.full(channel.records, START_NS + lasts_ns, np.int64))
+    window = replace(second.exchange, channels=(replace(channel, arrivals=together),))
+    follows = RecordedJob([first, replace(second, has_own_instants=True)])
+    waits = RecordedJob([first, replace(second, exchange=window, has_own_instants=True)])
+    assert checked(follows).whys_unknown == (None, None)
+    assert "do not come as those into its task" in (checked(waits).whys_unknown[1] or "")
+
+
+@pytest.mark.parametrize("outputs", [0.25, 1.0, 3.0])
+def test_a_task_may_emit_fewer_or_more_records_than_it_takes(outputs: float) -> None:
+    departures = Departures(np.arange(400) * MS, np.arange(400) * MS - 7)
+    passage = Passage(outputs, np.array([4, 5]))
+    came = dict(passage.through(departures))
+    assert sum(len(each.at_ns) for each in came.values()) == 400 * outputs
+    assert set(came) == {4, 5}
+    for each in came.values():
+        assert (np.diff(each.at_ns) >= 0).all()
+        assert (each.at_ns - each.origins_ns == 7).all()
