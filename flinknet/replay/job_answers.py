@@ -24,7 +24,6 @@ from flinknet.results import (
     TradeOffPoint,
 )
 
-from .advise.edges import ends_of
 from .advise.job_graph import JoinedEdge, joined_edges
 from .candidates import settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
@@ -79,17 +78,13 @@ def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeout
         raise ConfigError("--edge-timeout is for jobs of several exchanges, and there is none")
     for group in groups:
         for each in asked:
-            each.on([_name(joined.run) for joined in joined_edges(group)])
+            each.on([joined.name for joined in joined_edges(group)])
 
 
 def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
     """The edges of each trace that has several."""
     edged = [each for each in runs if each.edge is not None]
     return [list(group) for _, group in groupby(edged, key=lambda each: each.path)]
-
-
-def _name(run: RecordedRun) -> str:
-    return ends_of(run.manifest, run.edge).name
 
 
 def plan_jobs(
@@ -129,7 +124,7 @@ def _plan(
         for settings in zip(*(settings_of(each, grid) for each in runs), strict=True)
     ]
     recorded = [recorded_setting(each.manifest) for each in runs]
-    names = [_name(each) for each in runs]
+    names = tuple(each.name for each in joined)
     for each in edge_timeouts:
         candidates.append(with_timeouts(recorded, each.on(names)))
     settings = [setting for each in candidates for setting in each.settings]
@@ -145,6 +140,7 @@ def _plan(
     return JobPlan(
         number,
         tuple(runs),
+        names,
         tuple(each.source for each in joined),
         tuple(each.target for each in joined),
         tuple(each.why_unknown for each in joined),
@@ -190,7 +186,7 @@ def _answer(
     plan: JobPlan, rows: Sequence[JobRow], observed: Sequence[ObservedRun], predicted: Predicted
 ) -> JobAnswer:
     by_key = {(each.candidate, each.edge): each for each in rows}
-    names = tuple(map(_name, plan.edges))
+    names = plan.names
     contradicted = _contradicted(plan, names, predicted)
     points = tuple(
         _point(plan, number, names, by_key, contradicted) for number in range(len(plan.candidates))

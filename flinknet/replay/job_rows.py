@@ -49,6 +49,7 @@ class JobPlan:
 
     Attributes:
         edges: those of one task before those behind it.
+        names: of the edges.
         sources, targets: vertex at each end of each edge.
         whys: of each edge, why it cannot be joined to the others; None if it can.
         windows: of the trace, that are simulated.
@@ -56,6 +57,7 @@ class JobPlan:
 
     number: int
     edges: tuple[RecordedRun, ...]
+    names: tuple[str, ...]
     sources: tuple[int, ...]
     targets: tuple[int, ...]
     whys: tuple[str | None, ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flinknet.graph.lineage import ancestors
 
 from ..read import RecordedRun
-from .edges import ends_of
+from .edges import VERTEX_DIGITS, ends_of
 from .order import vertex_of
 
 NOT_SHOWN = (
@@ -27,10 +27,12 @@ class JoinedEdge:
     """An edge and the vertices at its ends, as numbers that edges of one job share.
 
     Attributes:
+        name: how it is shown.
         why_unknown: why it is not known what it is behind; None if it is.
     """
 
     run: RecordedRun
+    name: str
     source: int
     target: int
     why_unknown: str | None = None
@@ -42,7 +44,10 @@ def joined_edges(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
         return _in_order(_between(runs))
     ends = [ends_of(run.manifest, run.edge) for run in runs]
     return _in_order(
-        [JoinedEdge(run, each.source, each.target) for run, each in zip(runs, ends, strict=True)]
+        [
+            JoinedEdge(run, each.name, each.source, each.target)
+            for run, each in zip(runs, ends, strict=True)
+        ]
     )
 
 
@@ -59,12 +64,16 @@ def _between(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
     found = []
     for place, (run, vertex) in enumerate(zip(runs, vertices, strict=True)):
         own = place + len(runs)  # a vertex that no other edge has
+        ends = ends_of(run.manifest, run.edge)
         if vertex is None:
-            found.append(JoinedEdge(run, own, own + len(runs), NOT_ASKED_FOR))
+            found.append(JoinedEdge(run, ends.name, own, own + len(runs), NOT_ASKED_FOR))
             continue
         behind = children.get(vertex, [])
         is_only = known.count(vertex) == 1 and len(behind) == 1
-        target = numbers[behind[0]] if is_only else own + len(runs)
+        target, name = own + len(runs), ends.name
+        if is_only:
+            target = numbers[behind[0]]
+            name = f"{ends.source_name} → vertex {behind[0].hex()[:VERTEX_DIGITS]}"
         why = None
         if vertex not in before:
             why = NOT_SHOWN
@@ -72,7 +81,7 @@ def _between(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
             parent = before[vertex][0]
             if known.count(parent) != 1 or len(children[parent]) != 1:
                 why = SEVERAL_OUTPUTS
-        found.append(JoinedEdge(run, numbers[vertex], target, why))
+        found.append(JoinedEdge(run, name, numbers[vertex], target, why))
     return found
 
 
