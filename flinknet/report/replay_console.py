@@ -15,6 +15,7 @@ from rich.table import Table
 
 from flinknet.results import (
     ERROR_TO_BET_ON,
+    JobAnswer,
     LatencyDistribution,
     LatencySummary,
     ReplayAnswer,
@@ -31,6 +32,7 @@ from .advice_lines import (
 )
 from .console import console_for
 from .flink_table import flink_lines, flink_table
+from .job_answer_console import print_job_answer
 from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
@@ -64,8 +66,10 @@ def print_replays(
     *,
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
+    jobs: Sequence[JobAnswer] = (),
 ) -> None:
-    """Print one section for each run, and the runs beside each other if there are several.
+    """Print one section for each run, the runs beside each other if there are several, and jobs of
+    several exchanges from end to end.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
@@ -105,6 +109,8 @@ def print_replays(
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
         console.print(_runs_table(answers))
+    for job in jobs:
+        print_job_answer(job, console)
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:

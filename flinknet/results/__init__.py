@@ -6,7 +6,7 @@ JSON.
     processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
-    replay      all that a replay answers about a run
+    replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
@@ -22,6 +22,7 @@ from .flink_metrics import (
     VertexMetrics,
 )
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
+from .job_answer import JobAnswer, JobEdgePoint, JobObserved, JobPoint
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
     ClusterJob,
@@ -105,7 +106,11 @@ __all__ = [
     "FlinkMetrics",
     "FlushCounts",
     "GateDump",
+    "JobAnswer",
     "JobDump",
+    "JobEdgePoint",
+    "JobObserved",
+    "JobPoint",
     "JobResult",
     "JobStatus",
     "LatencyDistribution",

@@ -24,7 +24,7 @@ PRESSED = frozenset({"bottleneck", "credit-starved"})
 
 NOT_FROM_SOURCES = (
     "its records come from another task, as that gets to them, and not at instants of their own;"
-    " ask for the edge behind the sources"
+    " what is predicted for it stands with the job from end to end"
 )
 
 
