@@ -24,6 +24,7 @@ from .delays import NO_DELAYS, Delays
 from .loop_costs import LoopFit
 from .queued import NOT_QUEUED, Queued
 from .saturation import Saturation
+from .unseen import Unseen
 from .window_rows import ExchangeRows
 
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
@@ -57,6 +58,9 @@ class CostFit:
 
     Attributes:
         queued: by the recorded backlog; found only where latency was not recorded.
+        round_trip_ns: from a buffer to its credit, without its records; None where that was not
+            measured alone.
+        unseen: what the messages leave open; None where the run recorded itself.
     """
 
     costs: CostModel
@@ -64,6 +68,8 @@ class CostFit:
     delays: Delays = NO_DELAYS
     is_message_share_assumed: bool = False  # of the consumers' time
     queued: Queued = NOT_QUEUED
+    round_trip_ns: float | None = None
+    unseen: Unseen | None = None
 
 
 def fit_costs(
