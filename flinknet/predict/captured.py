@@ -13,7 +13,7 @@ buffer back, its records came within one beat before it left, however long the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,17 @@ from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
-from .fit import SAMPLES_MIN
 from .fit.arrivals import Seen, fit_pattern
-from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
-from .fit.delays import NO_DELAYS, Delays, spread_of
+from .fit.costs import CostFit
 from .fit.flusher import beat_ns, flush_overhead_ns
 from .fit.queued import queued
-from .fit.unseen import WAY_SHARE, Unseen, with_way
+from .fit.round_trips import fit_captured
+from .fit.unseen import Unseen
 from .fit.window_rows import joined_rows, places_by_channel
 from .recorded import RecordedExchange
 
@@ -52,9 +50,6 @@ FLUSHER_LATE_NS = 100_000
 
 RELEASED_NS = 1_000_000
 """A buffer that leaves this soon after its channel may send again had waited for that."""
-
-QUICK = 0.1
-"""Quantile of the times that the machine did not disturb."""
 
 STARVED_WORTH_NOTING = 0.02
 
@@ -115,7 +110,13 @@ def load_captured(
     rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
-    fit = fit_captured(rows, {each.index: each.consumer for each in manifest.channels}, consumers)
+    found = fit_captured(
+        rows.sent,
+        rows.credit,
+        {each.index: each.consumer for each in manifest.channels},
+        consumers,
+        {each.index: each.consumer_process for each in manifest.channels},
+    )
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = None
@@ -124,8 +125,8 @@ def load_captured(
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     seen = seen_between(rows, from_ns, wait_max_ns)
     pattern = fit_pattern(seen, None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS)
-    unseen = Unseen(seen, pattern, from_ns, to_ns, fit.round_trip_ns)
-    notes = [f"{since}; {pattern.in_words}", *assumed, *fit.notes]
+    unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
+    notes = [f"{since}; {pattern.in_words}", *assumed, found.note]
     if share >= STARVED_WORTH_NOTING:
         notes.append(
             f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"
@@ -147,12 +148,16 @@ def load_captured(
         measured_from_ns=from_ns,
         measured_to_ns=to_ns,
         seed=manifest.seed,
-        costs=fit.costs,
+        costs=found.costs,
         flush_overhead_ns=overhead_ns,
         has_instants=False,
     )
-    return exchange, replace(
-        fit, notes=tuple(notes), queued=queued(rows.sent, to_ns), unseen=unseen
+    return exchange, CostFit(
+        found.costs,
+        tuple(notes),
+        found.delays,
+        queued=queued(rows.sent, to_ns),
+        unseen=unseen,
     )
 
 
@@ -248,52 +253,6 @@ def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def fit_captured(rows: CapturedRows, consumer_of: Mapping[int, int], consumers: int) -> CostFit:
-    """The costs of an exchange, from buffers that were alone on their way: nothing else passed
-    between the buffer and its credit, so the time between is its own.
-    """
-    total_ns, records, consumer = _alone(rows, consumer_of)
-    if len(total_ns) < SAMPLES_MIN:
-        note = (
-            "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"
-            " no credit came back that belongs to one buffer alone"
-        )
-        per_record_ns = (ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
-        return CostFit(_costs(TYPICAL_COSTS.transit_ns / WAY_SHARE, per_record_ns), (note,))
-    slopes_ns = np.full(consumers, _slope_ns(total_ns, records))
-    for each in range(consumers):
-        own = consumer == each
-        if own.sum() >= SAMPLES_MIN:
-            slopes_ns[each] = _slope_ns(total_ns[own], records[own])
-    without_records_ns = total_ns - slopes_ns[consumer] * records
-    fixed_ns = max(float(np.median(without_records_ns)), 0.0)
-    note = (
-        f"assumed: of the {fixed_ns / 1e3:.0f} us from a buffer to its credit,"
-        f" {WAY_SHARE:.0%} are the way to the reader and as much the way back"
-    )
-    spread_ns = spread_of((without_records_ns - fixed_ns).astype(np.int64), np.maximum(records, 1))
-    return CostFit(
-        _costs(fixed_ns, tuple(slopes_ns.tolist())),
-        (note,),
-        Delays(spread_ns) if len(spread_ns) else NO_DELAYS,
-        round_trip_ns=fixed_ns,
-    )
-
-
-def _slope_ns(total_ns: IntArray, records: IntArray) -> float:
-    """Time for each record, by the quick ones among buffers with few and with many records: what
-    the machine adds now and then would hide it. ASSUMED_CONSUME_NS_PER_RECORD where their numbers
-    are alike.
-    """
-    low, high = np.quantile(records, [0.25, 0.75])
-    few, many = records <= low, records >= high
-    more = float(np.median(records[many]) - np.median(records[few]))
-    if more < np.median(records[few]):
-        return ASSUMED_CONSUME_NS_PER_RECORD
-    quick_ns = np.quantile(total_ns[many], QUICK) - np.quantile(total_ns[few], QUICK)
-    return max(float(quick_ns) / more, 0.0)
-
-
 def starved_share(rows: CapturedRows, duration_ns: int) -> float:
     """Share of the channels' time in which a producer had used up its credit and said that more
     waited: pressure, in which no timeout acts.
@@ -313,30 +272,6 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
         gaps_ns = np.diff(at_ns[order])
         starved_ns += int(gaps_ns[waits[order][:-1]].sum())
     return starved_ns / (duration_ns * len(sent)) if sent and duration_ns else 0.0
-
-
-def _alone(
-    rows: CapturedRows, consumer_of: Mapping[int, int]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Of each buffer between two credits without company: time to its credit, records, consumer."""
-    total_ns, records, consumers = [], [], []
-    credited = places_by_channel(rows.credit)
-    for channel, own in places_by_channel(rows.sent).items():
-        own = own[np.argsort(rows.sent["at_ns"][own], kind="stable")]
-        at_ns = rows.sent["at_ns"][own].astype(np.int64)
-        credit_ns = np.sort(rows.credit["at_ns"][credited.get(channel, _NONE)])
-        before = np.searchsorted(at_ns, credit_ns)  # buffers that passed before each credit
-        is_alone = np.diff(before) == 1
-        which = before[1:][is_alone] - 1
-        total_ns.append(credit_ns[1:][is_alone] - at_ns[which])
-        records.append(np.maximum(rows.sent["records"][own][which], 0))
-        consumers.append(np.full(len(which), consumer_of[channel]))
-    empty = [np.zeros(0, np.int64)]
-    return (
-        np.concatenate(total_ns or empty).astype(np.int64),
-        np.concatenate(records or empty).astype(np.int64),
-        np.concatenate(consumers or empty).astype(np.int64),
-    )
 
 
 def _read(
@@ -394,8 +329,3 @@ def _round(beat_ns: int) -> int:
         if timeout_ns and beat_ns - timeout_ns <= max(0.05 * beat_ns, 200_000):
             return timeout_ns
     return beat_ns
-
-
-def _costs(round_trip_ns: float, consume_ns_per_record: tuple[float, ...]) -> CostModel:
-    costs = replace(TYPICAL_COSTS, consume_ns_per_record=consume_ns_per_record)
-    return with_way(costs, round_trip_ns, WAY_SHARE)

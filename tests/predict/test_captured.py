@@ -15,7 +15,6 @@ from flinknet.predict.captured import (
     SINCE_BUFFER_BEFORE,
     WITHIN_TIMEOUT,
     CapturedRows,
-    fit_captured,
     load_captured,
     seen_between,
     starved_share,
@@ -23,7 +22,7 @@ from flinknet.predict.captured import (
 )
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.flusher import beat_ns
-from flinknet.predict.fit.unseen import WAY_SHARE
+from flinknet.predict.fit.round_trips import WAY_SHARE, fit_captured
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns
@@ -179,18 +178,18 @@ def test_a_buffer_alone_on_its_way_tells_what_it_costs() -> None:
     records = [10, 40] * 50
     at_ns = [number * MS for number in range(100)]
     back_ns = [at + 100 * US + 2 * US * each for at, each in zip(at_ns, records, strict=True)]
-    fit = fit_captured(captured(sent(at_ns, records), credit(back_ns)), {0: 0}, 1)
+    fit = fit_captured(sent(at_ns, records), credit(back_ns), {0: 0}, 1)
     assert fit.costs.consume_ns_per_record == pytest.approx((2_000.0,))
     assert fit.costs.transit_ns == pytest.approx(WAY_SHARE * 100 * US)
     assert fit.costs.receive_ns_per_message == pytest.approx(0.2 * 100 * US)
-    assert "100 us from a buffer to its credit" in fit.notes[0]
+    assert "100 us from a buffer to its credit" in fit.note
 
 
 def test_buffers_in_company_are_not_asked() -> None:
     at_ns = [number * MS + extra for number in range(50) for extra in (0, 10 * US)]
     back_ns = [number * MS + 500 * US for number in range(50)]
-    fit = fit_captured(captured(sent(at_ns, [1] * 100), credit(back_ns)), {0: 0}, 1)
-    assert "no credit came back that belongs to one buffer alone" in fit.notes[0]
+    fit = fit_captured(sent(at_ns, [1] * 100), credit(back_ns), {0: 0}, 1)
+    assert "no credit came back that belongs to one buffer alone" in fit.note
 
 
 def test_each_consumer_has_its_own_speed() -> None:
@@ -206,7 +205,7 @@ def test_each_consumer_has_its_own_speed() -> None:
         {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
         for parts in (both, back)
     )
-    fit = fit_captured(captured(data, backs), {0: 0, 1: 1}, 2)
+    fit = fit_captured(data, backs, {0: 0, 1: 1}, 2)
     assert fit.costs.consume_ns_per_record == pytest.approx((1_000.0, 50_000.0))
 
 

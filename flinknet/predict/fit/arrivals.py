@@ -106,33 +106,33 @@ class Seen:
         if dispersion <= DISPERSION_MIN:
             return self.evenly()
         is_clumped = dispersion > 1  # a part is a clump then, and clumps are independent
-        most = PARTS_MAX if not is_clumped else np.ceil(self.records / dispersion)
+        most = np.ceil(self.records / dispersion) if is_clumped else PARTS_MAX
         parts = np.minimum(self.records, most).astype(np.int64)
-        per_part = dispersion if is_clumped else self.records / parts
-        gaps = parts + 1
-        buffer_of_gap = np.repeat(np.arange(len(gaps)), gaps)
-        shapes = np.broadcast_to(per_part / dispersion, parts.shape)
-        lengths = random.gamma(shapes[buffer_of_gap])
-        lengths += 1e-12
-        reached = np.cumsum(lengths)
-        ends = np.cumsum(gaps)
-        before = np.r_[0.0, reached[ends[:-1] - 1]]
-        whole = reached[ends - 1] - before
-        is_instant = np.ones(len(lengths), bool)
-        is_instant[ends - 1] = False
-        buffer_of = buffer_of_gap[is_instant]
-        share = (reached[is_instant] - before[buffer_of]) / whole[buffer_of]
-        length_ns = (self.at_ns - self.since_ns)[buffer_of]
-        last_ns = self.since_ns[buffer_of] + (share * length_ns).astype(np.int64)
-        number = np.arange(len(buffer_of)) - np.repeat(np.cumsum(parts) - parts, parts)
+        buffer_of, number = _numbered(parts)
         total, of_parts = self.records[buffer_of], parts[buffer_of]
         records = total * (number + 1) // of_parts - total * number // of_parts
+        # Behind the records of each buffer one more gap reaches up to where it left.
+        gap_of, _ = _numbered(parts + 1)
+        ends = np.cumsum(parts + 1) - 1
+        is_part = np.ones(len(gap_of), bool)
+        is_part[ends] = False
+        shapes = np.ones(len(gap_of))
+        shapes[is_part] = 1.0 if is_clumped else records
+        reached = np.cumsum(random.gamma(shapes if is_clumped else shapes / dispersion) + 1e-12)
+        before = np.r_[0.0, reached[ends[:-1]]]
+        share = (reached[is_part] - before[buffer_of]) / (reached[ends] - before)[buffer_of]
+        length_ns = (self.at_ns - self.since_ns)[buffer_of]
+        last_ns = self.since_ns[buffer_of] + (share * length_ns).astype(np.int64)
         if is_clumped:
             return Ramps(records, last_ns, last_ns)
-        is_first = number == 0
-        begun_ns = np.where(is_first, self.since_ns[buffer_of], np.r_[0, last_ns[:-1]])
-        first_ns = last_ns - (last_ns - begun_ns) * (records - 1) // records
-        return Ramps(records, first_ns, last_ns)
+        begun_ns = np.where(number == 0, self.since_ns[buffer_of], np.r_[0, last_ns[:-1]])
+        return Ramps(records, last_ns - (last_ns - begun_ns) * (records - 1) // records, last_ns)
+
+
+def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Of so many things of each group: the group, and the number within it."""
+    group = np.repeat(np.arange(len(counts)), counts)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,15 @@ class Pattern:
         dispersion: squared coefficient of variation of the gaps, the best guess.
         low, high: between which it lies in nine cases of ten.
         is_on_off: load goes on and off.
+        varying: where counts vary by more than those of independent records, what they are as
+            likely to be: independent, at a rate that varies from beat to beat.
     """
 
     dispersion: float
     low: float
     high: float
     is_on_off: bool = False
+    varying: float | None = None
 
     @property
     def in_words(self) -> str:
@@ -156,12 +159,15 @@ class Pattern:
         how = "evenly spaced"
         if self.dispersion > EVEN_MAX:
             how = "at random instants" if self.dispersion <= RANDOM_MAX else "several at once"
-        varies = f"{self.dispersion:.2g} ({self.low:.2g} to {self.high:.2g})"
+        low = self.low if self.varying is None else self.varying
+        varies = f"{self.dispersion:.2g} ({low:.2g} to {self.high:.2g})"
         where = " in bursts," if self.is_on_off else ""
         return f"{how},{where} by the dispersion of counts from beat to beat, {varies}"
 
-    def draw(self, random: np.random.Generator) -> float:
-        """A dispersion that may be the true one."""
+    def draw(self, random: np.random.Generator, number: int) -> float:
+        """A dispersion that may be the true one; of two that are as likely by turns."""
+        if self.varying is not None and number % 2:
+            return self.varying
         low, high = np.log(max(self.low, 1e-3)), np.log(max(self.high, 1e-3))
         return float(np.exp(random.normal((low + high) / 2, (high - low) / 3.29)))
 
@@ -195,8 +201,7 @@ def fit_pattern(seen: Mapping[int, Seen], beat_ns: int | None) -> Pattern:
         return found
     # Counts that vary by more than those of independent records: several come at once, or the rate
     # varies from beat to beat and within a beat they are independent.
-    middle = float(np.sqrt(found.dispersion))
-    return replace(found, dispersion=middle, low=min(found.low, 1.0))
+    return replace(found, dispersion=float(np.sqrt(found.dispersion)), varying=1.0)
 
 
 @dataclass(frozen=True, slots=True)

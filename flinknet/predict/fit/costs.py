@@ -23,11 +23,10 @@ from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays
 from .loop_costs import LoopFit
 from .queued import NOT_QUEUED, Queued
+from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .saturation import Saturation
 from .unseen import Unseen
 from .window_rows import ExchangeRows
-
-ASSUMED_CONSUME_NS_PER_RECORD = 20.0
 
 SATURATED_SEND_SHARE = 0.05
 """Of a producer's time at the highest rate, what goes with the message and not with its records:
@@ -58,9 +57,8 @@ class CostFit:
 
     Attributes:
         queued: by the recorded backlog; found only where latency was not recorded.
-        round_trip_ns: from a buffer to its credit, without its records; None where that was not
-            measured alone.
-        unseen: what the messages leave open; None where the run recorded itself.
+        unseen: what messages captured between processes leave open; None where the run recorded
+            itself.
     """
 
     costs: CostModel
@@ -68,7 +66,6 @@ class CostFit:
     delays: Delays = NO_DELAYS
     is_message_share_assumed: bool = False  # of the consumers' time
     queued: Queued = NOT_QUEUED
-    round_trip_ns: float | None = None
     unseen: Unseen | None = None
 
 

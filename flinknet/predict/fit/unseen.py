@@ -12,17 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flinknet.simulator.cost_model import CostModel
-
 from ..recorded import Ramps, RecordedExchange
 from .arrivals import Pattern, Seen
-
-WAY_SHARE = 0.4
-"""Of the time from a buffer to its credit without that of its records, what the way to the reader
-takes; as much is the way back, and the rest goes into handling the buffer."""
-
-WAY_SHARES = (0.25, 0.5)
-"""Least and greatest share of the way in a draw."""
+from .delays import Delays
+from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,15 +25,14 @@ class Unseen:
     Attributes:
         seen: by channel, the stretches of time in which records came.
         pattern: of the records in them.
-        round_trip_ns: from a buffer to its credit, without the time of its records; None where
-            that was not measured.
+        round_trip: from a buffer to its credit; None where that was not measured.
     """
 
     seen: Mapping[int, Seen]
     pattern: Pattern
     from_ns: int
     to_ns: int
-    round_trip_ns: float | None
+    round_trip: RoundTrip | None
 
     def is_of(self, exchange: RecordedExchange) -> bool:
         """Whether it is of that window."""
@@ -58,10 +50,10 @@ class Unseen:
             number: of the draw.
         """
         random = np.random.default_rng((exchange.seed, number))
-        dispersion = self.pattern.draw(random)
+        dispersion = self.pattern.draw(random, number)
         costs = exchange.costs
-        if self.round_trip_ns is not None:
-            costs = with_way(costs, self.round_trip_ns, float(random.uniform(*WAY_SHARES)))
+        if self.round_trip is not None:
+            costs = self.round_trip.drawn(costs, random)
         arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
         return replace(
             exchange,
@@ -72,6 +64,12 @@ class Unseen:
             ),
         )
 
+    def delays(self, delays: Delays, seed: int, number: int) -> Delays:
+        """The delays of the machine as they may have been in a draw."""
+        random = np.random.default_rng((seed, number, 1))
+        factor = random.uniform(*DELAYS_SHARES) / DELAYS_SHARE
+        return replace(delays, spread_ns=(delays.spread_ns * factor).astype(np.int64))
+
     def _arrivals(
         self, dispersion: float, random: np.random.Generator, *, to_ns: int
     ) -> dict[int, Ramps]:
@@ -81,13 +79,3 @@ class Unseen:
             own = own.within_bursts() if self.pattern.is_on_off else own
             found[channel] = own.drawn(dispersion, random).within(self.from_ns, to_ns)
         return found
-
-
-def with_way(costs: CostModel, round_trip_ns: float, share: float) -> CostModel:
-    """The costs where the way to the reader takes this share of a round trip."""
-    receive_ns = max((1 - 2 * share) * round_trip_ns, 0.0)
-    return replace(
-        costs,
-        transit_ns=share * round_trip_ns,
-        receive_ns_per_message=receive_ns or costs.receive_ns_per_message,
-    )
