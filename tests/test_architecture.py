@@ -170,6 +170,7 @@ ONLY_IN = {
     "random": {"job.load.arrivals", "simulator.faults", "comparison"},
     "numpy.random": {
         *("job.load", "job.partitioners", "job.sources", "simulator.faults"),
+        *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
     },
     "numpy": {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),

@@ -363,7 +363,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
             cells += [
                 _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
             ]
-        cells.append(human_count(point.buffers_per_s))
+        cells.append(_buffers_cell(point, columns))
         cells += price_cells(point) if prices else []
         if columns.has_memory:
             cells.append(human_bytes(point.memory_bytes))
@@ -381,7 +381,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
 
 
 def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
-    """A predicted latency; with its least and greatest, where the records' instants are assumed."""
+    """A predicted latency; with its 90 % interval, where the records' instants are assumed."""
 
     def shown(latency: LatencySummary) -> str:
         return human_duration(getattr(latency, name))
@@ -390,6 +390,15 @@ def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
     if low is None or high is None or not columns.has_bounds:
         return shown(point.latency_ns)
     return f"{shown(point.latency_ns)} [dim]({shown(low)} … {shown(high)})[/dim]"
+
+
+def _buffers_cell(point: TradeOffPoint, columns: _Columns) -> str:
+    """Predicted buffers per second; the same."""
+    low, high = point.buffers_low_per_s, point.buffers_high_per_s
+    shown = human_count(point.buffers_per_s)
+    if low is None or high is None or not columns.has_bounds:
+        return shown
+    return f"{shown} [dim]({human_count(low)} … {human_count(high)})[/dim]"
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
