@@ -45,6 +45,11 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
+    if answer.bottleneck is not None:
+        document["bottleneck"] |= {
+            "cause": answer.bottleneck.cause.value,
+            "helps": [each.value for each in answer.bottleneck.helps],
+        }
     if answer.details is None:
         del document["details"]
     if answer.trace.is_of_run:

@@ -6,12 +6,14 @@ JSON.
     processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
+    bottleneck  what holds a job up
     replay      all that a replay answers about a run
     job         one run of a job; `job_status` while it goes on
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
 """
 
+from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
@@ -75,7 +77,9 @@ __all__ = [
     "Advice",
     "BacklogSummary",
     "BlockingExchange",
+    "Bottleneck",
     "Buffering",
+    "Cause",
     "ChannelMeasured",
     "ChannelOverTime",
     "ChannelProgress",
@@ -113,6 +117,7 @@ __all__ = [
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",
     "RunDetails",

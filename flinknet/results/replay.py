@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .bottleneck import Bottleneck
 from .measures import BacklogSummary
 from .prediction import ModelError, TradeOffPoint
 from .run import ChannelMeasured, Measured
@@ -263,6 +264,8 @@ class ReplayAnswer:
         regimes: shares of the channels' time; None where they are unknown.
         remarks: caveats, as lines.
         is_bottleneck: of one of several edges; None where that is unknown.
+        bottleneck: what holds the whole run up, the same for all of its edges; None where that
+            is unknown.
         details: None unless asked for.
     """
 
@@ -281,4 +284,5 @@ class ReplayAnswer:
     over_time: tuple[WindowMeasured, ...]
     remarks: tuple[str, ...]
     is_bottleneck: bool | None = None
+    bottleneck: Bottleneck | None = None
     details: RunDetails | None = None
