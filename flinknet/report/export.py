@@ -56,6 +56,11 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     for channel in document["channels"]:
         if channel["name"] is None:
             del channel["name"]
+    if answer.bottleneck is not None:
+        document["bottleneck"] |= {
+            "cause": answer.bottleneck.cause.value,
+            "helps": [each.value for each in answer.bottleneck.helps],
+        }
     if answer.trace.is_of_run:
         del document["model_error"]["buffers_per_s"]
     return document

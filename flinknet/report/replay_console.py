@@ -77,13 +77,18 @@ def print_replays(
     """
     console = console or console_for(sys.stdout)
     is_wide = console.width >= WIDTH_FOR_ALL
+    of_path: set[str] = set()
     for answer in answers:
+        is_first = answer.trace.path not in of_path
+        of_path.add(answer.trace.path)
         edge = f", {answer.trace.edge}" if answer.trace.edge else ""
         console.rule(f"[bold]{answer.trace.path}{edge}[/bold]")
-        if answer.is_bottleneck:
+        if answer.bottleneck is not None and is_first:
             console.print(
-                "[bold]This edge holds the job up:[/bold] it is pressed, and no edge behind it is."
+                f"[bold]Bottleneck:[/bold] {escape(answer.bottleneck.text)}", soft_wrap=True
             )
+        if answer.is_bottleneck and answer.trace.edge:
+            console.print("[bold]This edge holds the job up.[/bold]")
         console.print(_model_error_line(answer), soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)

@@ -6,6 +6,7 @@ JSON.
     processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
+    bottleneck  what holds a job up
     replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
@@ -13,6 +14,7 @@ JSON.
     strangers   foreign connections at the data ports of a run
 """
 
+from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .flink_metrics import (
     EdgeShare,
@@ -84,7 +86,9 @@ __all__ = [
     "Advice",
     "BacklogSummary",
     "BlockingExchange",
+    "Bottleneck",
     "Buffering",
+    "Cause",
     "ChannelMeasured",
     "ChannelOverTime",
     "ChannelProgress",
@@ -130,6 +134,7 @@ __all__ = [
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",
     "RunDetails",
