@@ -8,7 +8,7 @@ those of most windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -101,12 +101,17 @@ class AskedPart:
 WHOLE = AskedPart()
 
 
-def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedRun]:
+def open_runs(
+    paths: Sequence[Path],
+    asked: AskedPart = WHOLE,
+    describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
+) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
     with several exchanges, each edge.
 
     Args:
         asked: the part of each run to use.
+        describe: adds the job to the manifest of what was recorded between processes.
 
     Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
     """
@@ -119,7 +124,7 @@ def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedR
             continue
         for execution, part in executions_in(run, asked):
             manifest, *_ = with_settings(execution.manifest, run.path)
-            execution = replace(execution, run=len(runs), manifest=manifest)
+            execution = replace(execution, run=len(runs), manifest=describe(manifest))
             runs += edges_of(part_of(execution, part))
     return runs
 
