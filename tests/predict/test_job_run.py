@@ -123,7 +123,7 @@ def chain(seed: int) -> tuple[Scenario, int]:
             arrivals=chance.choice(["constant", "poisson"]),
             partitioner=chance.choice(["rebalance", "hash", "shuffle"]),
             record_size=RecordSize(size, size),
-            relay_delay_ns_per_record=chance.choice([0, 2_000]),
+            relay_delay_ns_per_record=(chance.choice([0, 2_000]),),
         ),
         task_managers=relays + 2,
         seed=seed,
