@@ -69,7 +69,7 @@ def simulated(scenario: Scenario) -> Simulated:
 def recorded(run: Simulated) -> RecordedJob:
     """The job as its trace shows it: the instants of records are those at which they came to it."""
     scenario = run.load.scenario
-    relays, delay_ns = scenario.workload.relays, scenario.workload.relay_delay_ns_per_record
+    relays, delays_ns = scenario.workload.relays, scenario.workload.relay_delays_ns
     arrivals: dict[int, list[tuple[int, int, int]]] = {}
     for row in run.rows.buffers():
         if row.records > 0:
@@ -91,7 +91,7 @@ def recorded(run: Simulated) -> RecordedJob:
             if each.edge == number and each.index in arrivals
         )
         consumers = 1 + max(each.consumer for each in channels)
-        consume_ns = float(delay_ns) if number < relays else 0.0
+        consume_ns = float(delays_ns[number]) if number < relays else 0.0
         exchange = RecordedExchange(
             1 + max(each.producer for each in channels),
             consumers,
