@@ -161,7 +161,8 @@ class Cluster:
             "taskmanager.bind-host": LOOPBACK,
             "io.tmp.dirs": str(self.work / "tmp"),
             "restart-strategy.type": "none",
-            "pekko.startup-timeout": f"{READY_WITHIN_S:g} s",  # of 10 s: too little on a busy machine
+            # its 10 s are too little where the processors are taken
+            "pekko.startup-timeout": f"{READY_WITHIN_S:g} s",
             # slots that ask for external resources; always so from Flink 2.0 on
             "cluster.fine-grained-resource-management.enabled": "true",
             "web.upload.dir": str(self.work),
