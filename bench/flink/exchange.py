@@ -166,6 +166,7 @@ class Outcome:
         latest_ns: how late a source emitted a record at most; it counts as latency.
         metrics: Flink's own, by vertex, summed over subtasks; empty unless asked for.
         vertices: name of each vertex by its id.
+        checkpoints: that had been triggered when the metrics were read.
     """
 
     sent_records: int
@@ -182,6 +183,7 @@ class Outcome:
     latest_ns: int
     metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     vertices: Mapping[str, str] = field(default_factory=dict)
+    checkpoints: int = 0
 
     @property
     def emitted_for_ns(self) -> int:
@@ -264,6 +266,7 @@ def run(
     job = cluster.post(f"/jars/{jar_id}/run", json.dumps(body).encode())["jobid"]
     give_up = time.monotonic() + (exchange.warmup_ns + exchange.duration_ns) / 1e9 * 3 + 60
     metrics: dict[str, dict[str, int]] = {}
+    checkpoints = 0
     while True:
         cluster.check()
         state = cluster.get(f"/jobs/{job}/status")["status"]
@@ -275,6 +278,8 @@ def run(
             watch(job)
         if with_metrics and not metrics and _have_ended(out, exchange.producers):
             metrics = settled_metrics(cluster, job, exchange.checkpoint_interval_ms)
+            if exchange.checkpoint_interval_ms:
+                checkpoints = cluster.get(f"/jobs/{job}/checkpoints")["counts"]["total"]
             end_file.touch()
         time.sleep(0.05)
     if state != "FINISHED":
@@ -282,7 +287,8 @@ def run(
     sources = [read(out / f"source-{i}.json") for i in range(exchange.producers)]
     sinks = [read(out / f"sink-{i}.json") for i in range(exchange.consumers)]
     vertices = {each["id"]: short_name(each) for each in cluster.get(f"/jobs/{job}")["vertices"]}
-    return replace(outcome(sources, sinks, metrics, exchange), vertices=vertices)
+    done = outcome(sources, sinks, metrics, exchange)
+    return replace(done, vertices=vertices, checkpoints=checkpoints)
 
 
 def outcome(

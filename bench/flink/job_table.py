@@ -69,27 +69,31 @@ class MeasuredJob:
         return cls(**{**document, "truths": truths})
 
 
-def truth_of(outcome: Outcome) -> Truth:
-    """What a run without a tap did; with Flink's counters, if they were asked for."""
+def truth_of(outcome: Outcome, channels: int) -> Truth:
+    """What a run did; with Flink's counters, if they were asked for.
+
+    Args:
+        channels: between TaskManagers.
+    """
     return Truth(
         p50_ns=outcome.uncorrected.p50,
         p99_ns=outcome.uncorrected.p99,
         throughput_records_per_s=outcome.throughput_records_per_s,
-        buffers_per_s=remote_buffers_per_s(outcome),
+        buffers_per_s=remote_buffers_per_s(outcome, channels),
         from_intended_p50_ns=outcome.latency.p50,
         from_intended_p99_ns=outcome.latency.p99,
         latest_ns=outcome.latest_ns,
     )
 
 
-def remote_buffers_per_s(outcome: Outcome) -> float | None:
+def remote_buffers_per_s(outcome: Outcome, channels: int) -> float | None:
     """Messages with records that TaskManagers took from each other; the load is the same from the
-    first record to the last. Barriers of checkpoints count as well, a few a second.
+    first record to the last. Of what Flink counts, each checkpoint sent a barrier on each channel.
     """
     if not outcome.metrics or not outcome.emitted_for_ns:
         return None
     taken = sum(each.get("numBuffersInRemote", 0) for each in outcome.metrics.values())
-    return taken / outcome.emitted_for_ns * 1e9
+    return (taken - outcome.checkpoints * channels) / outcome.emitted_for_ns * 1e9
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from bench.flink.tap import flinknet
 from bench.flink.tapped_job import Tapped
 from bench.flink.warm import WarmCluster
 from flinknet.errors import ConfigError
+from flinknet.trace.run import open_run
 from flinknet.units import human_count, human_duration, parse_duration_ns
 
 TEACH = """\
@@ -203,14 +204,23 @@ def _measured(
     release: str,
 ) -> MeasuredJob:
     recording = tapped.record(exchange)
-    truths = {exchange.buffer_timeout_ms: truth_of(recording.outcome)}
+    channels = tapped_channels(recording)
+    truths = {exchange.buffer_timeout_ms: truth_of(recording.outcome, channels)}
     for timeout_ms in timeouts_ms:
         if timeout_ms not in truths:
             outcome = direct.run(replace(exchange, buffer_timeout_ms=timeout_ms))
-            truths[timeout_ms] = truth_of(outcome)
+            truths[timeout_ms] = truth_of(outcome, channels)
     for timeout_ms, truth in truths.items():
         _tell_truth(timeout_ms, truth)
     return measured_job(recording, exchange, truths, number, release)
+
+
+def tapped_channels(recording: Tapped) -> int:
+    """Channels between TaskManagers; the others the tap does not see."""
+    if recording.run is None:
+        return 0
+    manifest = open_run(recording.run).manifest
+    return 0 if manifest is None else len(manifest.channels)
 
 
 def measured_job(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.flink import jobs
-from bench.flink.exchange import Exchange, Stage
+from bench.flink.exchange import Exchange, Outcome, Stage
 from bench.flink.generated import MOST_RECORDS_PER_S, MOST_STAGES, described, generated
 from bench.flink.job_table import (
     Figure,
@@ -18,7 +18,9 @@ from bench.flink.job_table import (
     Truth,
     cells_of,
     print_cells,
+    remote_buffers_per_s,
     summary,
+    truth_of,
 )
 from bench.flink.slowed import (
     TaskUse,
@@ -30,6 +32,7 @@ from bench.flink.slowed import (
     verdict_of,
 )
 from bench.flink.warm import SLOTS
+from flinknet.results import LatencySummary
 
 SOURCE, RELAY, SINK = "aa11" * 8, "bb22" * 8, "cc33" * 8
 
@@ -223,3 +226,24 @@ def test_the_list_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert jobs.main(["--list", "--jobs", "2"]) == 0
     assert capsys.readouterr().out.startswith("1: ")
     assert asdict(made(1)[0])
+
+
+def test_barriers_are_no_buffers() -> None:
+    sink = {"numBuffersInRemote": 130}
+    none = LatencySummary(0)
+    done = Outcome(
+        *(1, 1, 1),
+        is_complete=True,
+        throughput_records_per_s=1.0,
+        latency=none,
+        uncorrected=none,
+        measured_from_ns=1,
+        ended_ns=2 * 10**9,
+        epoch_ns=0,
+        first_arrival_ns=1,
+        latest_ns=0,
+        metrics={"sink": sink},
+        checkpoints=5,
+    )
+    assert remote_buffers_per_s(done, channels=6) == pytest.approx(50)
+    assert truth_of(replace(done, metrics={}), 6).buffers_per_s is None
