@@ -119,6 +119,8 @@ def described(exchange: Exchange) -> str:
     for stage in exchange.stages:
         skew = f" {stage.hot_share:.0%} on one key" if stage.hot_share else ""
         service = f" {human_duration(stage.service_ns)}/record" if stage.service_ns else ""
+        if stage.slow_subtask is not None:
+            service += f" in subtask {stage.slow_subtask}"
         words.append(f"{stage.partitioner}{skew} → {stage.parallelism}{service}")
     rate = (exchange.rate_per_s or 0) * exchange.producers
     load = f"{human_count(rate)}/s {exchange.arrivals}"

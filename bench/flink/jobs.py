@@ -279,33 +279,31 @@ def earlier(work: Path) -> list[MeasuredJob]:
 
 
 def predicted(jobs: Sequence[MeasuredJob], work: Path) -> list[Cell]:
-    """Replay every recording, with all timeouts of its job.
+    """Replay every recording, with all timeouts of its job."""
+    timeouts_ms = jobs[0].timeouts_ms
+    asked = ",".join("-1" if each < 0 else f"{each}ms" for each in timeouts_ms)
+    answers = replay([each.run for each in jobs], work, "--buffer-timeout", asked)
+    return [cell for job in jobs for cell in cells_of(job, answers[job.run])]
 
-    A recording that cannot be replayed has cells without predictions.
+
+def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, list[Mapping[str, Any]]]:
+    """What `flinknet trace replay` answers about each edge, by run: of all runs in one call, or,
+    if one of them cannot be replayed, each in a call of its own; that one has no answers.
     """
-    cells = []
-    for job in jobs:
-        tell(f"replay of job {job.number}")
-        asked = ",".join("-1" if each < 0 else f"{each}ms" for each in job.timeouts_ms)
-        try:
-            answers = replay(Path(job.run), work, "--buffer-timeout", asked)
-        except FlinkError as error:
-            tell(f"  {error}")
-            answers = []
-        cells += cells_of(job, answers)
-    return cells
-
-
-def replay(run: Path, work: Path, *more: str) -> list[Mapping[str, Any]]:
-    """What `flinknet trace replay` answers about each edge of a run.
-
-    Raises:
-        FlinkError: with what it says.
-    """
+    tell(f"replay of {len(runs)} recordings" if len(runs) > 1 else f"  replay of {runs[0]}")
     file = work / "replay.json"
-    flinknet("trace", "replay", str(run), *more, "--json", str(file))
+    try:
+        flinknet("trace", "replay", *runs, *more, "--json", str(file))
+    except FlinkError as error:
+        if len(runs) > 1:
+            tell("  not all at once")
+            return {each: replay([each], work, *more)[each] for each in runs}
+        tell(f"  {error}")
+        return {runs[0]: []}
     document = json.loads(file.read_text())
-    answers: list[Mapping[str, Any]] = document.get("replays") or [document]
+    answers: dict[str, list[Mapping[str, Any]]] = {each: [] for each in runs}
+    for answer in document.get("replays") or [document]:
+        answers[answer["trace"]["path"]].append(answer)
     return answers
 
 
@@ -336,11 +334,10 @@ def slow(homes: Mapping[str, Path], work: Path, options: argparse.Namespace) -> 
                 for case in (each for each in possible if each.keys == keys):
                     tell(f"{case.name}: {described(case.exchange)}")
                     recorded.append((case, *record_case(cluster, case)))
+        answers = replay([str(recording.run) for _, recording, _ in recorded], work)
         for case, recording, uses in recorded:
-            tell(f"replay: {case.name}")
             job = measured_job(recording, case.exchange, {}, len(found) + 1, release)
-            answers = replay(Path(job.run), work, "--diagnose")
-            found.append(judged(release, case, answers, job, uses))
+            found.append(judged(release, case, answers[job.run], job, uses))
     return found
 
 

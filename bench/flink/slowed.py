@@ -94,7 +94,13 @@ def cases(base: Exchange) -> list[Case]:
         Case("a host stops", calm, ("slow-host",), None, stopped=1),
         Case(
             "checkpoints",
-            with_relays(replace(one, service_ns=3_200_000), plain, checkpoint_interval_ms=300),
+            # a burst takes the slow subtask two thirds of the silence behind it
+            with_relays(
+                replace(one, service_ns=2_500_000),
+                plain,
+                checkpoint_interval_ms=300,
+                arrivals="onoff",
+            ),
             ("alignment",),
         ),
         Case(
@@ -234,7 +240,7 @@ def verdict_of(answers: Sequence[Mapping[str, Any]], job: MeasuredJob) -> Verdic
         first = named[0]
         return Verdict(first["cause"], tuple(first["tasks"]), (first["text"],))
     texts = tuple(verdict["text"] for each in edges for verdict in each["diagnosis"])
-    holding = [each for each in edges if each["is_bottleneck"] and each["diagnosis"]]
+    holding = [each for each in edges if each.get("is_bottleneck") and each["diagnosis"]]
     if not holding:
         return Verdict("none", (), texts)
     worst = max(holding[0]["diagnosis"], key=lambda each: each["share"])
