@@ -26,7 +26,7 @@ from bench.flink.job_table import (
     summary,
     truth_of,
 )
-from bench.flink.slowed import Judged, cases, judged, print_verdicts, record_case
+from bench.flink.slowed import Judged, RecordedCase, cases, judged, print_verdicts, record_case
 from bench.flink.tap import flinknet
 from bench.flink.tapped_job import Tapped
 from bench.flink.warm import WarmCluster
@@ -61,7 +61,7 @@ examples:
   python bench/flink/jobs.py --again WORK
       replay the recordings of an earlier table again, and compare with what was measured then
   python bench/flink/jobs.py --slow --release 2.3.0,1.20.5
-      the verdicts
+      the verdicts; with --again WORK, on recordings that are there
   python bench/flink/jobs.py --list --jobs 20 --seed 3
       what the seed makes, without running anything
 
@@ -69,6 +69,7 @@ Flink's jars: `make flink`, or FLINK_HOME. It takes a JDK of 17 or newer.
 """
 
 MEASURED_FILE = "measured.json"
+SLOWED_FILE = "slowed.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {release: home for release, home in homes.items() if home is not None}
     try:
         if options.slow:
-            verdicts = slow(known, work, options)
+            recorded = earlier_cases(work) if options.again else slow(known, work, exchanges[0])
+            verdicts = judge(recorded, work)
             document, show = {"cases": cases_json(verdicts)}, lambda: print_verdicts(verdicts)
         else:
             jobs = earlier(work) if options.again else measure(known, work, exchanges, timeouts_ms)
@@ -254,13 +256,25 @@ def _tell_truth(timeout_ms: int, truth: Truth) -> None:
 
 def keep(jobs: Sequence[MeasuredJob], work: Path) -> None:
     """Write what was measured; runs below `work` by their relative path."""
-    document = [
-        asdict(each) | {"run": str(Path(each.run).relative_to(work))}
-        for each in sorted(jobs, key=lambda each: each.number)
-    ]
-    draft = work / f"{MEASURED_FILE}.draft"
+    ordered = sorted(jobs, key=lambda each: each.number)
+    write([asdict(_below(each, work)) for each in ordered], work / MEASURED_FILE)
+
+
+def keep_cases(recorded: Sequence[RecordedCase], work: Path) -> None:
+    """The same of jobs that were slowed."""
+    relative = [replace(each, job=_below(each.job, work)) for each in recorded]
+    write([asdict(each) for each in relative], work / SLOWED_FILE)
+
+
+def write(document: Any, file: Path) -> None:
+    """As JSON; whole or not at all."""
+    draft = file.with_suffix(".draft")
     draft.write_text(json.dumps(document, indent=1) + "\n")
-    draft.replace(work / MEASURED_FILE)
+    draft.replace(file)
+
+
+def _below(job: MeasuredJob, work: Path) -> MeasuredJob:
+    return replace(job, run=str(Path(job.run).relative_to(work)))
 
 
 def earlier(work: Path) -> list[MeasuredJob]:
@@ -269,13 +283,27 @@ def earlier(work: Path) -> list[MeasuredJob]:
     Raises:
         FlinkError: nothing.
     """
-    file = work / MEASURED_FILE
-    try:
-        document = json.loads(file.read_text())
-    except FileNotFoundError:
-        raise FlinkError(f"nothing was measured in {work}: {file} is not there") from None
-    jobs = [MeasuredJob.from_json(each) for each in document]
+    jobs = [MeasuredJob.from_json(each) for each in read(work / MEASURED_FILE)]
     return [replace(each, run=str(work / each.run)) for each in jobs]
+
+
+def earlier_cases(work: Path) -> list[RecordedCase]:
+    """The same of jobs that were slowed."""
+    found = [RecordedCase.from_json(each) for each in read(work / SLOWED_FILE)]
+    return [replace(each, job=replace(each.job, run=str(work / each.job.run))) for each in found]
+
+
+def read(file: Path) -> list[Mapping[str, Any]]:
+    """What an earlier call kept.
+
+    Raises:
+        FlinkError: nothing.
+    """
+    try:
+        document: list[Mapping[str, Any]] = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise FlinkError(f"nothing was measured: {file} is not there") from None
+    return document
 
 
 def predicted(jobs: Sequence[MeasuredJob], work: Path) -> list[Cell]:
@@ -307,38 +335,39 @@ def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, list[Mappin
     return answers
 
 
-def slow(homes: Mapping[str, Path], work: Path, options: argparse.Namespace) -> list[Judged]:
-    """Every case once, with two subtasks on the first release, three on the second, and so on.
+def slow(homes: Mapping[str, Path], work: Path, base: Exchange) -> list[RecordedCase]:
+    """Record every case once, with two subtasks on the first release, three on the second, and so
+    on. What is recorded is kept in `work` after each case.
 
     Raises:
         FlinkError: a job failed.
     """
-    found = []
+    found: list[RecordedCase] = []
     for parallelism, (release, home) in enumerate(homes.items(), 2):
         place = work / release
         place.mkdir()
         jar = build(home, place)
-        base = Exchange(
-            buffer_timeout_ms=whole_ms(options.recorded, "--recorded"),
-            warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
-            duration_ns=parse_duration_ns(options.duration, "--duration"),
-            producers=parallelism,
-            consumers=parallelism,
-            seed=options.seed,
-        )
-        possible = [each for each in cases(base) if release.startswith(each.only)]
-        recorded = []
+        possible = [
+            each
+            for each in cases(replace(base, producers=parallelism, consumers=parallelism))
+            if release.startswith(each.only)
+        ]
         for own, keys in enumerate(unique(each.keys for each in possible)):
             tell(f"Flink {release}: starting a cluster and warming it {keys or ''}")
             with WarmCluster(home, jar, place / f"cluster-{own}", True, keys) as cluster:
                 for case in (each for each in possible if each.keys == keys):
                     tell(f"{case.name}: {described(case.exchange)}")
-                    recorded.append((case, *record_case(cluster, case)))
-        answers = replay([str(recording.run) for _, recording, _ in recorded], work)
-        for case, recording, uses in recorded:
-            job = measured_job(recording, case.exchange, {}, len(found) + 1, release)
-            found.append(judged(release, case, answers[job.run], job, uses))
+                    recording, uses = record_case(cluster, case)
+                    job = measured_job(recording, case.exchange, {}, len(found) + 1, release)
+                    found.append(RecordedCase(case.name, job, tuple(uses)))
+                    keep_cases(found, work)
     return found
+
+
+def judge(recorded: Sequence[RecordedCase], work: Path) -> list[Judged]:
+    """Replay all of them and compare."""
+    answers = replay([each.job.run for each in recorded], work)
+    return [judged(each, answers[each.job.run]) for each in recorded]
 
 
 def unique(mappings: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:

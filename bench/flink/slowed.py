@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import median
 from typing import Any
 
 from bench.flink.cluster import Cluster
@@ -22,8 +22,10 @@ from bench.flink.warm import WarmCluster
 from bench.measure import print_table
 
 EVERY_S = 1.0
-SETTLED_AFTER_S = 6.0
-"""Flink's busy and back-pressured times are means over the last five seconds."""
+LAST_SAMPLES = 3
+"""Flink's busy and back-pressured times are means over the last minute, of which the first comes
+after five seconds; before that a task counts as busy. So the last samples are the best.
+"""
 
 BUSY_FROM_MS = 500
 """Of a second, in the most loaded subtask: such a task may be the bottleneck."""
@@ -115,7 +117,8 @@ def cases(base: Exchange) -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class TaskUse:
-    """Flink's own times of a vertex in ms per second, means over the run; None where it has none.
+    """Flink's own times of a vertex in ms per second, means over the run, as Flink has them at its
+    end; None where it has none.
 
     Args:
         busy, back_pressured: over all subtasks.
@@ -134,7 +137,6 @@ class UseWatch:
     """Asks REST once a second for the times of all vertices; see `exchange.run`."""
 
     cluster: Cluster
-    began_s: float = field(default_factory=time.monotonic)
     asked_s: float = 0.0
     samples: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     _vertices: dict[str, str] = field(default_factory=dict)
@@ -154,8 +156,8 @@ class UseWatch:
                 f"/jobs/{job}/vertices/{vertex}/subtasks/metrics"
                 "?get=busyTimeMsPerSecond,backPressuredTimeMsPerSecond&agg=avg,max"
             )
-            if now_s - self.began_s >= SETTLED_AFTER_S:
-                self.samples.setdefault(name, []).append(times(answer))
+            if found := times(answer):
+                self.samples.setdefault(name, []).append(found)
 
     def uses(self) -> list[TaskUse]:
         """Of each vertex, from the sources on."""
@@ -163,7 +165,7 @@ class UseWatch:
             TaskUse(
                 name,
                 *(
-                    _mean(samples, f"{metric}.{of}")
+                    _typical(samples[-LAST_SAMPLES:], f"{metric}.{of}")
                     for metric in ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
                     for of in ("avg", "max")
                 ),
@@ -254,12 +256,27 @@ def consumer(answer: Mapping[str, Any], job: MeasuredJob) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedCase:
+    """A case that was recorded, with Flink's own times."""
+
+    name: str
+    job: MeasuredJob
+    uses: tuple[TaskUse, ...]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RecordedCase:
+        """What `asdict` and JSON made of one."""
+        uses = tuple(TaskUse(**each) for each in document["uses"])
+        return cls(document["name"], MeasuredJob.from_json(document["job"]), uses)
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """A case with what replay and Flink's metrics say.
 
     Args:
-        is_right: replay names the cause and, where one is to be named, the task; None if there is
-            no answer.
+        is_task_right: replay names it; None where none is to be named.
+        is_right: it names the cause as well.
         flinks: the busy task that is not back-pressured.
         is_flink_agreed: it is the task that replay names; None where none is to be named.
     """
@@ -269,29 +286,27 @@ class Judged:
     verdict: Verdict
     uses: tuple[TaskUse, ...]
     flinks: str | None
+    is_task_right: bool | None
     is_right: bool
     is_flink_agreed: bool | None
     run: str
 
 
-def judged(
-    release: str,
-    case: Case,
-    answers: Sequence[Mapping[str, Any]],
-    job: MeasuredJob,
-    uses: Sequence[TaskUse],
-) -> Judged:
+def judged(recorded: RecordedCase, answers: Sequence[Mapping[str, Any]]) -> Judged:
     """Compare what replay says with what was done to the job, and with Flink's metrics."""
+    job, uses = recorded.job, recorded.uses
+    case = next(each for each in cases(Exchange()) if each.name == recorded.name)
     verdict = verdict_of(answers, job)
-    is_named = case.task is None or any(case.task in each for each in verdict.tasks)
+    is_named = None if case.task is None else any(case.task in each for each in verdict.tasks)
     flinks = flinks_bottleneck(uses)
     return Judged(
-        release=release,
+        release=job.release,
         case=case,
         verdict=verdict,
-        uses=tuple(uses),
+        uses=uses,
         flinks=flinks,
-        is_right=verdict.cause in case.causes and is_named,
+        is_task_right=is_named,
+        is_right=verdict.cause in case.causes and is_named is not False,
         is_flink_agreed=None
         if case.task is None
         else flinks is not None and any(flinks in each for each in verdict.tasks),
@@ -322,14 +337,18 @@ def print_verdicts(found: Sequence[Judged]) -> None:
             " or ".join(each.case.causes) + (f" at {each.case.task}" if each.case.task else ""),
             f"{each.verdict.cause}"
             + (f" at {', '.join(each.verdict.tasks)}" if each.verdict.tasks else ""),
-            "yes" if each.is_right else "NO",
+            _WORD[each.is_task_right],
+            _WORD[each.is_right],
             each.flinks or "none",
-            {True: "yes", False: "NO", None: "-"}[each.is_flink_agreed],
+            _WORD[each.is_flink_agreed],
         )
         for each in found
     ]
     print()
-    print_table(("slowed by", "right", "replay says", "is right", "busy task", "agrees"), rows)
+    print_table(
+        ("slowed by", "right", "replay says", "task", "all", "Flink's busy task", "agrees"),
+        rows,
+    )
     for each in found:
         print(f"\n{each.case.name}, Flink {each.release}: {each.run}")
         for text in each.verdict.texts:
@@ -341,17 +360,21 @@ def print_verdicts(found: Sequence[Judged]) -> None:
                 f" most {_share(use.most_back_pressured)}"
             )
     right = sum(each.is_right for each in found)
+    named = [each.is_task_right for each in found if each.is_task_right is not None]
     asked = [each.is_flink_agreed for each in found if each.is_flink_agreed is not None]
     print(
-        f"\nright: {right} of {len(found)};"
+        f"\nright: {right} of {len(found)}, the task alone {sum(named)} of {len(named)};"
         f" Flink's busy task agrees in {sum(asked)} of {len(asked)}"
     )
+
+
+_WORD = {True: "yes", False: "NO", None: "-"}
 
 
 def _share(ms_per_s: float | None) -> str:
     return "unknown" if ms_per_s is None else f"{ms_per_s / 1_000:.0%}"
 
 
-def _mean(samples: Sequence[Mapping[str, float]], name: str) -> float | None:
+def _typical(samples: Sequence[Mapping[str, float]], name: str) -> float | None:
     known = [each[name] for each in samples if name in each]
-    return fmean(known) if known else None
+    return median(known) if known else None

@@ -23,6 +23,7 @@ from bench.flink.job_table import (
     truth_of,
 )
 from bench.flink.slowed import (
+    RecordedCase,
     TaskUse,
     cases,
     flinks_bottleneck,
@@ -167,6 +168,9 @@ def test_what_was_measured_is_read_again(tmp_path: Path) -> None:
     jobs.keep([kept], tmp_path)
     assert json.loads((tmp_path / jobs.MEASURED_FILE).read_text())[0]["run"] == "2.3.0/tap"
     assert jobs.earlier(tmp_path) == [kept]
+    case = RecordedCase("last stage", kept, (use("sink", 990, 0),))
+    jobs.keep_cases([case], tmp_path)
+    assert jobs.earlier_cases(tmp_path) == [case]
     with pytest.raises(jobs.FlinkError, match="nothing was measured"):
         jobs.earlier(tmp_path / "elsewhere")
 
@@ -190,19 +194,18 @@ def test_times_that_flink_does_not_have_are_left_out() -> None:
 def test_a_verdict_is_right_if_it_names_the_cause_and_the_task(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    slow_last = next(each for each in cases(Exchange(producers=2)) if each.task == "sink")
     said = {"kind": "credit-starved", "share": 0.8, "text": "pressed"}
     old = [edge(SOURCE), edge(RELAY, is_bottleneck=True, diagnosis=[said])]
     assert verdict_of(old, job()).tasks == ("sink",)
     cause = {"cause": "slow-tasks", "tasks": ["sink (1/2)", "sink (2/2)"], "text": "sink is slow"}
     new = [edge(SOURCE, bottleneck=cause), edge(RELAY, bottleneck=cause)]
-    uses = [use("stage-1", 10, 900), use("sink", 990, 0)]
-    found = [judged("2.3.0", slow_last, answers, job(), uses) for answers in (old, new)]
+    slow_last = RecordedCase("last stage", job(), (use("stage-1", 10, 900), use("sink", 990, 0)))
+    found = [judged(slow_last, answers) for answers in (old, new)]
     assert [each.is_right for each in found] == [False, True]
     assert all(each.is_flink_agreed for each in found)
-    assert not judged("2.3.0", slow_last, [edge(SOURCE)], job(), uses).is_right
+    assert not judged(slow_last, [edge(SOURCE)]).is_right
     print_verdicts(found)
-    assert "right: 1 of 2; Flink's busy task agrees in 2 of 2" in capsys.readouterr().out
+    assert "right: 1 of 2, the task alone 2 of 2; Flink's" in capsys.readouterr().out
     assert json.dumps(jobs.cases_json(found))
 
 
