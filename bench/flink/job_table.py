@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -127,13 +127,36 @@ class Figure:
         return (self.high - self.low) / (self.high + self.low)
 
 
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What `flinknet trace replay` answers about a run; empty if it could not be replayed.
+
+    Args:
+        edges: one answer each, in no particular order.
+        job: about all of them together, where there are several.
+    """
+
+    edges: Sequence[Mapping[str, Any]] = ()
+    job: Mapping[str, Any] | None = None
+
+    def points(self, place: int, timeout_ms: int) -> list[Mapping[str, Any]]:
+        """What is predicted at a timeout, the one at this place among those asked for: for the job,
+        else for each edge.
+        """
+        if self.job is None:
+            return [each["trade_offs"][place] for each in self.edges]
+        timeout_ns = -1 if timeout_ms < 0 else timeout_ms * 1_000_000
+        own = [each for each in self.job["points"] if {*each["timeouts_ns"]} == {timeout_ns}]
+        return [{**each["total"], "why_no_latency": each["why_unknown"]} for each in own[:1]]
+
+
 Bounded = tuple[float | None, float | None, float | None]
 """A predicted value with the ends of its interval."""
 
 
 def job_prediction(edges: Sequence[Mapping[str, Any]]) -> dict[str, Bounded]:
-    """The prediction for a whole job from those for its edges at one setting, which are in the
-    job's order: latencies in a row add up (for p99 that is too much), buffers of all edges count,
+    """The prediction for a whole job at one setting: the job's own, alone, or those for its edges
+    in their order. Then latencies add up (for p99 that is too much), buffers of all edges count,
     and records arrive as on the last one.
     """
     found: dict[str, Bounded] = {}
@@ -190,19 +213,20 @@ class Cell:
         return self.timeout_ms == self.job.recorded_ms
 
 
-def cells_of(job: MeasuredJob, answers: Sequence[Mapping[str, Any]]) -> list[Cell]:
-    """All timeouts of a job; the answers are those about its edges, for its timeouts."""
-    edges = in_order(answers, job)
+def cells_of(job: MeasuredJob, replayed: Replayed) -> list[Cell]:
+    """All timeouts of a job, which are those that replay was asked for, in order."""
+    ordered = replace(replayed, edges=in_order(replayed.edges, job))
     cells = []
     for place, timeout_ms in enumerate(job.timeouts_ms):
-        points = [each["trade_offs"][place] for each in edges]
+        points = ordered.points(place, timeout_ms)
         truth = job.truths[timeout_ms]
         predicted = job_prediction(points) if points else dict.fromkeys(FIGURES, (None,) * 3)
         figures = {
             name: Figure(*predicted[name], measured=getattr(truth, name)) for name in FIGURES
         }
-        if timeout_ms == job.recorded_ms and edges:
-            figures["buffers_per_s"] = Figure(*predicted["buffers_per_s"], recorded_buffers(edges))
+        if timeout_ms == job.recorded_ms and replayed.edges:
+            counted = recorded_buffers(replayed.edges)
+            figures["buffers_per_s"] = Figure(*predicted["buffers_per_s"], counted)
         why = next((each["why_no_latency"] for each in points if each["why_no_latency"]), None)
         cells.append(Cell(job, timeout_ms, figures, why))
     return cells

@@ -19,6 +19,7 @@ from bench.flink.generated import described, generated
 from bench.flink.job_table import (
     Cell,
     MeasuredJob,
+    Replayed,
     Truth,
     cells_json,
     cells_of,
@@ -314,9 +315,9 @@ def predicted(jobs: Sequence[MeasuredJob], work: Path) -> list[Cell]:
     return [cell for job in jobs for cell in cells_of(job, answers[job.run])]
 
 
-def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, list[Mapping[str, Any]]]:
-    """What `flinknet trace replay` answers about each edge, by run: of all runs in one call, or,
-    if one of them cannot be replayed, each in a call of its own; that one has no answers.
+def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, Replayed]:
+    """What `flinknet trace replay` answers about each run: about all of them in one call, or, if
+    one cannot be replayed, in a call for each.
     """
     tell(f"replay of {len(runs)} recordings" if len(runs) > 1 else f"  replay of {runs[0]}")
     file = work / "replay.json"
@@ -327,12 +328,13 @@ def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, list[Mappin
             tell("  not all at once")
             return {each: replay([each], work, *more)[each] for each in runs}
         tell(f"  {error}")
-        return {runs[0]: []}
+        return {runs[0]: Replayed()}
     document = json.loads(file.read_text())
-    answers: dict[str, list[Mapping[str, Any]]] = {each: [] for each in runs}
+    edges: dict[str, list[Mapping[str, Any]]] = {each: [] for each in runs}
     for answer in document.get("replays") or [document]:
-        answers[answer["trace"]["path"]].append(answer)
-    return answers
+        edges[answer["trace"]["path"]].append(answer)
+    jobs = {each["path"]: each for each in document.get("jobs", ())}
+    return {each: Replayed(edges[each], jobs.get(each)) for each in runs}
 
 
 def slow(homes: Mapping[str, Path], work: Path, base: Exchange) -> list[RecordedCase]:
@@ -367,7 +369,7 @@ def slow(homes: Mapping[str, Path], work: Path, base: Exchange) -> list[Recorded
 def judge(recorded: Sequence[RecordedCase], work: Path) -> list[Judged]:
     """Replay all of them and compare."""
     answers = replay([each.job.run for each in recorded], work)
-    return [judged(each, answers[each.job.run]) for each in recorded]
+    return [judged(each, answers[each.job.run].edges) for each in recorded]
 
 
 def unique(mappings: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:

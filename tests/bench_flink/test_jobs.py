@@ -15,6 +15,7 @@ from bench.flink.generated import MOST_RECORDS_PER_S, MOST_STAGES, described, ge
 from bench.flink.job_table import (
     Figure,
     MeasuredJob,
+    Replayed,
     Truth,
     cells_of,
     print_cells,
@@ -133,7 +134,7 @@ def test_edges_add_up_to_the_job_in_whatever_order_they_come(
         edge(RELAY, point(1e6, 2e6, 90, 100), point(None, 1e6, 90, 30)),
         edge(SOURCE, point(1.2e6, 2e6, 120, 100), point(10e6, 20e6, 120, 30)),
     ]
-    one, recorded = cells_of(job(), answers)
+    one, recorded = cells_of(job(), Replayed(answers))
     assert (one.timeout_ms, one.is_recorded, recorded.is_recorded) == (1, False, True)
     assert one.figures["p50_ns"].error == pytest.approx(0.1)
     assert one.figures["p50_ns"].is_covered
@@ -153,8 +154,20 @@ def test_edges_add_up_to_the_job_in_whatever_order_they_come(
     assert "p99: -48%" in out
 
 
+def test_an_answer_about_the_whole_job_goes_before_those_about_its_edges() -> None:
+    edges = [edge(SOURCE, point(1, 1, 1, 1), point(1, 1, 1, 1))]
+    points = [
+        {"timeouts_ns": [20_000_000], "total": point(15e6, 30e6, 100, 60), "why_unknown": None},
+        {"timeouts_ns": [1_000_000], "total": point(None, 4e6, 90, 150), "why_unknown": "full"},
+    ]
+    one, recorded = cells_of(job(), Replayed(edges, {"points": points}))
+    assert one.figures["buffers_per_s"].error == pytest.approx(-0.25)
+    assert (one.figures["p50_ns"].predicted, one.why_unknown) == (None, "full")
+    assert recorded.figures["p50_ns"].error == pytest.approx(-0.25)
+
+
 def test_a_recording_that_cannot_be_replayed_is_unknown() -> None:
-    found = summary(cells_of(job(), []))
+    found = summary(cells_of(job(), Replayed()))
     assert found["figures"]["p99_ns"] == {
         "median_error": None,
         "largest_error": None,
