@@ -40,7 +40,7 @@ Each job has sources, up to three relays and sinks, of 1 to 8 subtasks each; how
 partitioned, when they come, how large they are, which stage takes its time, skew, checkpoints and
 placement follow from the seed. It is recorded once through a tap, at --recorded, and run again
 without a tap at each of --timeouts, on clusters that stay warm. `flinknet trace replay` predicts
-all of them from the recording alone.
+all of them from the recording alone; with it go the names and metrics that the tap asks Flink for.
 
 Measured are
   p50, p99    from a record's emission to its sink, whatever stages lie between
@@ -95,13 +95,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work = Path(options.again or options.work or tempfile.mkdtemp(prefix="flinknet-jobs-"))
     work.mkdir(parents=True, exist_ok=True)
     known = {release: home for release, home in homes.items() if home is not None}
+    with_rest = not options.without_rest
     try:
         if options.slow:
-            recorded = earlier_cases(work) if options.again else slow(known, work, exchanges[0])
+            recorded = (
+                earlier_cases(work)
+                if options.again
+                else slow(known, work, exchanges[0], with_rest=with_rest)
+            )
             verdicts = judge(recorded, work)
             document, show = {"cases": cases_json(verdicts)}, lambda: print_verdicts(verdicts)
         else:
-            jobs = earlier(work) if options.again else measure(known, work, exchanges, timeouts_ms)
+            jobs = (
+                earlier(work)
+                if options.again
+                else measure(known, work, exchanges, timeouts_ms, with_rest=with_rest)
+            )
             cells = predicted(jobs, work)
             document, show = table_json(jobs, cells), lambda: print_cells(cells)
     except FlinkError as error:
@@ -139,6 +148,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--duration", default="12s", help="of the measured part [default: 12s]")
     add("--warmup", default="3s", help="of each job, before it [default: 3s]")
     add("--slow", action="store_true", help="jobs with a bottleneck, and the verdicts on them")
+    add("--without-rest", action="store_true", help="the tap does not ask Flink's REST API")
     add("--again", metavar="WORK", help="only replay what is recorded in this directory")
     add("--work", help="directory for logs and traces [default: a new one]")
     add("--json", metavar="FILE|-", help="write all figures; - for standard output, alone")
@@ -170,6 +180,8 @@ def measure(
     work: Path,
     exchanges: Sequence[Exchange],
     timeouts_ms: Sequence[int],
+    *,
+    with_rest: bool,
 ) -> list[MeasuredJob]:
     """Record each job once and run it at the other timeouts; the releases take turns. What is
     measured is kept in `work` after each job.
@@ -187,8 +199,8 @@ def measure(
         tell(f"Flink {release}: starting two clusters and warming them")
         jar = build(home, place)
         with (
-            WarmCluster(home, jar, place / "tapped", is_tapped=True) as tapped,
-            WarmCluster(home, jar, place / "direct", is_tapped=False) as direct,
+            WarmCluster(home, jar, place / "tapped", True, with_rest=with_rest) as tapped,
+            WarmCluster(home, jar, place / "direct", False) as direct,
         ):
             for number in numbers:
                 exchange = exchanges[number]
@@ -337,7 +349,9 @@ def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, Replayed]:
     return {each: Replayed(edges[each], jobs.get(each)) for each in runs}
 
 
-def slow(homes: Mapping[str, Path], work: Path, base: Exchange) -> list[RecordedCase]:
+def slow(
+    homes: Mapping[str, Path], work: Path, base: Exchange, *, with_rest: bool
+) -> list[RecordedCase]:
     """Record every case once, with two subtasks on the first release, three on the second, and so
     on. What is recorded is kept in `work` after each case.
 
@@ -356,7 +370,8 @@ def slow(homes: Mapping[str, Path], work: Path, base: Exchange) -> list[Recorded
         ]
         for own, keys in enumerate(unique(each.keys for each in possible)):
             tell(f"Flink {release}: starting a cluster and warming it {keys or ''}")
-            with WarmCluster(home, jar, place / f"cluster-{own}", True, keys) as cluster:
+            here = place / f"cluster-{own}"
+            with WarmCluster(home, jar, here, True, keys, with_rest) as cluster:
                 for case in (each for each in possible if each.keys == keys):
                     tell(f"{case.name}: {described(case.exchange)}")
                     recording, uses = record_case(cluster, case)

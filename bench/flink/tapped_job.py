@@ -88,18 +88,21 @@ def record(
     work: Path,
     *,
     with_metrics: bool = False,
+    with_rest: bool = False,
     watch: Callable[[str], None] | None = None,
 ) -> Tapped:
     """One job on a cluster whose TaskManagers are `behind_a_tap`, through a tap of its own.
 
     Args:
         work: for the trace and the job's figures.
+        with_rest: the tap asks the cluster for names and metrics.
         with_metrics, watch: as `run` takes them.
 
     Raises:
         FlinkError: the job or the tap failed, or records are missing.
     """
-    with tap(cluster.task_managers, work, write_conf(work / "tap.yaml", exchange)) as proxy:
+    conf = write_conf(work / "tap.yaml", exchange)
+    with tap(cluster.task_managers, work, conf, cluster.url if with_rest else None) as proxy:
         done = run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics, watch=watch)
         outcome = complete(done, work)
         stated = last_document(proxy.stop())

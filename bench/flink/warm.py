@@ -48,6 +48,7 @@ class WarmCluster:
         work: directory that is made, for logs and the runs.
         is_tapped: every job passes a tap of its own; else none does.
         keys: of Flink.
+        with_rest: taps ask the cluster for names and metrics.
     """
 
     home: Path
@@ -55,6 +56,7 @@ class WarmCluster:
     work: Path
     is_tapped: bool
     keys: Mapping[str, str] = field(default_factory=dict)
+    with_rest: bool = True
     _stack: ExitStack = field(default_factory=ExitStack)
     _cluster: Cluster = field(init=False)
     _jar_id: str = ""
@@ -113,7 +115,10 @@ class WarmCluster:
         Raises:
             FlinkError: it or the tap failed, or records are missing.
         """
-        return record(self._cluster, self._jar_id, exchange, self._directory(), watch=watch)
+        work = self._directory()
+        return record(
+            self._cluster, self._jar_id, exchange, work, with_rest=self.with_rest, watch=watch
+        )
 
     def _directory(self) -> Path:
         self._runs += 1
