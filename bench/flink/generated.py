@@ -18,17 +18,14 @@ _PARALLELISMS = (1, 2, 2, 3, 4, 4, 6, 8)
 _ON_OFF_MS = ((50, 150), (100, 100), (20, 180), (300, 700))
 
 
-def generated(
-    count: int, seed: int, *, buffer_timeout_ms: int, warmup_ns: int, duration_ns: int
-) -> list[Exchange]:
-    """So many jobs; each follows from the seed and its place alone.
+def generated(count: int, base: Exchange) -> list[Exchange]:
+    """So many jobs; each follows from its place and the seed of `base` alone, of which it has the
+    buffer timeout, warm-up and duration.
 
     Between sources and sinks lie none to three relays; over four jobs in a row every number of
     stages comes once.
     """
-    base = Exchange(
-        buffer_timeout_ms=buffer_timeout_ms, warmup_ns=warmup_ns, duration_ns=duration_ns
-    )
+    seed = base.seed
     stages: list[int] = []
     for turn in range(count // MOST_STAGES + 1):
         numbers = list(range(1, MOST_STAGES + 1))

@@ -78,10 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = arguments_parser()
     options = parser.parse_args(arguments)
     try:
-        exchanges = settings(options)
+        base = settings(options)
         timeouts_ms = sorted({whole_ms(each, "--timeouts") for each in options.timeouts.split(",")})
     except ConfigError as error:
         parser.error(str(error))
+    exchanges = generated(options.jobs, base)
     if options.list:
         for number, exchange in enumerate(exchanges, 1):
             print(f"{number}: {described(exchange)}")
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             recorded = (
                 earlier_cases(work)
                 if options.again
-                else slow(known, work, exchanges[0], with_rest=with_rest)
+                else slow(known, work, base, with_rest=with_rest)
             )
             verdicts = judge(recorded, work)
             document, show = {"cases": cases_json(verdicts)}, lambda: print_verdicts(verdicts)
@@ -155,8 +156,8 @@ def arguments_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def settings(options: argparse.Namespace) -> list[Exchange]:
-    """The jobs that the options ask for.
+def settings(options: argparse.Namespace) -> Exchange:
+    """What the options ask of every job.
 
     Raises:
         ConfigError: a value cannot be used.
@@ -166,12 +167,11 @@ def settings(options: argparse.Namespace) -> list[Exchange]:
     duration_ns = parse_duration_ns(options.duration, "--duration")
     if duration_ns <= 0:
         raise ConfigError("--duration: give more than 0")
-    return generated(
-        options.jobs,
-        options.seed,
+    return Exchange(
         buffer_timeout_ms=whole_ms(options.recorded, "--recorded"),
         warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
         duration_ns=duration_ns,
+        seed=options.seed,
     )
 
 
@@ -363,14 +363,11 @@ def slow(
         place = work / release
         place.mkdir()
         jar = build(home, place)
-        possible = [
-            each
-            for each in cases(replace(base, producers=parallelism, consumers=parallelism))
-            if release.startswith(each.only)
-        ]
-        for own, keys in enumerate(unique(each.keys for each in possible)):
+        own = replace(base, producers=parallelism, consumers=parallelism)
+        possible = [each for each in cases(own) if release.startswith(each.only)]
+        for number, keys in enumerate(unique(each.keys for each in possible)):
             tell(f"Flink {release}: starting a cluster and warming it {keys or ''}")
-            here = place / f"cluster-{own}"
+            here = place / f"cluster-{number}"
             with WarmCluster(home, jar, here, True, keys, with_rest) as cluster:
                 for case in (each for each in possible if each.keys == keys):
                     tell(f"{case.name}: {described(case.exchange)}")

@@ -40,7 +40,7 @@ SOURCE, RELAY, SINK = "aa11" * 8, "bb22" * 8, "cc33" * 8
 
 
 def made(count: int, seed: int = 1) -> list[Exchange]:
-    return generated(count, seed, buffer_timeout_ms=20, warmup_ns=1, duration_ns=2)
+    return generated(count, Exchange(buffer_timeout_ms=20, seed=seed))
 
 
 def test_a_job_follows_from_the_seed_and_its_place() -> None:
