@@ -11,8 +11,9 @@ other: a record that leaves one exchange with a beat waits for the next beat of 
 that distance stays through a run. So a job is computed several times with other phases, and the
 spread is part of the answer.
 
-Pressure is not computed: where a writer would have to wait for buffers, the exchange and all that
-is joined to it are unknown.
+Where a writer would have to wait for buffers, pressure travels upstream: the whole job goes on at
+the rate that the core, in the simulator, gets through that exchange. Its latency is unknown then,
+for how full the buffers before it stand depends on more than was recorded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flinknet.arrays import IntArray
+from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered
@@ -39,6 +41,7 @@ from .what_if import (
     duration_ns,
     memory_of,
     recorded_load,
+    simulate_in_full,
     simulate_part,
     without_idle_tasks,
 )
@@ -54,10 +57,21 @@ instants that follow from its inputs: how far the assumed instants of a tap are 
 FOLLOWING_SHARE = 0.9
 """Of the records of an exchange have to follow those of the one before it."""
 
+SATURATED_RECORDS = 50_000
+"""Records of an exchange that shows how many of what comes it can take."""
+
 _SATURATED = (
-    "saturated: its producers would wait for buffers, which was not recorded, and holds up what is"
-    " before it"
+    "saturated: it can take {:.0%} of what comes, so its producers wait for buffers, and so does"
+    " all that is before it; how long records take then was not recorded"
 )
+_SATURATED_AT_TIMES = (
+    "its producers wait for buffers at times, and so does what is before it; how long records take"
+    " then was not recorded"
+)
+AT_TIMES_FROM = 0.995
+"""From this share of what comes on, it takes all of it in the end."""
+
+_HELD_UP = "another edge of the job is saturated, and holds it up"
 _NO_MODEL = (
     "the compiled model does not know this exchange (checkpoints, debloating, tcp mode, the highest"
     " rate, or no exclusive buffers)"
@@ -75,7 +89,8 @@ class HopOutcome:
     Attributes:
         latency: from when a record came to the edge.
         since_source: from when it came to the job.
-        duration_ns: that records and messages count over.
+        messages: 0 where they are unknown.
+        duration_ns: that records and messages count over; 0 where they are unknown.
         why_unknown: None if all of this is known.
     """
 
@@ -95,7 +110,8 @@ class HopOutcome:
     @property
     def buffers_per_s(self) -> float | None:
         """Data buffers sent a second."""
-        return self.messages * 1e9 / self.duration_ns if self.duration_ns else None
+        is_known = self.messages and self.duration_ns
+        return self.messages * 1e9 / self.duration_ns if is_known else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +122,7 @@ class JobOutcome:
         hops: of each edge.
         latency: from when a record came to the job until the last task on its way was done.
         by_phase: the same of each of the phases.
-        throughput_records_per_s: that leave the job.
+        throughput_records_per_s: that leave the job; known of a saturated job, too.
         why_unknown: None if all edges are known.
     """
 
@@ -147,8 +163,8 @@ def simulate_job(
         hops,
         merged(by_phase) if is_known else LogLinearHistogram(),
         by_phase if is_known else (),
-        sum(each or 0.0 for each in rates) if is_known else None,
-        next((why for why in whys if why), None),
+        None if None in rates else sum(each or 0.0 for each in rates),
+        next((why for why in whys if why and why not in (BEHIND_UNKNOWN, _HELD_UP)), None),
     )
 
 
@@ -187,15 +203,16 @@ def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     edges = range(len(parts[0].hops))
     hops = tuple(_joined_hops([each.hops[n] for each in parts]) for n in edges)
+    rates = [each.throughput_records_per_s for each in parts]
+    rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
     if why is not None:
-        return JobOutcome(hops, LogLinearHistogram(), (), None, why)
-    rates = [each.throughput_records_per_s or 0.0 for each in parts]
+        return JobOutcome(hops, LogLinearHistogram(), (), rate, why)
     phases = range(len(parts[0].by_phase))
     return JobOutcome(
         hops,
         merged([each.latency for each in parts]),
         tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
-        float(np.mean(rates)),
+        rate,
     )
 
 
@@ -203,7 +220,11 @@ def _joined_hops(parts: Sequence[HopOutcome]) -> HopOutcome:
     """An edge over all phases."""
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     if why is not None:
-        return HopOutcome(why_unknown=why)
+        return HopOutcome(
+            records=sum(each.records for each in parts),
+            duration_ns=sum(each.duration_ns for each in parts),
+            why_unknown=why,
+        )
     return HopOutcome(
         merged([each.latency for each in parts]),
         merged([each.since_source for each in parts]),
@@ -230,8 +251,11 @@ class _JobRun:
         self._job, self._settings, self._phase = job, settings, phase
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
         self._flushers = 0
+        self._taken_shares: list[float] = []  # of what comes to edges that are saturated
         for number in range(len(job.edges)):
             self._pass(number)
+        if self._taken_shares:
+            self._hold_up(min(self._taken_shares))
 
     def _pass(self, number: int) -> None:
         edge, before = self._job.edges[number], self._job.feeding[number]
@@ -296,7 +320,13 @@ class _JobRun:
         edge, setting = self._job.edges[number], self._settings[number]
         fast = simulate_part(exchange, setting.network)
         if fast is None:
-            return _why_not(exchange, setting)
+            exchange = without_idle_tasks(exchange)
+            load = recorded_load(exchange, setting.network)
+            if not is_covered(exchange, setting.network, load):
+                return _NO_MODEL
+            self._taken_shares.append(_taken_share(exchange, setting.network))
+            share = self._taken_shares[-1]
+            return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
         spread_ns = edge.delays.awake(edge.exchange.waking_share(setting)).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
@@ -326,6 +356,19 @@ class _JobRun:
             self.latency.merge(since_source)
         return None
 
+    def _hold_up(self, share: float) -> None:
+        """Let all edges go on at the rate of the one that takes least of what comes. Where records
+        have no instants, what tasks take is no more than a guess, and so the rate is unknown."""
+        self.latency = LogLinearHistogram()
+        is_timed = all(each.exchange.has_instants for each in self._job.edges)
+        for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
+            window = edge.exchange.under(self._settings[number])
+            self.hops[number] = HopOutcome(
+                records=round(window.records * share) if is_timed else 0,
+                duration_ns=window.duration_ns if is_timed else 0,
+                why_unknown=hop.why_unknown or _HELD_UP,
+            )
+
     def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:
         """How long the records of an edge took: the window, or as much more as it or what is before
         it takes for them."""
@@ -342,10 +385,12 @@ class _JobRun:
         return own_ns if before is None else max(own_ns, self.hops[before].duration_ns)
 
 
-def _why_not(exchange: RecordedExchange, setting: Setting) -> str:
-    exchange = without_idle_tasks(exchange)
-    load = recorded_load(exchange, setting.network)
-    return _SATURATED if is_covered(exchange, setting.network, load) else _NO_MODEL
+def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
+    """How much of what comes an exchange gets through whose producers wait for buffers."""
+    share = min(SATURATED_RECORDS / exchange.records, 1.0)
+    part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
+    came_per_s = part.records * 1e9 / part.duration_ns
+    return min((simulate_in_full(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
 
 
 def _in_order(parts: Sequence[Departures]) -> Departures:

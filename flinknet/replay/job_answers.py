@@ -253,8 +253,8 @@ def _point(
         )
     why = total.why_unknown
     if why is not None:
-        first = next((each for each in edges if each.why_unknown), None)
-        why = why if first is None else f"{first.edge}: {first.why_unknown}"
+        first = next((each for each in edges if each.why_unknown == why), None)
+        why = why if first is None else f"{first.edge}: {why}"
     return JobPoint(
         tuple(each.network.buffer_timeout_ns for each in settings),
         _total(total, settings[0], number == plan.recorded, contradicted),
