@@ -15,6 +15,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 from .paths import check_writable_file, existing_path
+from .rest_options import TOKEN_HELP, naming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -136,6 +137,13 @@ def _grid_options(command: Any) -> Any:
     " many; auto: as suits its size and the cores. The observed answer does not depend on it.",
 )
 @click.option(
+    "--rest",
+    metavar="URL|DIR",
+    help="Name vertices and tasks of a tap or a capture by Flink's REST API while the job runs, or"
+    " by answers that plan --rest-save has saved. [default: names that the trace has]",
+)
+@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
+@click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
 )
 @click.option(
@@ -153,6 +161,8 @@ def replay(
     from_offset: str | None,
     to_offset: str | None,
     split: str,
+    rest: str | None,
+    rest_token_file: str | None,
     json_path: str | None,
     report: str | None,
     out: str | None,
@@ -197,7 +207,7 @@ def replay(
     if page is not None:
         check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
-    runs = open_runs(list(traces), asked)
+    runs = open_runs(list(traces), asked, naming(rest, rest_token_file))
     known = {each.index for run in runs for each in run.manifest.channels}
     if channels and not known.issuperset(channels):
         raise ConfigError(

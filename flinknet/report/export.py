@@ -50,8 +50,17 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
-    if answer.details is None:
-        del document["details"]
+    for name in ("details", "flink"):
+        if document[name] is None:
+            del document[name]
+    for channel in document["channels"]:
+        if channel["name"] is None:
+            del channel["name"]
+    if answer.bottleneck is not None:
+        document["bottleneck"] |= {
+            "cause": answer.bottleneck.cause.value,
+            "helps": [each.value for each in answer.bottleneck.helps],
+        }
     if answer.trace.is_of_run:
         del document["model_error"]["buffers_per_s"]
     return document
