@@ -8,7 +8,8 @@ consumer is the latency of the job.
 
 Flushers of different tasks beat at the same period, but nobody knows at what distance from each
 other: a record that leaves one exchange with a beat waits for the next beat of the next one, and
-that distance stays through a run. So a job is computed several times with other phases, and the
+that distance stays through a run. So a job is computed several times with other phases, and where
+it was recorded between processes with other draws of when its records came (`fit.unseen`); the
 spread is part of the answer.
 
 Where a writer would have to wait for buffers, pressure travels upstream: the whole job goes on at
@@ -28,6 +29,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered
+from .likely import DRAWS, Figures, LikelyRange, likely_range
 from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
 from .recorded_job import (
     BEHIND_UNKNOWN,
@@ -46,7 +48,7 @@ from .what_if import (
     without_idle_tasks,
 )
 
-PHASES = 5
+PHASES = DRAWS
 """Times that a job is computed with other phases of its flushers."""
 
 LATE_BEATS = 2
@@ -121,7 +123,7 @@ class JobOutcome:
     Attributes:
         hops: of each edge.
         latency: from when a record came to the job until the last task on its way was done.
-        by_phase: the same of each of the phases.
+        by_phase: the same of each of the phases; `buffers_by_phase`: sent a second on all edges.
         throughput_records_per_s: that leave the job; known of a saturated job, too.
         why_unknown: None if all edges are known.
     """
@@ -129,6 +131,7 @@ class JobOutcome:
     hops: tuple[HopOutcome, ...]
     latency: LogLinearHistogram
     by_phase: tuple[LogLinearHistogram, ...]
+    buffers_by_phase: tuple[float, ...]
     throughput_records_per_s: float | None
     why_unknown: str | None = None
 
@@ -138,6 +141,16 @@ class JobOutcome:
         if self.why_unknown is not None:
             return None
         return sum(each.buffers_per_s or 0.0 for each in self.hops)
+
+    @property
+    def likely(self) -> LikelyRange | None:
+        """The 90 % interval of its figures; None where they are unknown, or certain."""
+        if len(self.by_phase) < PHASES:
+            return None
+        figures = Figures(self.latency.summary(), self.buffers_per_s)
+        each = zip(self.by_phase, self.buffers_by_phase, strict=True)
+        drawn = [Figures(latency.summary(), buffers) for latency, buffers in each]
+        return likely_range(figures, figures, drawn)
 
 
 def simulate_job(
@@ -157,12 +170,14 @@ def simulate_job(
     hops = tuple(_joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
     whys = [each.why_unknown for each in hops]
     by_phase = tuple(run.latency for run in runs)
+    buffers = tuple(sum(hop.buffers_per_s or 0.0 for hop in run.hops) for run in runs)
     rates = [hops[n].throughput_records_per_s for n in job.ends]
     is_known = not any(whys)
     return JobOutcome(
         hops,
         merged(by_phase) if is_known else LogLinearHistogram(),
         by_phase if is_known else (),
+        buffers if is_known else (),
         None if None in rates else sum(each or 0.0 for each in rates),
         next((why for why in whys if why and why not in (BEHIND_UNKNOWN, _HELD_UP)), None),
     )
@@ -206,12 +221,13 @@ def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
     rates = [each.throughput_records_per_s for each in parts]
     rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
     if why is not None:
-        return JobOutcome(hops, LogLinearHistogram(), (), rate, why)
+        return JobOutcome(hops, LogLinearHistogram(), (), (), rate, why)
     phases = range(len(parts[0].by_phase))
     return JobOutcome(
         hops,
         merged([each.latency for each in parts]),
         tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
+        tuple(float(np.mean([each.buffers_by_phase[n] for each in parts])) for n in phases),
         rate,
     )
 
@@ -275,13 +291,12 @@ class _JobRun:
 
     def _exchange(self, number: int) -> tuple[RecordedExchange, dict[int, IntArray]]:
         """The exchange with what comes to it, and by channel the origins of that."""
-        edge, before, setting = (
-            self._job.edges[number],
-            self._job.feeding[number],
-            self._settings[number],
-        )
+        edge, before = self._job.edges[number], self._job.feeding[number]
+        setting, recorded = self._settings[number], edge.exchange
+        if before is None and edge.unseen is not None and self._phase:
+            recorded = edge.unseen.drawn(recorded, self._phase)
         exchange = replace(
-            edge.exchange.under(setting),
+            recorded.under(setting),
             seed=edge.exchange.seed + self._phase,
             flushers_before=self._flushers,
             keeps_departures=True,

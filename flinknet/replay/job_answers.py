@@ -277,6 +277,8 @@ def _total(
         latency_ns=row.latency_ns if contradicted is None else _NO_LATENCY,
         backlog_buffers=BacklogSummary(None, None),
         buffers_per_s=row.buffers_per_s,
+        buffers_low_per_s=row.buffers_low_per_s,
+        buffers_high_per_s=row.buffers_high_per_s,
         is_recorded=is_recorded,
         memory_bytes=row.memory_bytes,
         flow_control=setting.flow_control,
