@@ -33,7 +33,7 @@ SLACK_NS = 40 * US
 def recorded(run: Simulated) -> RecordedJob:
     """The job as its trace shows it: the instants of records are those at which they came to it."""
     scenario = run.load.scenario
-    relays, delay_ns = scenario.workload.relays, scenario.workload.relay_delay_ns_per_record
+    relays, delays_ns = scenario.workload.relays, [*scenario.workload.relay_delays_ns, 0]
     arrivals: dict[int, list[tuple[int, int, int]]] = {}
     for row in run.rows.buffers():
         if row.records > 0:
@@ -55,7 +55,7 @@ def recorded(run: Simulated) -> RecordedJob:
             if each.edge == number and each.index in arrivals
         )
         consumers = 1 + max(each.consumer for each in channels)
-        consume_ns = float(delay_ns) if number < relays else 0.0
+        consume_ns = float(delays_ns[number])
         exchange = RecordedExchange(
             1 + max(each.producer for each in channels),
             consumers,
@@ -87,7 +87,7 @@ def chain(seed: int) -> tuple[Scenario, int]:
             arrivals=chance.choice(["constant", "poisson"]),
             partitioner=chance.choice(["rebalance", "hash", "shuffle"]),
             record_size=RecordSize(size, size),
-            relay_delay_ns_per_record=chance.choice([0, 2_000]),
+            relay_delay_ns_per_record=(chance.choice([0, 2_000]),),
         ),
         task_managers=relays + 2,
         seed=seed,
