@@ -48,7 +48,8 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     if answer.details is None:
         del document["details"]
     if answer.trace.is_of_run:
-        del document["model_error"]["buffers_per_s"]
+        for name in ("buffers_per_s", "latency_at_most"):
+            del document["model_error"][name]
     return document
 
 

@@ -50,6 +50,8 @@ SETTINGS_SHOWN = 40
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _NOTHING = "not predicted"
+_ERRORS_OF_RUN = {"throughput": "throughput", "p50": "p50", "p99": "p99"}
+_ERRORS_BETWEEN = {"throughput": "throughput", "buffers_per_s": "buffers/s"}
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
 
@@ -139,11 +141,15 @@ def _model_error_line(answer: ReplayAnswer) -> str:
     if all(value is None for value in error.values()):
         return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
     is_of_run = answer.trace.is_of_run
-    parts = [
-        f"{name.replace('_per_', '/')} {_percent(value)}"
-        for name, value in error.items()
-        if (name != "buffers_per_s" if is_of_run else value is not None)
-    ]
+    names = _ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN
+    parts = [f"{text} {_percent(error[name])}" for name, text in names.items()]
+    if not is_of_run:
+        too_low_by = answer.model_error.latency_at_most
+        parts.append(
+            "latency unknown (not recorded)"
+            if too_low_by is None
+            else f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"
+        )
     used = f"{human_count(simulated.records)} records"
     if not simulated.is_whole:
         used += f", {_simulated_part(answer)}"
