@@ -101,11 +101,11 @@ def load_captured(
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    manifest, assumed, is_timeout_known = with_settings(manifest, path)
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
+    manifest, assumed, is_timeout_known = with_settings(manifest, path)
     network = recorded_network(manifest)
     rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
@@ -165,7 +165,8 @@ def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
-    rows = _read(path, None, None, rows_max=SETTINGS_ROWS)
+    own = [each.index for each in manifest.channels]
+    rows = _read(path, None, None, channels=own, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
     is_timeout_known = True

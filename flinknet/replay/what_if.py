@@ -54,6 +54,9 @@ Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
 MAX_RATE_WINDOW_NS = 2_000_000_000
 """How much of a run at the highest rate is read without Spark."""
 
+SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
+"""Why nothing is predicted from the first producer to the last consumer."""
+
 POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
     " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
@@ -265,6 +268,8 @@ def _simulate_unit(
         error = NOT_FROM_SOURCES
     elif is_blocking(manifest):
         error = BLOCKING_IS_NO_MODEL
+    elif unit.edge is None and len({each.edge for each in manifest.channels}) > 1:
+        error = SEVERAL_EXCHANGES
     elif not any(each.records for each in exchanges):
         error = "the trace holds no records to drive a simulation with"
     why_no_latency = None if error else _contradiction(unit, exchanges, fit, simulate)
