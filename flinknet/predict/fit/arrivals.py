@@ -50,6 +50,9 @@ would be if records were independent with the mean of the beats that have some."
 ON_OFF_FACTOR = 3.0
 """How many times the dispersion of whole beats that of all beats is at least where it does."""
 
+WHOLE_BEATS_MIN = 5
+"""Pairs of beats within bursts that tell how records come there."""
+
 EDGE_RECORDS_MIN = 5
 """Records of a beat that tell a rate."""
 
@@ -197,7 +200,7 @@ def fit_pattern(seen: Mapping[int, Seen], beat_ns: int | None) -> Pattern:
     by_chance = float(np.exp(-joined[joined > 0].mean()))
     is_on_off = (
         silent >= SILENT_SHARE + SILENT_FACTOR * by_chance
-        and whole.beats >= SAMPLES_MIN
+        and whole.beats >= WHOLE_BEATS_MIN
         and all_beats.dispersion > ON_OFF_FACTOR * max(whole.dispersion, DISPERSION_MIN)
     )
     if is_on_off:
