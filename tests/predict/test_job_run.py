@@ -19,7 +19,7 @@ import pytest
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan, load_plan_of
-from flinknet.predict.job_run import JobOutcome, checked, simulate_job
+from flinknet.predict.job_run import JobOutcome, checked, leaves_barriers_out, simulate_job
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import Departures, JobEdge, Passage, RecordedJob
 from flinknet.simulator.cluster import START_NS, Cluster
@@ -69,7 +69,7 @@ def simulated(scenario: Scenario) -> Simulated:
 def recorded(run: Simulated) -> RecordedJob:
     """The job as its trace shows it: the instants of records are those at which they came to it."""
     scenario = run.load.scenario
-    relays, delay_ns = scenario.workload.relays, scenario.workload.relay_delay_ns_per_record
+    relays, delays_ns = scenario.workload.relays, scenario.workload.relay_delays_ns
     arrivals: dict[int, list[tuple[int, int, int]]] = {}
     for row in run.rows.buffers():
         if row.records > 0:
@@ -91,7 +91,7 @@ def recorded(run: Simulated) -> RecordedJob:
             if each.edge == number and each.index in arrivals
         )
         consumers = 1 + max(each.consumer for each in channels)
-        consume_ns = float(delay_ns) if number < relays else 0.0
+        consume_ns = float(delays_ns[number]) if number < relays else 0.0
         exchange = RecordedExchange(
             1 + max(each.producer for each in channels),
             consumers,
@@ -123,7 +123,7 @@ def chain(seed: int) -> tuple[Scenario, int]:
             arrivals=chance.choice(["constant", "poisson"]),
             partitioner=chance.choice(["rebalance", "hash", "shuffle"]),
             record_size=RecordSize(size, size),
-            relay_delay_ns_per_record=chance.choice([0, 2_000]),
+            relay_delay_ns_per_record=(chance.choice([0, 2_000]),),
         ),
         task_managers=relays + 2,
         seed=seed,
@@ -208,6 +208,23 @@ def test_phases_show_how_beats_lie_to_each_other() -> None:
     assert max(means_ns) - min(means_ns) > 5 * MS
     assert max(means_ns) < 31 * MS
     assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
+
+
+def test_rare_barriers_are_left_out() -> None:
+    job = recorded(simulated(steady()))
+
+    def with_checkpoints(timeout_ns: int) -> list[Setting]:
+        return [
+            replace(each, network=replace(each.network, checkpoint_interval_ns=1_000 * MS))
+            for each in timeouts(job, timeout_ns, timeout_ns)
+        ]
+
+    without = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
+    rare = simulate_job(job, with_checkpoints(20 * MS))
+    assert rare.latency.to_bytes() == without.latency.to_bytes()
+    assert all(leaves_barriers_out(each) for each in with_checkpoints(100 * MS))
+    often = simulate_job(job, with_checkpoints(101 * MS))
+    assert "checkpoints" in (often.why_unknown or "")
 
 
 def test_where_a_writer_would_wait_the_job_is_unknown() -> None:
