@@ -52,6 +52,8 @@ def open_to_repeat(path: Path, edge: int | None) -> RecordedRun:
     for each in edges:
         if each.edge == edge or (each.edge is None and edge == 0):
             return each
+    if len(edges) == 1:
+        raise ConfigError(f"--edge: there is no edge {edge}; the trace has one exchange only")
     known = ", ".join(
         f"{each.edge} ({ends_of(run.manifest, each.edge).source_name})" for each in edges
     )
