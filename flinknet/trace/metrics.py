@@ -120,7 +120,7 @@ def _lines(directory: Path, from_ns: int | None, to_ns: int | None) -> Iterator[
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            if from_ns is not None and to_ns is not None and not _is_within(line, from_ns, to_ns):
+            if from_ns is not None and to_ns is not None and not is_within(line, from_ns, to_ns):
                 continue
             try:
                 entry = json.loads(line)
@@ -130,7 +130,7 @@ def _lines(directory: Path, from_ns: int | None, to_ns: int | None) -> Iterator[
                 yield entry
 
 
-def _is_within(line: str, from_ns: int, to_ns: int) -> bool:
+def is_within(line: str, from_ns: int, to_ns: int) -> bool:
     """Whether the instant of a line is; most of a long file need not be parsed."""
     digits = line.removeprefix(_INSTANT).partition(",")[0]
     return digits.isdecimal() and from_ns <= int(digits) < to_ns
