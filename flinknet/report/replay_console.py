@@ -131,6 +131,7 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         console.print(line, soft_wrap=True)
     if (price := price_line(answer)) is not None:
         console.print(price, soft_wrap=True, highlight=False)
+        console.print()
     for note in notes_of(points):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
@@ -295,18 +296,18 @@ class _Columns:
     """All values of a setting stand in one column, on as many lines as they need."""
 
 
-_UNPRICED = _Columns(has_price=False)
+_UNPRICED = _Columns(NARROW_BAR_MARKS, has_backlog=False, has_price=False)
 
 _NARROWER = (
     _Columns(),
+    _Columns(has_backlog=False),
+    _Columns(NARROW_BAR_MARKS, has_backlog=False),
     _UNPRICED,
-    replace(_UNPRICED, has_backlog=False),
-    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False),
-    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False, has_p50=False),
-    _Columns(0, False, False, False, has_bounds=False, has_price=False),
-    _Columns(0, False, False, True, has_bounds=False, has_price=False, is_folded=True),
+    replace(_UNPRICED, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False, has_bounds=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_bounds=False, is_folded=True),
 )
 """From all to what answers most."""
 
