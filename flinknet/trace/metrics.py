@@ -46,12 +46,13 @@ class Series:
     Attributes:
         task: None for a TaskManager.
         task_manager: where the task runs; None while it has no place.
-        vertex: id of its vertex, where names of tasks are not unique; None where they are.
+        job, vertex: their ids, where names of tasks are not unique; None where they are.
         values: by Flink's names; NaN where a line does not have one.
     """
 
     task: str | None
     task_manager: str | None
+    job: str | None
     vertex: str | None
     at_ns: IntArray
     values: dict[str, FloatArray]
@@ -142,6 +143,7 @@ def _series(lines: list[dict[str, Any]]) -> Series:
     return Series(
         about.get("task"),
         about.get("task_manager"),
+        about.get("job"),
         about.get("vertex"),
         np.array([line["at_ns"] for line in lines], np.int64),
         {name: np.array([_number(line.get(name)) for line in lines]) for name in names},
