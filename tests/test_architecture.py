@@ -111,8 +111,8 @@ MAY_IMPORT = {
         "runtime.signals",
     },
     "replay": {
-        *("trace", "predict", "job.load.arrivals", "core.probe", "core.buffers.data_type"),
-        *("replay.spark", "replay.observe", "replay.advise"),
+        *("trace", "predict", "job.load.recorded", "core.probe", "core.buffers.data_type"),
+        *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
     "replay.observe": {
@@ -121,7 +121,7 @@ MAY_IMPORT = {
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
+        *("graph.lineage", "replay.executions"),  # who feeds whom shows in ids of the wire alone
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},
@@ -170,6 +170,7 @@ ONLY_IN = {
     "random": {"job.load.arrivals", "simulator.faults", "comparison"},
     "numpy.random": {
         *("job.load", "job.partitioners", "job.sources", "simulator.faults"),
+        *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
     },
     "numpy": {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),
@@ -208,7 +209,7 @@ ONLY_IN = {
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
         *("report.export", "graph.program", "graph.endpoints", "job.chain_runner"),
-        *("job.load.arrivals",),
+        *("job.load.recorded",),
         *(
             "predict",
             "options.files",

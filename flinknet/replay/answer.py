@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flinknet.predict.exchange import is_blocking, is_max_rate
 from flinknet.results import (
+    Cause,
     ReplayAnswer,
     RunDetails,
     TraceDescription,
@@ -17,18 +18,20 @@ from flinknet.results import (
 from flinknet.trace import TraceReader
 from flinknet.trace.job_names import named_edges
 
+from .advise.bottleneck import bottleneck_of
 from .advise.caveats import caveats, warnings_of
 from .advise.channel_times import channel_times, times_between
 from .advise.diagnose import diagnose, diagnose_captured, verdict_of_blocking
 from .advise.edges import (
     PRESSED,
     Pressure,
-    bottlenecks,
     ends_of,
     pressed_from_behind,
     pressure_between,
+    upstream_of,
 )
 from .advise.order import EdgeOrder, produced_edge
+from .advise.task_use import job_use
 from .observe.flink_metrics import flink_metrics
 from .observe.observed import ObservedRun
 from .observe.summaries import (
@@ -54,8 +57,7 @@ def answers_of(
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
     of_path: dict[Path, list[int]] = {}
     for place, each in enumerate(observed):
-        if each.run.edge is not None:
-            of_path.setdefault(each.run.path, []).append(place)
+        of_path.setdefault(each.run.path, []).append(place)
     for places in of_path.values():
         edges = [observed[place] for place in places]
         judge = _judged_between if edges[0].run.manifest.is_from_between else _judged
@@ -143,23 +145,27 @@ def _written_share(observed: ObservedRun) -> float | None:
 
 
 def _judged(edges: Sequence[ObservedRun], answers: Sequence[ReplayAnswer]) -> list[ReplayAnswer]:
-    """The answers about the edges of one run, each with whether it holds the job up."""
-    last = bottlenecks(
-        [
-            (ends_of(edge.run.manifest, edge.run.edge), _shares_of_kinds(answer))
-            for edge, answer in zip(edges, answers, strict=True)
-        ]
-    )
+    """The answers about the edges of one run, each with what holds the job up, and where."""
+    if any(is_blocking(edge.run.manifest) for edge in edges):
+        return list(answers)
+    bottleneck = bottleneck_of(job_use(edges))
+    ends = [ends_of(edge.run.manifest, edge.run.edge) for edge in edges]
+    is_held = bottleneck.cause not in (Cause.NONE, Cause.BUFFER_TIMEOUT)
+    holding = [is_held and each.name == bottleneck.edge for each in ends]
+    upstream = upstream_of(ends, ends[holding.index(True)]) if is_held else [False] * len(ends)
     return [
         replace(
             answer,
-            is_bottleneck=number in last,
+            bottleneck=bottleneck,
+            is_bottleneck=is_holding,
             diagnosis=tuple(
-                pressed_from_behind(each) if number not in last and each.kind in PRESSED else each
+                pressed_from_behind(each, bottleneck.edge or "")
+                if is_upstream and each.kind in PRESSED
+                else each
                 for each in answer.diagnosis
             ),
         )
-        for number, answer in enumerate(answers)
+        for answer, is_holding, is_upstream in zip(answers, holding, upstream, strict=True)
     ]
 
 

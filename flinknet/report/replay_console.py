@@ -15,6 +15,7 @@ from rich.table import Table
 
 from flinknet.results import (
     ERROR_TO_BET_ON,
+    JobAnswer,
     LatencyDistribution,
     LatencySummary,
     ReplayAnswer,
@@ -31,6 +32,7 @@ from .advice_lines import (
 )
 from .console import console_for
 from .flink_table import flink_lines, flink_table
+from .job_answer_console import print_job_answer
 from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
@@ -64,8 +66,10 @@ def print_replays(
     *,
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
+    jobs: Sequence[JobAnswer] = (),
 ) -> None:
-    """Print one section for each run, and the runs beside each other if there are several.
+    """Print one section for each run, the runs beside each other if there are several, and jobs of
+    several exchanges from end to end.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
@@ -73,13 +77,18 @@ def print_replays(
     """
     console = console or console_for(sys.stdout)
     is_wide = console.width >= WIDTH_FOR_ALL
+    of_path: set[str] = set()
     for answer in answers:
+        is_first = answer.trace.path not in of_path
+        of_path.add(answer.trace.path)
         edge = f", {answer.trace.edge}" if answer.trace.edge else ""
         console.rule(f"[bold]{answer.trace.path}{edge}[/bold]")
-        if answer.is_bottleneck:
+        if answer.bottleneck is not None and is_first:
             console.print(
-                "[bold]This edge holds the job up:[/bold] it is pressed, and no edge behind it is."
+                f"[bold]Bottleneck:[/bold] {escape(answer.bottleneck.text)}", soft_wrap=True
             )
+        if answer.is_bottleneck and answer.trace.edge:
+            console.print("[bold]This edge holds the job up.[/bold]")
         console.print(_model_error_line(answer), soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
@@ -105,6 +114,8 @@ def print_replays(
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
         console.print(_runs_table(answers))
+    for job in jobs:
+        print_job_answer(job, console)
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:
@@ -358,7 +369,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
             cells += [
                 _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
             ]
-        cells.append(human_count(point.buffers_per_s))
+        cells.append(_buffers_cell(point, columns))
         cells += price_cells(point) if prices else []
         if columns.has_memory:
             cells.append(human_bytes(point.memory_bytes))
@@ -376,7 +387,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
 
 
 def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
-    """A predicted latency; with its least and greatest, where the records' instants are assumed."""
+    """A predicted latency; with its 90 % interval, where the records' instants are assumed."""
 
     def shown(latency: LatencySummary) -> str:
         return human_duration(getattr(latency, name))
@@ -385,6 +396,15 @@ def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
     if low is None or high is None or not columns.has_bounds:
         return shown(point.latency_ns)
     return f"{shown(point.latency_ns)} [dim]({shown(low)} … {shown(high)})[/dim]"
+
+
+def _buffers_cell(point: TradeOffPoint, columns: _Columns) -> str:
+    """Predicted buffers per second; the same."""
+    low, high = point.buffers_low_per_s, point.buffers_high_per_s
+    shown = human_count(point.buffers_per_s)
+    if low is None or high is None or not columns.has_bounds:
+        return shown
+    return f"{shown} [dim]({human_count(low)} … {human_count(high)})[/dim]"
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:

@@ -6,13 +6,15 @@ JSON.
     processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
-    replay      all that a replay answers about a run
+    bottleneck  what holds a job up
+    replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
 """
 
+from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .flink_metrics import (
     EdgeShare,
@@ -22,6 +24,7 @@ from .flink_metrics import (
     VertexMetrics,
 )
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
+from .job_answer import JobAnswer, JobEdgePoint, JobObserved, JobPoint
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
     ClusterJob,
@@ -83,7 +86,9 @@ __all__ = [
     "Advice",
     "BacklogSummary",
     "BlockingExchange",
+    "Bottleneck",
     "Buffering",
+    "Cause",
     "ChannelMeasured",
     "ChannelOverTime",
     "ChannelProgress",
@@ -105,7 +110,11 @@ __all__ = [
     "FlinkMetrics",
     "FlushCounts",
     "GateDump",
+    "JobAnswer",
     "JobDump",
+    "JobEdgePoint",
+    "JobObserved",
+    "JobPoint",
     "JobResult",
     "JobStatus",
     "LatencyDistribution",
@@ -125,6 +134,7 @@ __all__ = [
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",
     "RunDetails",

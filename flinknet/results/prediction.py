@@ -62,8 +62,9 @@ class TradeOffPoint:
     """What the replay predicts for one candidate configuration.
 
     Attributes:
-        latency_low_ns, latency_high_ns: what it is at least and at most, where the trace does not
-            contain when records came and `latency_ns` is what an assumption makes of it.
+        latency_low_ns, latency_high_ns: ends of the 90 % interval of each figure, where the trace
+            does not contain when records came.
+        buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
         price: what it costs; None where buffers per second are unknown.
@@ -85,5 +86,7 @@ class TradeOffPoint:
     method: str | None = None  # what computed it
     latency_low_ns: LatencySummary | None = None
     latency_high_ns: LatencySummary | None = None
+    buffers_low_per_s: float | None = None
+    buffers_high_per_s: float | None = None
     why_no_latency: str | None = None
     price: Price | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .bottleneck import Bottleneck
 from .flink_metrics import FlinkMetrics
 from .measures import BacklogSummary
 from .prediction import CpuCost, ModelError, TradeOffPoint
@@ -266,6 +267,8 @@ class ReplayAnswer:
         regimes: shares of the channels' time; None where they are unknown.
         remarks: caveats, as lines.
         is_bottleneck: of one of several edges; None where that is unknown.
+        bottleneck: what holds the whole run up, the same for all of its edges; None where that
+            is unknown.
         details: None unless asked for.
         flink: Flink's own metrics; None where the job is not known.
         cpu_cost: what the prices of settings take a message to cost.
@@ -286,6 +289,7 @@ class ReplayAnswer:
     over_time: tuple[WindowMeasured, ...]
     remarks: tuple[str, ...]
     is_bottleneck: bool | None = None
+    bottleneck: Bottleneck | None = None
     details: RunDetails | None = None
     flink: FlinkMetrics | None = None
     cpu_cost: CpuCost | None = None

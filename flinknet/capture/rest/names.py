@@ -139,8 +139,8 @@ def _document(
             numbers = [number for number, each in known.items() if each == (job, edge)]
             if not numbers:  # no channel of it was recorded, or not which it is
                 numbers, unseen = [unseen], unseen + 1
-            ends = [index_of[job.id, each.id] for each in edge[:2]]
-            edges += [_edge(number, *ends, edge) for number in numbers]
+            source, target = (index_of[job.id, each.id] for each in edge[:2])
+            edges += [_edge(number, source, target, edge) for number in numbers]
     for each in data_sets:
         owner = job_of.get(each.graph)
         if owner is None or each.edge in known:

@@ -28,7 +28,7 @@ function timeoutNs(text) {
   return number < 0 ? Infinity : number * (units[unit] ?? 1);
 }
 
-// Of each point the least and greatest of a latency that is an interval; else as the model errs.
+// Of each point the 90 % interval of its latency, if there is one; else as the model errs.
 function bandOf(line, metric, error) {
   const between = line.map((point) => point.latency_low_ns && point.latency_high_ns && metric in point.latency_low_ns
     ? [point.latency_low_ns[metric], point.latency_high_ns[metric]] : null);
@@ -98,7 +98,7 @@ function tradeOffs(answer) {
     const error = answer.model_error;
     const isBetween = line.some((point) => point.latency_high_ns);
     const ofError = isDoubtful(answer) ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
-    const ofLatency = isBetween ? "The band reaches from the least to the greatest that the messages allow." : ofError;
+    const ofLatency = isBetween ? "The band is the 90 % interval." : ofError;
     const memory = new Set(line.map((point) => METRICS.memory.value(point)));
     return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
       chart(`Latency by ${state.x}`, ofLatency,
