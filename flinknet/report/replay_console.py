@@ -323,6 +323,9 @@ _NARROWER = (
 """From all to what answers most."""
 
 
+_LEFT_OUT = {"price": "packets/s, bytes/s"}
+
+
 def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
     """With as many columns as there is room for; numbers are never cut."""
     any_width = console.options.update(max_width=WIDTH_OF_ANY_TABLE)
@@ -333,7 +336,9 @@ def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
         if widths[-1] <= console.width:
             break
     optional = ("backlog", "memory", "p50", "bounds", "price")
-    left_out = [name for name in optional if not getattr(columns, f"has_{name}")]
+    left_out = [
+        _LEFT_OUT.get(name, name) for name in optional if not getattr(columns, f"has_{name}")
+    ]
     note_left_out(table, left_out, widths[0])
     return table
 
@@ -355,7 +360,8 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
     table.add_column("", no_wrap=True)
     percentiles = ["p50", "p99"] if columns.has_p50 else ["p99"]
     names = ["records/s", *percentiles, *(["backlog", "max"] if columns.has_backlog else [])]
-    prices = PRICES if columns.has_price and any(each.price for each in points) else ()
+    prices = PRICES if columns.has_price else PRICES[-1:] if columns.has_memory else ()
+    prices = prices if any(each.price for each in points) else ()
     for name in [*names, "buffers/s", *prices, *(["memory"] if columns.has_memory else [])]:
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
@@ -370,7 +376,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
                 _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
             ]
         cells.append(_buffers_cell(point, columns))
-        cells += price_cells(point) if prices else []
+        cells += price_cells(point)[len(PRICES) - len(prices) :]
         if columns.has_memory:
             cells.append(human_bytes(point.memory_bytes))
         bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))

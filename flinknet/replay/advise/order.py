@@ -94,8 +94,8 @@ class EdgeOrder:
         """Whether what passes on one edge comes out of the consumers of another one, at once or by
         way of others; None if that is not known.
 
-        A known job proves it either way, and so do ids of vertices; checkpoints count only where ids prove nothing, for a
-        milestone may have been recorded late.
+        A known job proves it either way, and so do ids of vertices; checkpoints count only where
+        ids prove nothing, for a milestone may have been recorded late.
         """
         one, other = self._edges[later], self._edges[earlier]
         if one.source is not None and other.behind is not None:
