@@ -37,7 +37,8 @@ from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
-from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
+from .runs_table import runs_table
+from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
@@ -113,7 +114,7 @@ def print_replays(
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
-        console.print(_runs_table(answers))
+        console.print(runs_table(answers))
     for job in jobs:
         print_job_answer(job, console)
 
@@ -424,30 +425,6 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
     room = max(limit - len(wanted), 1)
     wanted |= {number * len(points) // room for number in range(room)}
     return sorted(wanted)
-
-
-def _runs_table(answers: Sequence[ReplayAnswer]) -> Table:
-    table = _table("")
-    table.add_column("run")
-    table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("throughput", "p50", "p99"):
-        table.add_column(f"error {name}", justify="right", no_wrap=True)
-    for answer in answers:
-        observed, error = answer.observed, answer.model_error
-        table.add_row(
-            answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
-            timeout_text(answer.trace.config),
-            human_count(observed.throughput_records_per_s),
-            human_duration(observed.latency_ns.p50),
-            human_duration(observed.latency_ns.p99),
-            _number(observed.backlog_buffers.mean),
-            _number(observed.backlog_buffers.max),
-            human_count(observed.buffers * 1e9 / observed.duration_ns),
-            *(_percent(each) for each in (error.throughput, error.p50, error.p99)),
-        )
-    return table
 
 
 def _table(title: str) -> Table:
