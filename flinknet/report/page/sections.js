@@ -99,7 +99,7 @@ function latencyNotSeen() {
     h("p", {class: "note"}, "Not observed: nothing between processes knows when records came. Predictions come with 90 % intervals."));
 }
 
-const channelName = (each) => `${each.channel}: ${each.producer} → ${each.consumer}`;
+const channelName = (each) => `${each.channel}: ${each.name || `${each.producer} → ${each.consumer}`}`;
 
 function overTime(answer) {
   const {channels, channels_left_out: leftOut} = answer.details;
