@@ -33,7 +33,7 @@ STARVED_EXPLAINED_FROM = 0.05
 
 def warnings_of(run: RecordedRun) -> list[str]:
     """What the run itself said to doubt it; nothing without a result."""
-    found = _result(run).get("warnings")
+    found = result_of(run).get("warnings")
     if not isinstance(found, list):
         return []
     return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
@@ -95,7 +95,7 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
     """Why bench and its trace count differently; only where both are of the same part."""
     if run.edge is not None or run.notes or run.manifest.is_from_between:
         return None
-    recorded = _result(run).get("measured")
+    recorded = result_of(run).get("measured")
     if not isinstance(recorded, dict):
         return None
     counted, per_s = recorded.get("records"), recorded.get("throughput_records_per_s")
@@ -124,7 +124,7 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
     )
 
 
-def _result(run: RecordedRun) -> dict[str, Any]:
+def result_of(run: RecordedRun) -> dict[str, Any]:
     """What the run left as its result, as far as it can be read."""
     try:
         found = json.loads((run.path / RESULT_NAME).read_text(encoding="utf-8"))

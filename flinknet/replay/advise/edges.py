@@ -46,10 +46,13 @@ def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
     """Who stands at the ends of an edge: by the job of the run, else by its relays, which stand in
     a row. Of what was recorded between processes the consumers are not known; see `order`.
     """
+    job: Any = manifest.scenario.get("job")
+    is_job = isinstance(job, Mapping)
+    if edge is None and is_job and len(job["edges"]) == 1:
+        edge = job["edges"][0]["index"]
     if edge is None:
         return EdgeEnds(0, 1, *ONLY_EDGE.split(" → "))
-    job: Any = manifest.scenario.get("job")
-    if isinstance(job, Mapping):
+    if is_job:
         names = {each["index"]: each["name"] for each in job["vertices"]}
         own = next(each for each in job["edges"] if each["index"] == edge)
         source, target = own["source"], own["target"]

@@ -1,0 +1,86 @@
+"""Simulated jobs as a tap between their TaskManagers records them: what of the bottleneck shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.replay.advise.between import bottleneck_between, judge_between
+from flinknet.replay.advise.edges import ends_of
+from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.read import AskedPart, open_runs
+from flinknet.results import Bottleneck, Cause
+from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
+from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
+from tests.replay.advise.test_bottleneck import CASES
+
+_FROM_CONSUMERS = (MessageKind.ADD_CREDIT, MessageKind.RESUME_CONSUMPTION)
+
+
+def tapped(run: Path, directory: Path) -> Path:
+    """What a tap at the producers of a run records: no local channel, nothing inside processes."""
+    manifest = RunManifest.load(run)
+    remote = [each.index for each in manifest.channels if not each.is_local]
+    parts = []
+    for process in manifest.processes:
+        with TraceReader(run / process.file) as reader:
+            for block in reader.events((*COLUMN_NAMES, "order"), remote):
+                is_sent = block["kind"] == MessageKind.BUFFER_RESPONSE
+                is_sent &= block["point"] == TracePoint.SENT
+                is_answer = np.isin(block["kind"], _FROM_CONSUMERS)
+                is_answer &= block["point"] == TracePoint.RECEIVED
+                kept = np.flatnonzero(is_sent | is_answer)
+                kept = kept[np.argsort(block["order"][kept])]
+                rows = np.empty(len(kept), ROW_DTYPE)
+                for name in COLUMN_NAMES:
+                    rows[name] = block[name][kept]
+                rows["first_record_ns"] = rows["last_record_ns"] = -1
+                parts.append(rows)
+    events = np.concatenate(parts)
+    directory.mkdir()
+    process = ProcessInfo("tap", "tap-0001.fnt", 1)
+    with TraceWriter(directory / process.file, process) as writer:
+        writer.write_events(events[np.argsort(events["at_ns"], kind="stable")])
+    replace(
+        manifest,
+        scenario={},
+        origin="tap",
+        processes=(process,),
+        channels=tuple(each for each in manifest.channels if not each.is_local),
+        files={},
+    ).save(directory)
+    return directory
+
+
+def bottleneck(path: Path) -> Bottleneck | None:
+    runs = open_runs([path], AskedPart(from_ns=0))
+    return bottleneck_between(judge_between(observe_here(runs)))
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "edge"),
+    [
+        ("slow first", Cause.SLOW_TASKS, 0),
+        ("slow middle", Cause.SLOW_TASKS, 1),
+        ("slow last", Cause.SLOW_TASKS, 2),
+        ("half busy, then slow", Cause.SLOW_TASKS, 2),
+        ("slow, then half busy", Cause.SLOW_TASKS, 0),
+        ("four slow ones", Cause.SLOW_TASKS, 1),
+        ("skew", Cause.SKEW, 1),
+        ("one slow consumer", Cause.SLOW_SUBTASK, 0),
+        ("alignment", Cause.ALIGNMENT, 1),
+        ("buffer timeout", Cause.NONE, None),
+    ],
+)
+def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: Path) -> None:
+    case = next(each for each in CASES if each.name == name)
+    found = bottleneck(tapped(case.make(tmp_path / "run"), tmp_path / "tap"))
+    assert found is not None
+    assert found.cause is cause, found.text
+    runs = open_runs([tmp_path / "tap"])
+    names = {each.edge or 0: ends_of(each.manifest, each.edge).name for each in runs}
+    assert found.edge == (None if edge is None else names[edge])
