@@ -1,4 +1,4 @@
-"""What a TaskManager runs: one kind of task, from its gates to its partitions.
+"""What a TaskManager runs: StreamTasks, each reading gates and writing partitions.
 
     stream_task     the task: reads or makes records, runs a chain, writes
     task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
@@ -14,8 +14,10 @@
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
     keys            hashes of keys, as Java's               sources, sinks, operators, io
     event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
-    latency_stats   what latency markers told
-    times, metrics, task_metrics, fill_levels, debloating
+    latency_stats   the histograms of latency markers
+    times           how long a task is busy, idle, back-pressured
+    metrics, task_metrics   under Flink's names          fill_levels  of its pools, over time
+    debloating      when gates get smaller buffers
     load            the load generator, relays and measuring sinks of bench
 
 Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and learns when to step it

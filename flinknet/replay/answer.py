@@ -16,6 +16,7 @@ from flinknet.results import (
     Verdict,
 )
 from flinknet.trace import TraceReader
+from flinknet.trace.job_names import named_edges
 
 from .advise.between import bottleneck_between, judge_between
 from .advise.bottleneck import bottleneck_of
@@ -29,6 +30,7 @@ from .advise.edges import (
     upstream_of,
 )
 from .advise.task_use import job_use
+from .observe.flink_metrics import flink_metrics
 from .observe.observed import ObservedRun
 from .observe.summaries import (
     latency_distribution,
@@ -38,6 +40,7 @@ from .observe.summaries import (
     replayed_channels,
 )
 from .predicted import ComparedRun
+from .price import cpu_cost_of, priced
 from .read import RecordedRun
 from .trade_off import AdvisedRun
 
@@ -68,21 +71,25 @@ def _answer(
     advised: AdvisedRun,
     details: RunDetails | None,
 ) -> ReplayAnswer:
+    flink = flink_metrics(observed.run, observed.measured)
+    messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
     return ReplayAnswer(
         trace=_described(observed.run),
         observed=observed.measured,
         model_error=advised.error,
-        trade_offs=advised.points,
+        trade_offs=priced(advised.points, observed.measured, messages, cpu_cost),
         advice=advised.advice,
         simulated=compared.simulated,
-        messages=message_counts(observed),
+        messages=messages,
         channels=replayed_channels(observed),
         latency_distribution=latency_distribution(observed.rows),
         regimes=regime_shares(observed.rows),
         diagnosis=tuple(_diagnosis(observed)),
         over_time=over_time(observed),
-        remarks=caveats(observed),
+        remarks=caveats(observed, None if flink is None else flink.share),
         details=details,
+        flink=flink,
+        cpu_cost=cpu_cost,
     )
 
 
@@ -105,12 +112,18 @@ def _described(run: RecordedRun) -> TraceDescription:
         measured_duration_ns=run.duration_ns,
         damaged_files=tuple(damaged),
         warnings=tuple(warnings_of(run)),
-        edge=None if run.edge is None else ends_of(run.manifest, run.edge).name,
+        edge=_edge_name(run),
         origin=run.manifest.origin,
         part=TracePart(
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
         ),
     )
+
+
+def _edge_name(run: RecordedRun) -> str | None:
+    """None where there is one exchange that has no name."""
+    is_named = run.manifest.is_from_between and named_edges(run.manifest)
+    return ends_of(run.manifest, run.edge).name if is_named or run.edge is not None else None
 
 
 def _diagnosis(observed: ObservedRun) -> list[Verdict]:

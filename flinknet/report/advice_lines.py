@@ -133,7 +133,7 @@ def _miss(margin: float) -> str:
 
 
 def _worst_case(point: TradeOffPoint) -> str:
-    return " by the greatest that the messages allow" if point.latency_high_ns else ""
+    return " by the upper end of its 90 % interval" if point.latency_high_ns else ""
 
 
 def _patch_lines(patch: str, beyond_keys: Sequence[str]) -> list[str]:

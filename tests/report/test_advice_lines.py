@@ -83,9 +83,7 @@ def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
 def test_a_margin_by_the_greatest_of_an_interval_is_called_so() -> None:
     given = answer(situation(choice=CHOICE))
     given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
-    assert "to spare by the greatest that the messages allow" in "\n".join(
-        advice_lines(typed(given))
-    )
+    assert "to spare by the upper end of its 90 % interval" in "\n".join(advice_lines(typed(given)))
 
 
 def test_what_was_recorded_needs_no_patch() -> None:

@@ -2,10 +2,11 @@
 
 - `ids`: who is meant. `layout`: the frame, and what differs between releases. `header`: the fields
   of a BufferResponse by name.
-- `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say.
+- `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say;
+  `plain_frames` writes the frequent ones without an object.
 - `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
   consumer's hot path.
-- `events`, `records` (with `values`): what a payload holds.
+- `events`, `records`: what a payload holds.
 - `compression` (with `lzo`): how a payload may be packed.
 
 Offsets, formats and magic numbers stand only here. No state of a conversation lives here (credits,

@@ -17,8 +17,8 @@ and an element of a streaming program (Flink: StreamElementSerializer) is
 | 5 | RecordAttributes | bool backlog |
 | 6 | InternalWatermark | i32 subpartition index, i64 timestamp |
 
-Timestamps are event time in ms. The value is written by the serializer of the job's type; three
-such forms stand in `values`. Tag 6 takes the place of 2 in batch jobs.
+Timestamps are event time in ms. The value is written by the serializer of the job's type
+(`job.serializers`). Tag 6 takes the place of 2 in batch jobs.
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ connections, credit, a rate that the stack keeps up with, no checkpoints. `fast_
 covered; property tests compare the two. Names follow the core: a *turn* of a TaskManager, *beats*
 of the flusher, readers with credit in a queue, exclusive and floating buffers.
 
-All state lies in words of 64 bits, the memory `m`; a channel, connection, source, sink or
-TaskManager is the address of its first word, and `m[channel + CREDIT]` is its field (`words`). This
-is C in Python's clothes, for a reason: a function that is handed some eighty arrays spends a
-hundred times as long on handing them over. Times are ns. Records come as ramps: a number of them,
-evenly spaced between two instants.
+Passing eighty arrays to a compiled function costs a hundred times the call. So all state lies in
+words of 64 bits, the memory `m`, as in C: a channel, connection, source, sink or TaskManager is the
+address of its first word, and `m[channel + CREDIT]` is its field (`words`). Times are ns. Records
+come as ramps: a number of them, evenly spaced between two instants.
 
 - `words`: what stands where. `compiling`: how functions are compiled. `timetable`: what is next.
 - `source`: records become buffers (`ramps`), which wait in a `subpartition`.

@@ -10,6 +10,7 @@ from typing import Any
 
 from flinknet.results import Verdict
 from flinknet.trace import RunManifest
+from flinknet.trace.job_names import named_edges
 
 from .order import EdgeOrder, vertex_of
 
@@ -23,7 +24,7 @@ PRESSED = frozenset({"bottleneck", "credit-starved"})
 
 NOT_FROM_SOURCES = (
     "its records come from another task, as that gets to them, and not at instants of their own;"
-    " ask for the edge behind the sources"
+    " what is predicted for it stands with the job from end to end"
 )
 
 
@@ -46,17 +47,12 @@ def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
     """Who stands at the ends of an edge: by the job of the run, else by its relays, which stand in
     a row. Of what was recorded between processes the consumers are not known; see `order`.
     """
-    job: Any = manifest.scenario.get("job")
-    is_job = isinstance(job, Mapping)
-    if edge is None and is_job and len(job["edges"]) == 1:
-        edge = job["edges"][0]["index"]
+    only = {each.edge for each in manifest.channels} if edge is None else {edge}
+    own = named_edges(manifest).get(only.pop()) if len(only) == 1 else None
+    if own is not None:
+        return EdgeEnds(own.source, own.target, own.source_name, own.target_name)
     if edge is None:
         return EdgeEnds(0, 1, *ONLY_EDGE.split(" → "))
-    if is_job:
-        names = {each["index"]: each["name"] for each in job["vertices"]}
-        own = next(each for each in job["edges"] if each["index"] == edge)
-        source, target = own["source"], own["target"]
-        return EdgeEnds(source, target, names[source], names[target])
     if manifest.is_from_between:
         vertex = vertex_of(manifest.of_edge(edge))
         of = "" if vertex is None else f" of vertex {vertex.hex()[:VERTEX_DIGITS]}"

@@ -60,7 +60,7 @@ function patch(keys, beyond) {
 
 const miss = (margin) => margin >= -1 ? `off by ${percent(-margin, 0)} of the limit` : `at ${+(1 - margin).toPrecision(3)} times the limit`;
 
-const byTheGreatest = (point) => point.latency_high_ns ? " by the greatest that the messages allow" : "";
+const byTheGreatest = (point) => point.latency_high_ns ? " by the upper end of its 90 % interval" : "";
 
 const settingName = (answer, point) => answer.varies.map((name) => `${name} ${point.setting[name]}`).join(", ");
 

@@ -96,7 +96,7 @@ function latencySection(answer) {
 
 function latencyNotSeen() {
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "note"}, "Not observed: nothing between processes knows when records came. What is predicted lies between the least and the greatest that the messages allow."));
+    h("p", {class: "note"}, "Not observed: nothing between processes knows when records came. Predictions come with 90 % intervals."));
 }
 
 const channelName = (each) => `${each.channel}: ${each.producer} → ${each.consumer}`;

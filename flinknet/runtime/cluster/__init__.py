@@ -16,9 +16,9 @@
                     where all of it stands
     control_messages    what is said; control_connection: as JSON, after a token; control_server:
                     the port on loopback; outbox: in what order
-    collected       what TaskManagers told of a bench or a job: what the results of both say of it;
-    measure, diagnosis, stages, asked_rate, progress    the rest of that of a bench (RunResult)
-    measurements, job_files, job_status                 and of that of a job (JobResult)
+    collected       what TaskManagers reported, for the results of both kinds of run
+    measure, diagnosis, stages, asked_rate, progress    make the result of a bench (RunResult)
+    measurements, job_files, job_status                 make that of a job (JobResult)
     endings         why a bench failed
     producer_peer, consumer_peer    an exchange one end of which is Flink's: there is no JobManager;
                     peer leads the TaskExecutor of our end, in the process of the command

@@ -133,4 +133,5 @@ class ProducerPeer(Peer):
         self._next_checkpoint_ns = now_ns + self._network.checkpoint_interval_ns
         self._checkpoint_id += 1
         timestamp_ms = (now_ns - timestamp_epoch_ns()) // NS_PER_MS
-        self._tell(TriggerCheckpoint(self._checkpoint_id, timestamp_ms))
+        trigger = TriggerCheckpoint(self._checkpoint_id, timestamp_ms)
+        self._tell(say.JobCommand(self._load.plan.graph.id, trigger))

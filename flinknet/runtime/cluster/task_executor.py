@@ -202,6 +202,8 @@ class TaskExecutor:
             self._close(message.job)
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
+        else:
+            raise TypeError(f"no TaskManager is told {type(message).__name__}")
 
     def _flush(self) -> None:
         for transport in list(self._loop.transports):

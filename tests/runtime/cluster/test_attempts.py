@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from flinknet.errors import RemoteTransportError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import MemoryIO, descriptors_of
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.elements import StreamElementSerializer
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
@@ -32,6 +36,7 @@ pytestmark = pytest.mark.socket
 SEGMENTS = 8
 S = 1_000_000_000
 NOW_NS = 5 * S
+START = say.Start(NOW_NS, NOW_NS, None, None)
 _E = ExecutionState
 
 
@@ -46,11 +51,46 @@ def main(env):
 """
 
 
+WORKING = """
+import work
+
+def wait(number: int) -> int:
+    work.begun.set()
+    work.may_return.wait(60)
+    return number
+
+def main(env):
+    env.set_parallelism(1)
+    env.from_sequence(1, 9).map(wait).rebalance().print().set_parallelism(2)
+    env.execute("Program")
+"""
+"""Its function returns when the test says so."""
+
+TWO_OUTPUTS = """
+def is_late(number: int) -> bool:
+    return number > 9
+
+def main(env):
+    env.set_parallelism(1)
+    numbers = env.from_sequence(1, 99)
+    numbers.broadcast().print()
+    numbers.filter(is_late).broadcast().print()
+    env.execute("Program")
+"""
+
+
+class ManagerIO(MemoryIO):
+    """Keeps what tasks print."""
+
+    def flush(self) -> None:
+        """Nothing waits to be sent."""
+
+
 class Manager:
     """A TaskManager that is to read two remote channels, of two exclusive buffers each."""
 
     def __init__(self) -> None:
-        self.io = MemoryIO()
+        self.io = ManagerIO()
         self.network = NetworkConfig(
             segment_size_bytes=4096,
             network_memory_bytes=SEGMENTS * 4096,
@@ -81,17 +121,27 @@ class Manager:
         job.network = self.network
         job.io = self.io  # type: ignore[assignment]
         self.attempts.initialize(job)
+        self.job = job
 
     def load_program(self) -> None:
         """Read what a program's source writes, and print it."""
-        program = load_program(Path("program.py"), {}, (), source=PROGRAM)
-        graph = execution_graph_of(job_graph_of(program.stream_graph))
-        plan = physical_plan_of(graph, task_managers=2, slots_per_task_manager=1)
-        (reader,) = (each for own in descriptors_of(plan) for each in own if each.inputs)
+        (reader,) = (each for each in self.tasks_of(PROGRAM) if each.inputs)
         (gate,) = reader.inputs
         channels = tuple(replace(each, is_local=False, task_manager=0) for each in gate.channels)
         self.task = replace(reader, inputs=(replace(gate, channels=channels),))
         self.initialize(say.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1))
+
+    def load_source(self, source: str) -> None:
+        """Read a program's sequence."""
+        (self.task,) = (each for each in self.tasks_of(source) if not each.inputs)
+        self.initialize(say.SubmitJob("program.py", source, (), {}, False, None, 0, 1))
+
+    def tasks_of(self, source: str) -> list[TaskDeploymentDescriptor]:
+        """What is deployed of a program."""
+        program = load_program(Path("program.py"), {}, (), source=source)
+        graph = execution_graph_of(job_graph_of(program.stream_graph))
+        plan = physical_plan_of(graph, task_managers=2, slots_per_task_manager=1)
+        return [each for own in descriptors_of(plan) for each in own]
 
     def submit(self, start: say.Start | None = None) -> None:
         message = say.SubmitTask(self.task, self.addresses, start)
@@ -199,7 +249,7 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
     manager: Manager,
 ) -> None:
     manager.load_program()
-    manager.submit(say.Start(NOW_NS, NOW_NS, None, None))
+    manager.submit(START)
     (running,) = manager.attempts.running
     (gate,) = running.task.gates
     assert not gate.is_requested
@@ -220,7 +270,7 @@ def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_tur
 
 def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager: Manager) -> None:
     manager.submit()
-    manager.attempts.start(say.Start(NOW_NS, NOW_NS, None, None), now_ns=NOW_NS)
+    manager.attempts.start(START, now_ns=NOW_NS)
     connections, running = manager.environment.connections, manager.attempts.running
     assert manager.channels.used(running) == (say.UsedConnection(0, 0, 2),)
     (client,) = connections.clients
@@ -238,7 +288,7 @@ def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(
     manager.load_program()
     (gate,) = manager.task.inputs
     manager.task = replace(manager.task, inputs=(replace(gate, is_consumable=False),))
-    manager.submit(say.Start(NOW_NS, NOW_NS, None, None))
+    manager.submit(START)
     (running,) = manager.attempts.running
     (made,) = running.task.gates
     while not made.is_state_consumed:
@@ -248,3 +298,55 @@ def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(
     manager.attempts.update_partitions(update, now_ns=NOW_NS)
     assert made.is_requested
     manager.attempts.cancel(manager.task.attempt_id)
+
+
+@pytest.mark.parametrize("is_canceled", [False, True])
+def test_a_job_that_is_forgotten_lets_go_of_functions_when_they_return(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch, is_canceled: bool
+) -> None:
+    work = SimpleNamespace(begun=Event(), may_return=Event())
+    monkeypatch.setitem(sys.modules, "work", work)
+    manager.load_source(WORKING)
+    manager.submit(START)
+    attempts = manager.attempts
+    (running,) = attempts.running
+    while not work.begun.is_set():
+        running.step(now_ns=NOW_NS)
+    if is_canceled:
+        attempts.cancel(manager.task.attempt_id)
+    manager.said.clear()
+    attempts.forget(manager.job)
+    assert all(each.is_released for each in running.partitions)
+    assert attempts.has_news  # it is looked at again
+    attempts.handle_news()
+    assert attempts.has_news
+    work.may_return.set()
+    while attempts.has_news:
+        attempts.handle_news()
+    assert manager.said == []
+
+
+def test_a_job_that_is_forgotten_lets_go_of_attempts_that_wait(manager: Manager) -> None:
+    manager.submit()
+    assert manager.attempts.is_any_waiting
+    manager.attempts.forget(manager.job)
+    assert not manager.attempts.is_any_waiting
+    assert manager.memory.available_buffers == SEGMENTS
+    assert not manager.memory.pools
+
+
+@pytest.mark.row("S018")
+def test_first_outputs_are_looked_for_until_all_were_told(manager: Manager) -> None:
+    manager.load_source(TWO_OUTPUTS)
+    manager.submit(START)
+    (running,) = manager.attempts.running
+    manager.said.clear()
+    manager.attempts.tells_first_output = True
+    told: list[int] = []
+    for _ in range(1000):
+        running.step(now_ns=NOW_NS)
+        manager.attempts.tell_first_output()
+        told = [each.output for each in manager.said]
+        if not manager.attempts.tells_first_output:
+            break
+    assert sorted(told) == [0, 1]
