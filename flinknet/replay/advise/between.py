@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flinknet.results import Bottleneck, Cause, Remedy, Verdict
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
 
+from ..observe.flink_metrics import flink_metrics
 from ..observe.observed import ObservedRun
 from .channel_times import times_between
-from .diagnose import SKEWED_FROM, diagnose_captured
+from .diagnose import SKEWED_FROM, diagnose_captured, named
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
@@ -29,6 +30,7 @@ class CapturedEdge:
         is_bottleneck: it holds the job up; None where that is unknown.
         records: of each consumer.
         process_of: each consumer.
+        tasks: what Flink reported of the consumers, by subtask; empty where it was not recorded.
     """
 
     name: str
@@ -36,6 +38,24 @@ class CapturedEdge:
     verdicts: Sequence[Verdict]
     records: Mapping[int, int]
     process_of: Mapping[int, str]
+    tasks: Sequence[TaskMetrics] = ()
+
+    def task(self, consumer: int) -> TaskMetrics | None:
+        """What Flink reported of a consumer; None if it did not."""
+        return self.tasks[consumer] if 0 <= consumer < len(self.tasks) else None
+
+    def task_name(self, consumer: int) -> str:
+        """How a consumer is called."""
+        if consumer < 0:
+            return "an unknown consumer"
+        task, count = self.task(consumer), max(max(self.records) + 1, len(self.records))
+        return task_of("consumers", consumer, count) if task is None else task.name
+
+    def busy(self, consumers: Sequence[int]) -> float | None:
+        """Share of the time in which the busiest of some was busy; None if that is unknown."""
+        found = [task.busy for each in consumers if (task := self.task(each)) is not None]
+        known = [each for each in found if each is not None]
+        return max(known) if known else None
 
     @property
     def waits(self) -> float:
@@ -44,6 +64,9 @@ class CapturedEdge:
 
 
 _KINDS = PRESSED | {"alignment"}
+
+IDLE_BELOW = 0.4
+"""A task that is busy for less of its time than this is not what its producers wait for."""
 
 
 def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
@@ -76,26 +99,41 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
                     info.consumer: info.consumer_process
                     for info in edges[place].run.manifest.channels
                 },
+                _tasks_of(edges[place]),
             )
         )
     return judged
 
 
+def _tasks_of(edge: ObservedRun) -> Sequence[TaskMetrics]:
+    metrics = flink_metrics(edge.run, edge.measured)
+    return () if metrics is None else metrics.vertices[1].tasks
+
+
 def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
     """What holds a captured job up; None where several edges may."""
-    if any(each.is_bottleneck is None for each in edges):
+    unsure = [each for each in edges if each.is_bottleneck is None]
+    if any(each.busy(list(each.records)) is None for each in unsure):
         return None
     pressed = [each for each in edges if each.is_bottleneck and each.waits]
+    if unsure:  # of two tasks that are pressed the one behind is busier
+        pressed.append(max(unsure, key=lambda each: each.busy(list(each.records)) or 0.0))
     blocked = [each for each in edges if any(own.kind == "alignment" for own in each.verdicts)]
     if not pressed and not blocked:
         return Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
     edge = max(pressed or blocked, key=lambda each: each.waits)
-    verdict = next(each for each in edge.verdicts if each.kind in _KINDS)
+    verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
     slow = verdict.consumers or tuple(sorted(edge.records))
-    count = max(max(edge.records) + 1, len(edge.records))
-    tasks = tuple(task_of("consumers", each, count) for each in slow)
+    tasks = tuple(edge.task_name(each) for each in slow)
     cause, place, text, helps = _cause(edge, verdict, slow, edges)
     said = f"{text}on {edge.name}: {verdict.text}"
+    busy = edge.busy(slow)
+    if busy is not None:
+        is_idle = busy < IDLE_BELOW and cause is not Cause.ALIGNMENT
+        said += f"; Flink reported {named(tasks)} busy {busy:.0%} of the time"
+        if is_idle:
+            said += ", so more buffers or a shorter round trip help"
+            cause, place, helps = Cause.FEW_BUFFERS, None, (Remedy.BUFFERS, Remedy.NETWORK)
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
 
 

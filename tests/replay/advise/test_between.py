@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.advise.between import bottleneck_between, judge_between
+from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
 from flinknet.replay.advise.edges import ends_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
-from flinknet.results import Bottleneck, Cause
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from tests.replay.advise.test_bottleneck import CASES
@@ -84,3 +84,32 @@ def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: P
     runs = open_runs([tmp_path / "tap"])
     names = {each.edge or 0: ends_of(each.manifest, each.edge).name for each in runs}
     assert found.edge == (None if edge is None else names[edge])
+
+
+def edge_of(name: str, is_bottleneck: bool | None, share: float, busy: float) -> CapturedEdge:
+    """Two consumers that data waits for, and what Flink reported of them."""
+    kind = "pressed" if is_bottleneck is None else "credit-starved"
+    tasks = [
+        TaskMetrics(f"{name} ({number}/2)", None, busy, 1 - busy, 0.0, None, None, None, None)
+        for number in (1, 2)
+    ]
+    verdict = Verdict(name, kind, share, "data waits")
+    return CapturedEdge(name, is_bottleneck, [verdict], {0: 5, 1: 5}, {0: "a", 1: "b"}, tasks)
+
+
+def test_of_edges_whose_order_is_unknown_the_one_with_busy_consumers_is_named() -> None:
+    found = bottleneck_between([edge_of("A", None, 0.9, 0.1), edge_of("B", None, 0.7, 0.97)])
+    assert found is not None
+    assert (found.cause, found.tasks) == (Cause.SLOW_TASKS, ("B (1/2)", "B (2/2)"))
+    assert "Flink reported B (1/2) and B (2/2) busy 97% of the time" in found.text
+
+
+def test_where_nothing_was_reported_an_unknown_order_names_nobody() -> None:
+    edges = [replace(edge_of(name, None, 0.9, 0.9), tasks=()) for name in "AB"]
+    assert bottleneck_between(edges) is None
+
+
+def test_data_that_waits_for_idle_consumers_wants_buffers() -> None:
+    found = bottleneck_between([edge_of("A", True, 0.9, 0.1)])
+    assert found is not None
+    assert (found.cause, found.helps[0]) == (Cause.FEW_BUFFERS, Remedy.BUFFERS)
