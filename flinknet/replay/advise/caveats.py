@@ -4,6 +4,7 @@ are where two of them look alike."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from flinknet.core.buffers.data_type import DataType
@@ -53,7 +54,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     found = [
         *run.notes,
         _of_known_channels(share) or _of_local_channels(run),
-        _of_barriers(rows),
+        _of_barriers(run, rows),
         _of_count(run, measured),
         _of_credit(run, rows, measured),
     ]
@@ -106,7 +107,7 @@ def _of_local_channels(run: RecordedRun) -> str | None:
     )
 
 
-def _of_barriers(rows: ObservedRows) -> str | None:
+def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
     barriers = sum(
         row.messages
         for row in rows.messages
@@ -114,9 +115,12 @@ def _of_barriers(rows: ObservedRows) -> str | None:
     )
     if not barriers:
         return None
+    said = f"{barriers:,} checkpoint barriers ended buffers early in the recording"
+    network = run.manifest.scenario.get("network")
+    if isinstance(network, Mapping) and network.get("checkpoint_interval_ns") is not None:
+        return f"{said}; predictions have checkpoints at the recorded interval"
     return (
-        f"{barriers:,} checkpoint barriers ended buffers early in the recording; predictions are of"
-        " a run without checkpoints, and the model's error holds that, too"
+        f"{said}; predictions are of a run without checkpoints, and the model's error includes that"
     )
 
 

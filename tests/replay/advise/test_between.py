@@ -25,11 +25,14 @@ def tapped(run: Path, directory: Path) -> Path:
     """What a tap at the producers of a run records: no local channel, nothing inside processes."""
     manifest = RunManifest.load(run)
     remote = [each.index for each in manifest.channels if not each.is_local]
-    parts = []
+    parts, ids = [], dict[tuple[int, int], int]()
     for process in manifest.processes:
         with TraceReader(run / process.file) as reader:
             for block in reader.events((*COLUMN_NAMES, "order"), remote):
                 is_sent = block["kind"] == MessageKind.BUFFER_RESPONSE
+                for row in np.flatnonzero(is_sent & (block["value"] >= 0)).tolist():
+                    key = int(block["channel"][row]), int(block["sequence_number"][row])
+                    ids[key] = int(block["value"][row])
                 is_sent &= block["point"] == TracePoint.SENT
                 is_answer = np.isin(block["kind"], _FROM_CONSUMERS)
                 is_answer &= block["point"] == TracePoint.RECEIVED
@@ -41,6 +44,9 @@ def tapped(run: Path, directory: Path) -> Path:
                 rows["first_record_ns"] = rows["last_record_ns"] = -1
                 parts.append(rows)
     events = np.concatenate(parts)
+    for row in np.flatnonzero(events["kind"] == MessageKind.BUFFER_RESPONSE).tolist():
+        key = int(events["channel"][row]), int(events["sequence_number"][row])
+        events["value"][row] = ids.get(key, -1)  # on the wire a barrier says its checkpoint
     directory.mkdir()
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
     with TraceWriter(directory / process.file, process) as writer:
