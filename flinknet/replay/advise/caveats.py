@@ -115,7 +115,8 @@ def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
     )
     if not barriers:
         return None
-    said = f"{barriers:,} checkpoint barriers ended buffers early in the recording"
+    noun = "barrier" if barriers == 1 else "barriers"
+    said = f"{barriers:,} checkpoint {noun} ended buffers early in the recording"
     network = run.manifest.scenario.get("network")
     if isinstance(network, Mapping) and network.get("checkpoint_interval_ns") is not None:
         return f"{said}; predictions have checkpoints at the recorded interval"
