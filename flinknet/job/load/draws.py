@@ -4,6 +4,7 @@ whatever portions the records are taken.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -13,10 +14,29 @@ from flinknet.arrays import IntArray
 from flinknet.config import EXPONENTIAL, RecordSize
 
 _DRAWN = 8192
-"""Keys that are drawn at once: a draw for a few takes as long as for a hundred."""
+"""Draws that are made at once: one for a few records takes as long as for a hundred."""
 
 
-class KeyDraws:
+class _Draws(ABC):
+    """What is drawn ahead and taken in portions."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        self._drawn: IntArray = np.empty(0, np.int64)
+
+    def take(self, count: int) -> IntArray:
+        """What was drawn for the next records."""
+        if len(self._drawn) < count:
+            more = self._draw(max(count, _DRAWN))
+            self._drawn = np.concatenate((self._drawn, more))
+        taken, self._drawn = self._drawn[:count], self._drawn[count:]
+        return taken
+
+    @abstractmethod
+    def _draw(self, count: int) -> IntArray: ...
+
+
+class KeyDraws(_Draws):
     """Keys from 0 on, uniform or by a Zipf distribution, in which key 0 is the most frequent.
 
     Args:
@@ -25,19 +45,10 @@ class KeyDraws:
     """
 
     def __init__(self, keys: int, skew: float, seed: int) -> None:
+        super().__init__(seed)
         self._keys = keys
         self._skew = skew
         self._share_ends: NDArray[np.float64] | None = None
-        self._random = np.random.default_rng(seed)
-        self._drawn: IntArray = np.empty(0, np.int64)
-
-    def take(self, count: int) -> IntArray:
-        """The keys of the next records."""
-        if len(self._drawn) < count:
-            more = max(count, _DRAWN)
-            self._drawn = np.concatenate((self._drawn, self._draw(more)))
-        keys, self._drawn = self._drawn[:count], self._drawn[count:]
-        return keys
 
     def _draw(self, count: int) -> IntArray:
         if not self._skew:
@@ -61,15 +72,14 @@ class ValueSizes(Protocol):
         """The sizes of the next records, in bytes."""
 
 
-class DrawnSizes:
-    """Sizes by the distribution of a RecordSize."""
+class DrawnSizes(_Draws):
+    """Sizes in bytes by the distribution of a RecordSize (a ValueSizes)."""
 
     def __init__(self, size: RecordSize, seed: int) -> None:
+        super().__init__(seed)
         self._size = size
-        self._random = np.random.default_rng(seed)
 
-    def take(self, count: int) -> IntArray:
-        """The sizes of the next records, in bytes."""
+    def _draw(self, count: int) -> IntArray:
         low, high = self._size.low_bytes, self._size.high_bytes
         if self._size.law == EXPONENTIAL:
             # what the way down to whole bytes takes away is half a byte in the mean
