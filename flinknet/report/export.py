@@ -62,7 +62,8 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
             "helps": [each.value for each in answer.bottleneck.helps],
         }
     if answer.trace.is_of_run:
-        del document["model_error"]["buffers_per_s"]
+        for name in ("buffers_per_s", "latency_at_most"):
+            del document["model_error"][name]
     return document
 
 

@@ -14,7 +14,6 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from flinknet.results import (
-    ERROR_TO_BET_ON,
     JobAnswer,
     LatencyDistribution,
     LatencySummary,
@@ -30,9 +29,11 @@ from .advice_lines import (
     marks_of,
     points_to_show,
 )
+from .checkpoint_table import checkpoint_table
 from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
+from .model_error import model_error_line, observed_part
 from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
@@ -90,14 +91,20 @@ def print_replays(
             )
         if answer.is_bottleneck and answer.trace.edge:
             console.print("[bold]This edge holds the job up.[/bold]")
-        console.print(_model_error_line(answer), soft_wrap=True)
+        console.print(model_error_line(answer), soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         if diagnose:
             console.print()
             console.print(_diagnosis_table(answer))
+        checkpoints = answer.observed.checkpoints
         for table in (
             _observed_table(answer),
+            *(
+                [checkpoint_table([("recorded", [checkpoints])], console.width)]
+                if checkpoints
+                else []
+            ),
             over_time_table(answer.over_time),
             messages_table(answer.messages),
             _channels_table(answer.channels, channels, is_wide=is_wide),
@@ -148,70 +155,9 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
 
-def _model_error_line(answer: ReplayAnswer) -> str:
-    error, simulated = asdict(answer.model_error), answer.simulated
-    if all(value is None for value in error.values()):
-        return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
-    is_of_run = answer.trace.is_of_run
-    parts = [
-        f"{name.replace('_per_', '/')} {_percent(value)}"
-        for name, value in error.items()
-        if (name != "buffers_per_s" if is_of_run else value is not None)
-    ]
-    used = f"{human_count(simulated.records)} records"
-    if not simulated.is_whole:
-        used += f", {_simulated_part(answer)}"
-    line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
-    if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
-        return line + (
-            f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
-            f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
-        )
-    can_repeat = answer.trace.is_of_run and not answer.trace.edge
-    check = " (check: flinknet bench --from-trace RUN)" if can_repeat else ""
-    return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
-
-
-def _simulated_part(answer: ReplayAnswer) -> str:
-    part, window_ns = answer.trace.part, answer.simulated.window_ns
-    windows = answer.simulated.windows
-    if windows > 1:
-        what = "measured part" if answer.trace.is_of_run else "trace"
-        whole = human_duration(part.to_ns - part.from_ns)
-        used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
-        return f"{used}, compared with all of it"
-    if _is_ordinary(answer):
-        return f"the first {human_duration(window_ns)} of the measured part"
-    what = "measured part" if answer.trace.is_of_run else "trace"
-    return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
-
-
-def _observed_part(answer: ReplayAnswer) -> str:
-    """The part of the trace that the observed figures are of."""
-    part = answer.trace.part
-    if _is_ordinary(answer):
-        return "in the measured part"
-    whole = human_duration(part.whole_ns)
-    if part.is_whole:
-        return f"in the whole trace of {whole}"
-    what = "measured part" if answer.trace.is_of_run else "trace"
-    return f"in {_span(part.from_ns, part.to_ns)} of the {what} of {whole}"
-
-
-def _span(from_ns: int, to_ns: int) -> str:
-    if not from_ns:
-        return f"the first {human_duration(to_ns)}"
-    return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
-
-
-def _is_ordinary(answer: ReplayAnswer) -> bool:
-    """Whether the whole measured part of a run counts."""
-    return answer.trace.is_of_run and answer.trace.part.is_whole
-
-
 def _observed_table(answer: ReplayAnswer) -> Table:
     observed = answer.observed
-    table = _table(f"observed {_observed_part(answer)}")
+    table = _table(f"observed {observed_part(answer)}")
     table.add_column("what")
     table.add_column("value")
     shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
@@ -429,10 +375,6 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
 
 def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=None)
-
-
-def _percent(ratio: float | None) -> str:
-    return MISSING if ratio is None else f"{ratio:+.1%}"
 
 
 def _number(value: float | None) -> str:
