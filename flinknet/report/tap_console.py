@@ -131,6 +131,8 @@ def panel(look: Plain) -> RenderableType:
     parts: list[RenderableType] = [heading, rates, table, more]
     if look["incidents"]:
         parts.append(Text(f"  {look['incidents']} incidents, last: {look['last_incident']}"))
+    if look.get("rest_error"):
+        parts.append(Text(f"  {look['rest_error']}"))
     if look["triggers"]:
         parts.append(Text(f"  the trigger has fired {look['triggers']} times"))
     return Group(*parts)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.tap_console import TapView, doubts, panel, print_tap, setting_lines
+from flinknet.report.tap_console import TapView, doubts, panel, print_tap, rest_rows, setting_lines
 
 
 def shown(*things: Any) -> str:
@@ -184,3 +184,22 @@ def test_a_tap_that_saw_all_has_no_doubts() -> None:
 def test_what_is_not_whole_is_said(changes: dict[str, Any], says: str) -> None:
     (line,) = doubts(result(**changes))
     assert says in line
+
+
+def test_names_and_local_channels_are_shown_where_the_job_manager_answered() -> None:
+    edges = [
+        {"name": "A → B", "channels": 6, "local_channels": 4},
+        {"name": "B → C", "channels": None, "local_channels": None},
+    ]
+    rest = {
+        "has_answered": True,
+        "error": None,
+        "jobs": [{"id": "1", "name": "one"}],
+        "edges": edges,
+    }
+    assert rest_rows(rest) == [
+        ("job", "one"),
+        ("edge", "A → B: 4 of 6 channels local, never on the wire"),
+        ("edge", "B → C: local channels: unknown"),
+    ]
+    assert rest_rows(None) == []
