@@ -179,7 +179,7 @@ def simulate_job(
         by_phase if is_known else (),
         buffers if is_known else (),
         None if None in rates else sum(each or 0.0 for each in rates),
-        next((why for why in whys if why and why not in (BEHIND_UNKNOWN, _HELD_UP)), None),
+        next((why for why in reversed(whys) if why not in (None, BEHIND_UNKNOWN, _HELD_UP)), None),
     )
 
 
@@ -277,7 +277,7 @@ class _JobRun:
         edge, before = self._job.edges[number], self._job.feeding[number]
         why = self._job.whys_unknown[number]
         if why is None and before is not None and self.hops[before].why_unknown is not None:
-            why = BEHIND_UNKNOWN
+            why = self._behind_unknown(number)
         channels = None
         if why is None:
             exchange, origins = self._exchange(number)
@@ -288,6 +288,26 @@ class _JobRun:
             self.hops.append(HopOutcome(why_unknown=why))
             self._departed.append({})
         self._flushers += edge.exchange.producers
+
+    def _behind_unknown(self, number: int) -> str:
+        """Why an edge is unknown that is behind an unknown one. If that is saturated, this one may
+        be the cause: what a task takes for a record was measured with what it waits for its output.
+        So it is looked at with the records that came."""
+        edge, setting = self._job.edges[number], self._settings[number]
+        exchange = edge.exchange.under(setting)
+        if not self._taken_shares or simulate_part(exchange, setting.network) is not None:
+            return BEHIND_UNKNOWN
+        return self._why_not(exchange, setting)
+
+    def _why_not(self, exchange: RecordedExchange, setting: Setting) -> str:
+        """Why the kernel does not compute an exchange."""
+        exchange = without_idle_tasks(exchange)
+        load = recorded_load(exchange, setting.network)
+        if not is_covered(exchange, setting.network, load):
+            return _NO_MODEL
+        self._taken_shares.append(_taken_share(exchange, setting.network))
+        share = self._taken_shares[-1]
+        return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
 
     def _exchange(self, number: int) -> tuple[RecordedExchange, dict[int, IntArray]]:
         """The exchange with what comes to it, and by channel the origins of that."""
@@ -335,13 +355,7 @@ class _JobRun:
         edge, setting = self._job.edges[number], self._settings[number]
         fast = simulate_part(exchange, setting.network)
         if fast is None:
-            exchange = without_idle_tasks(exchange)
-            load = recorded_load(exchange, setting.network)
-            if not is_covered(exchange, setting.network, load):
-                return _NO_MODEL
-            self._taken_shares.append(_taken_share(exchange, setting.network))
-            share = self._taken_shares[-1]
-            return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
+            return self._why_not(exchange, setting)
         spread_ns = edge.delays.awake(edge.exchange.waking_share(setting)).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
