@@ -59,6 +59,14 @@ instants that follow from its inputs: how far the assumed instants of a tap are 
 FOLLOWING_SHARE = 0.9
 """Of the records of an exchange have to follow those of the one before it."""
 
+BEATS_PER_BARRIER = 10
+"""From so many beats of the flusher between two checkpoints on, barriers change little of when
+buffers leave."""
+
+BARRIERS_LEFT_OUT = (
+    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and block channels"
+)
+
 SATURATED_RECORDS = 50_000
 """Records of an exchange that shows how many of what comes it can take."""
 
@@ -183,6 +191,22 @@ def simulate_job(
     )
 
 
+def leaves_barriers_out(setting: Setting) -> bool:
+    """Whether checkpoints are so rare beside beats that a job is computed without their barriers,
+    which the kernel does not know."""
+    timeout_ns, interval_ns = (
+        setting.network.buffer_timeout_ns,
+        setting.network.checkpoint_interval_ns,
+    )
+    return interval_ns is not None and 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
+
+
+def _without_barriers(setting: Setting) -> Setting:
+    if not leaves_barriers_out(setting):
+        return setting
+    return replace(setting, network=replace(setting.network, checkpoint_interval_ns=None))
+
+
 def checked(job: RecordedJob) -> RecordedJob:
     """The job, without the edges whose recorded records do not follow those of the edge before them
     under the recorded settings."""
@@ -264,7 +288,8 @@ class _JobRun:
         self.hops: list[HopOutcome] = []
         self.latency = LogLinearHistogram()
         self.arrived: list[tuple[RecordedChannel, ...] | None] = []
-        self._job, self._settings, self._phase = job, settings, phase
+        self._job, self._phase = job, phase
+        self._settings = [_without_barriers(each) for each in settings]
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
         self._flushers = 0
         self._taken_shares: list[float] = []  # of what comes to edges that are saturated

@@ -88,9 +88,9 @@ def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeout
 
 
 def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """The edges of each trace that has several."""
-    edged = [each for each in runs if each.edge is not None]
-    return [list(group) for _, group in groupby(edged, key=lambda each: each.path)]
+    """The edges of each job that has several."""
+    groups = [list(group) for _, group in groupby(runs, key=lambda each: each.job)]
+    return [each for each in groups if len(each) > 1]
 
 
 def plan_jobs(

@@ -13,9 +13,11 @@ from flinknet.errors import ConfigError
 from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import load_exchange, recorded_setting
 from flinknet.predict.job_run import (
+    BARRIERS_LEFT_OUT,
     JobOutcome,
     checked,
     joined_jobs,
+    leaves_barriers_out,
     simulate_job,
 )
 from flinknet.predict.recorded import RecordedExchange, Setting
@@ -183,6 +185,8 @@ def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
             window_ns = unit.windows[-1].to_ns - unit.windows[0].from_ns
             whys = (why_too_short(window_ns, each) for each in settings)
             why = next((each for each in whys if each is not None), None)
+        is_without = any(leaves_barriers_out(each) for each in settings)
+        assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
         try:
             outcome = None
             if why is None:
@@ -199,7 +203,7 @@ def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
                     why_unknown=why,
                 )
         else:
-            yield from _rows(unit.job, candidate, settings, outcome, notes)
+            yield from _rows(unit.job, candidate, settings, outcome, assumed)
 
 
 def _rows(

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.predict.job_run import JobOutcome, checked, simulate_job
+from flinknet.predict.job_run import JobOutcome, checked, leaves_barriers_out, simulate_job
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import Departures, JobEdge, Passage, RecordedJob
 from flinknet.simulator.cluster import START_NS
@@ -158,6 +158,23 @@ def test_phases_show_how_beats_lie_to_each_other() -> None:
     assert max(means_ns) - min(means_ns) > 5 * MS
     assert max(means_ns) < 31 * MS
     assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
+
+
+def test_rare_barriers_are_left_out() -> None:
+    job = recorded(simulated(steady()))
+
+    def with_checkpoints(timeout_ns: int) -> list[Setting]:
+        return [
+            replace(each, network=replace(each.network, checkpoint_interval_ns=1_000 * MS))
+            for each in timeouts(job, timeout_ns, timeout_ns)
+        ]
+
+    without = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
+    rare = simulate_job(job, with_checkpoints(20 * MS))
+    assert rare.latency.to_bytes() == without.latency.to_bytes()
+    assert all(leaves_barriers_out(each) for each in with_checkpoints(100 * MS))
+    often = simulate_job(job, with_checkpoints(101 * MS))
+    assert "checkpoints" in (often.why_unknown or "")
 
 
 def test_a_saturated_edge_holds_the_job_up() -> None:
