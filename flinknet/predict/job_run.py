@@ -20,7 +20,7 @@ for how full the buffers before it stand depends on more than was recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered
-from .likely import DRAWS, Figures, LikelyRange, likely_range
+from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
 from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
 from .recorded_job import (
     BEHIND_UNKNOWN,
@@ -47,9 +47,6 @@ from .what_if import (
     simulate_part,
     without_idle_tasks,
 )
-
-PHASES = DRAWS
-"""Times that a job is computed with other phases of its flushers."""
 
 LATE_BEATS = 2
 LATE_NS = 20_000_000
@@ -92,75 +89,6 @@ _NOT_FOLLOWING = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HopOutcome:
-    """What a job came to on one of its edges, over all phases.
-
-    Attributes:
-        latency: from when a record came to the edge.
-        since_source: from when it came to the job.
-        messages: 0 where they are unknown.
-        duration_ns: that records and messages count over; 0 where they are unknown.
-        why_unknown: None if all of this is known.
-    """
-
-    latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    records: int = 0
-    messages: int = 0
-    duration_ns: int = 0
-    memory_bytes: int | None = None
-    why_unknown: str | None = None
-
-    @property
-    def throughput_records_per_s(self) -> float | None:
-        """Records consumed a second."""
-        return self.records * 1e9 / self.duration_ns if self.duration_ns else None
-
-    @property
-    def buffers_per_s(self) -> float | None:
-        """Data buffers sent a second."""
-        is_known = self.messages and self.duration_ns
-        return self.messages * 1e9 / self.duration_ns if is_known else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JobOutcome:
-    """What a job came to.
-
-    Attributes:
-        hops: of each edge.
-        latency: from when a record came to the job until the last task on its way was done.
-        by_phase: the same of each of the phases; `buffers_by_phase`: sent a second on all edges.
-        throughput_records_per_s: that leave the job; known of a saturated job, too.
-        why_unknown: None if all edges are known.
-    """
-
-    hops: tuple[HopOutcome, ...]
-    latency: LogLinearHistogram
-    by_phase: tuple[LogLinearHistogram, ...]
-    buffers_by_phase: tuple[float, ...]
-    throughput_records_per_s: float | None
-    why_unknown: str | None = None
-
-    @property
-    def buffers_per_s(self) -> float | None:
-        """Data buffers sent a second on all edges."""
-        if self.why_unknown is not None:
-            return None
-        return sum(each.buffers_per_s or 0.0 for each in self.hops)
-
-    @property
-    def likely(self) -> LikelyRange | None:
-        """The 90 % interval of its figures; None where they are unknown, or certain."""
-        if len(self.by_phase) < PHASES:
-            return None
-        figures = Figures(self.latency.summary(), self.buffers_per_s)
-        each = zip(self.by_phase, self.buffers_by_phase, strict=True)
-        drawn = [Figures(latency.summary(), buffers) for latency, buffers in each]
-        return likely_range(figures, figures, drawn)
-
-
 def simulate_job(
     job: RecordedJob, settings: Sequence[Setting], *, phases: int | None = None
 ) -> JobOutcome:
@@ -175,7 +103,7 @@ def simulate_job(
     if phases is None:
         phases = PHASES if any(each.network.buffer_timeout_ns > 0 for each in settings) else 1
     runs = [_JobRun(job, settings, phase) for phase in range(phases)]
-    hops = tuple(_joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
+    hops = tuple(joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
     whys = [each.why_unknown for each in hops]
     by_phase = tuple(run.latency for run in runs)
     buffers = tuple(sum(hop.buffers_per_s or 0.0 for hop in run.hops) for run in runs)
@@ -187,7 +115,7 @@ def simulate_job(
         by_phase if is_known else (),
         buffers if is_known else (),
         None if None in rates else sum(each or 0.0 for each in rates),
-        next((why for why in whys if why and why not in (BEHIND_UNKNOWN, _HELD_UP)), None),
+        next((why for why in reversed(whys) if why not in (None, BEHIND_UNKNOWN, _HELD_UP)), None),
     )
 
 
@@ -235,46 +163,6 @@ def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> 
     return bool((off_ns <= bound_ns).mean() >= FOLLOWING_SHARE)
 
 
-def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
-    """What the windows of a job came to together."""
-    if len(parts) == 1:
-        return parts[0]
-    why = next((each.why_unknown for each in parts if each.why_unknown), None)
-    edges = range(len(parts[0].hops))
-    hops = tuple(_joined_hops([each.hops[n] for each in parts]) for n in edges)
-    rates = [each.throughput_records_per_s for each in parts]
-    rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
-    if why is not None:
-        return JobOutcome(hops, LogLinearHistogram(), (), (), rate, why)
-    phases = range(len(parts[0].by_phase))
-    return JobOutcome(
-        hops,
-        merged([each.latency for each in parts]),
-        tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
-        tuple(float(np.mean([each.buffers_by_phase[n] for each in parts])) for n in phases),
-        rate,
-    )
-
-
-def _joined_hops(parts: Sequence[HopOutcome]) -> HopOutcome:
-    """An edge over all phases."""
-    why = next((each.why_unknown for each in parts if each.why_unknown), None)
-    if why is not None:
-        return HopOutcome(
-            records=sum(each.records for each in parts),
-            duration_ns=sum(each.duration_ns for each in parts),
-            why_unknown=why,
-        )
-    return HopOutcome(
-        merged([each.latency for each in parts]),
-        merged([each.since_source for each in parts]),
-        sum(each.records for each in parts),
-        sum(each.messages for each in parts),
-        sum(each.duration_ns for each in parts),
-        parts[0].memory_bytes,
-    )
-
-
 class _JobRun:
     """A job computed once, edge after edge.
 
@@ -302,7 +190,7 @@ class _JobRun:
         edge, before = self._job.edges[number], self._job.feeding[number]
         why = self._job.whys_unknown[number]
         if why is None and before is not None and self.hops[before].why_unknown is not None:
-            why = BEHIND_UNKNOWN
+            why = self._behind_unknown(number)
         channels = None
         if why is None:
             exchange, origins = self._exchange(number)
@@ -313,6 +201,26 @@ class _JobRun:
             self.hops.append(HopOutcome(why_unknown=why))
             self._departed.append({})
         self._flushers += edge.exchange.producers
+
+    def _behind_unknown(self, number: int) -> str:
+        """Why an edge is unknown that is behind an unknown one. If that is saturated, this one may
+        be the cause: what a task takes for a record was measured with what it waits for its output.
+        So it is looked at with the records that came."""
+        edge, setting = self._job.edges[number], self._settings[number]
+        exchange = edge.exchange.under(setting)
+        if not self._taken_shares or simulate_part(exchange, setting.network) is not None:
+            return BEHIND_UNKNOWN
+        return self._why_not(exchange, setting)
+
+    def _why_not(self, exchange: RecordedExchange, setting: Setting) -> str:
+        """Why the kernel does not compute an exchange."""
+        exchange = without_idle_tasks(exchange)
+        load = recorded_load(exchange, setting.network)
+        if not is_covered(exchange, setting.network, load):
+            return _NO_MODEL
+        self._taken_shares.append(_taken_share(exchange, setting.network))
+        share = self._taken_shares[-1]
+        return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
 
     def _exchange(self, number: int) -> tuple[RecordedExchange, dict[int, IntArray]]:
         """The exchange with what comes to it, and by channel the origins of that."""
@@ -360,13 +268,7 @@ class _JobRun:
         edge, setting = self._job.edges[number], self._settings[number]
         fast = simulate_part(exchange, setting.network)
         if fast is None:
-            exchange = without_idle_tasks(exchange)
-            load = recorded_load(exchange, setting.network)
-            if not is_covered(exchange, setting.network, load):
-                return _NO_MODEL
-            self._taken_shares.append(_taken_share(exchange, setting.network))
-            share = self._taken_shares[-1]
-            return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
+            return self._why_not(exchange, setting)
         spread_ns = edge.delays.awake(edge.exchange.waking_share(setting)).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}

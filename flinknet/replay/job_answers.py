@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from flinknet.results import (
     JobPoint,
     LatencySummary,
     ModelError,
+    ReplayAnswer,
     TradeOffPoint,
 )
 
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 RECORDS_MAX = 3_000_000
 """Records of a job, over its edges, that are simulated for each setting: some seconds of it."""
+
+TAKEN_ALONE = (
+    "the predictions for this edge take it alone, as if its records came as recorded under any"
+    " setting; the job from end to end counts what other settings do to the edges before it"
+)
 
 _NO_LATENCY = LatencySummary(count=0)
 
@@ -215,6 +221,23 @@ def _answer(
         is_whole=plan.is_whole,
         notes=tuple(total.notes),
     )
+
+
+def with_remarks(
+    answers: Sequence[ReplayAnswer], observed: Sequence[ObservedRun], jobs: PredictedJobs
+) -> list[ReplayAnswer]:
+    """The answers about edges; those of a tap that are behind another one say what they leave
+    out."""
+    fed = {
+        run.run
+        for plan in jobs.plans
+        for run, source in zip(plan.edges, plan.sources, strict=True)
+        if source in plan.targets and run.manifest.is_from_between
+    }
+    return [
+        replace(answer, remarks=(*answer.remarks, TAKEN_ALONE)) if each.run.run in fed else answer
+        for answer, each in zip(answers, observed, strict=True)
+    ]
 
 
 def _contradicted(plan: JobPlan, names: Sequence[str], predicted: Predicted) -> str | None:

@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING
 from flinknet.errors import ConfigError
 from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import load_exchange, recorded_setting
-from flinknet.predict.job_run import (
-    BARRIERS_LEFT_OUT,
-    JobOutcome,
-    checked,
-    joined_jobs,
-    leaves_barriers_out,
-    simulate_job,
-)
+from flinknet.predict.job_outcome import JobOutcome, joined_jobs
+from flinknet.predict.job_run import BARRIERS_LEFT_OUT, checked, leaves_barriers_out, simulate_job
 from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.tapped_consumers import with_consumers

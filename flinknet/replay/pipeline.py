@@ -23,6 +23,7 @@ from .job_answers import (
     job_answers,
     plan_jobs,
     predict_all_jobs,
+    with_remarks,
 )
 from .observe.observed import collect, observe
 from .observe.page_details import run_details
@@ -86,13 +87,10 @@ def replay_runs(
     predicted = predict_all(spark, candidates, simulate)
 
     plans = plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
-    jobs: list[JobAnswer] = []
-    named = {}
+    jobs = None
     if plans and simulate is None:
-        on_progress(f"simulating {_count(len(plans), 'job')} end to end")
-        found_jobs = predict_all_jobs(spark, plans)
-        jobs = job_answers(found_jobs, observed, predicted)
-        named = {"jobs": found_jobs.table}
+        on_progress(f"simulating {_count(len(plans), 'job')} from end to end")
+        jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
     advised = [advise(each, predicted, grid, targets) for each in compared]
@@ -106,7 +104,14 @@ def replay_runs(
         on_progress("reading details")
     found = run_details(spark, units, tables, runs) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
-    return Replay(answers, tables.named() | {"trade_offs": predicted.table} | named, jobs)
+    named = tables.named() | {"trade_offs": predicted.table}
+    if jobs is None:
+        return Replay(answers, named)
+    return Replay(
+        with_remarks(answers, observed, jobs),
+        named | {"jobs": jobs.table},
+        job_answers(jobs, observed, predicted),
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -33,7 +33,11 @@ def run_in_virtual_time(directory: Path, *arguments: str) -> Path:
 def test_the_slow_last_stage_is_what_holds_the_job_up(spark: Any, tmp_path: Path) -> None:
     run = run_in_virtual_time(tmp_path, "300us")
     assert verify_run(open_run(run)).is_ok
-    first, last = documents(replay_runs(spark, open_runs([run]), Grid()))
+    replay = replay_runs(spark, open_runs([run]), Grid())
+    first, last = documents(replay)
+    (job,) = replay.jobs
+    assert (job.feeding, job.edges) == ((None, 0), (first["trace"]["edge"], last["trace"]["edge"]))
+    assert "Enrich → Sink: Slow: saturated" in (job.points[0].why_unknown or "")
     assert first["trace"]["edge"] == "Source: Generator Source → Enrich"
     assert last["trace"]["edge"] == "Enrich → Sink: Slow"
     assert (first["is_bottleneck"], last["is_bottleneck"]) == (False, True)
