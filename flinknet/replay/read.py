@@ -130,9 +130,10 @@ def open_runs(
         if not run.manifest.is_from_between:
             runs += edges_of(part_of(run, asked))
             continue
+        run = replace(run, manifest=describe(run.manifest))
         for execution, part in executions_in(run, asked):
             manifest, *_ = with_settings(execution.manifest, run.path)
-            execution = replace(execution, run=len(runs), manifest=describe(manifest))
+            execution = replace(execution, run=len(runs), manifest=manifest)
             runs += edges_of(part_of(execution, part))
     return runs
 

@@ -50,7 +50,7 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
-    for name in ("details", "flink"):
+    for name in ("details", "flink", "cpu_cost"):
         if document[name] is None:
             del document[name]
     for channel in document["channels"]:

@@ -29,15 +29,17 @@ from .advice_lines import (
     marks_of,
     points_to_show,
 )
+from .checkpoint_table import checkpoint_table
 from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
-from .model_error import model_error_line, observed_part, percent
+from .model_error import model_error_line, observed_part
 from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
-from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
+from .runs_table import runs_table
+from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
@@ -95,8 +97,14 @@ def print_replays(
         if diagnose:
             console.print()
             console.print(_diagnosis_table(answer))
+        checkpoints = answer.observed.checkpoints
         for table in (
             _observed_table(answer),
+            *(
+                [checkpoint_table([("recorded", [checkpoints])], console.width)]
+                if checkpoints
+                else []
+            ),
             over_time_table(answer.over_time),
             messages_table(answer.messages),
             _channels_table(answer.channels, channels, is_wide=is_wide),
@@ -113,7 +121,7 @@ def print_replays(
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
-        console.print(_runs_table(answers))
+        console.print(runs_table(answers))
     for job in jobs:
         print_job_answer(job, console)
 
@@ -142,6 +150,7 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         console.print(line, soft_wrap=True)
     if (price := price_line(answer)) is not None:
         console.print(price, soft_wrap=True, highlight=False)
+        console.print()
     for note in notes_of(points):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
@@ -245,20 +254,23 @@ class _Columns:
     """All values of a setting stand in one column, on as many lines as they need."""
 
 
-_UNPRICED = _Columns(has_price=False)
+_UNPRICED = _Columns(NARROW_BAR_MARKS, has_backlog=False, has_price=False)
 
 _NARROWER = (
     _Columns(),
+    _Columns(has_backlog=False),
+    _Columns(NARROW_BAR_MARKS, has_backlog=False),
     _UNPRICED,
-    replace(_UNPRICED, has_backlog=False),
-    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False),
-    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False, has_p50=False),
-    _Columns(0, False, False, False, has_bounds=False, has_price=False),
-    _Columns(0, False, False, True, has_bounds=False, has_price=False, is_folded=True),
+    replace(_UNPRICED, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False, has_bounds=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_bounds=False, is_folded=True),
 )
 """From all to what answers most."""
+
+
+_LEFT_OUT = {"price": "packets/s, bytes/s"}
 
 
 def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
@@ -271,7 +283,9 @@ def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
         if widths[-1] <= console.width:
             break
     optional = ("backlog", "memory", "p50", "bounds", "price")
-    left_out = [name for name in optional if not getattr(columns, f"has_{name}")]
+    left_out = [
+        _LEFT_OUT.get(name, name) for name in optional if not getattr(columns, f"has_{name}")
+    ]
     note_left_out(table, left_out, widths[0])
     return table
 
@@ -293,7 +307,8 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
     table.add_column("", no_wrap=True)
     percentiles = ["p50", "p99"] if columns.has_p50 else ["p99"]
     names = ["records/s", *percentiles, *(["backlog", "max"] if columns.has_backlog else [])]
-    prices = PRICES if columns.has_price and any(each.price for each in points) else ()
+    prices = PRICES if columns.has_price else PRICES[-1:] if columns.has_memory else ()
+    prices = prices if any(each.price for each in points) else ()
     for name in [*names, "buffers/s", *prices, *(["memory"] if columns.has_memory else [])]:
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
@@ -308,7 +323,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
                 _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
             ]
         cells.append(_buffers_cell(point, columns))
-        cells += price_cells(point) if prices else []
+        cells += price_cells(point)[len(PRICES) - len(prices) :]
         if columns.has_memory:
             cells.append(human_bytes(point.memory_bytes))
         bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))
@@ -356,30 +371,6 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
     room = max(limit - len(wanted), 1)
     wanted |= {number * len(points) // room for number in range(room)}
     return sorted(wanted)
-
-
-def _runs_table(answers: Sequence[ReplayAnswer]) -> Table:
-    table = _table("")
-    table.add_column("run")
-    table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("throughput", "p50", "p99"):
-        table.add_column(f"error {name}", justify="right", no_wrap=True)
-    for answer in answers:
-        observed, error = answer.observed, answer.model_error
-        table.add_row(
-            answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
-            timeout_text(answer.trace.config),
-            human_count(observed.throughput_records_per_s),
-            human_duration(observed.latency_ns.p50),
-            human_duration(observed.latency_ns.p99),
-            _number(observed.backlog_buffers.mean),
-            _number(observed.backlog_buffers.max),
-            human_count(observed.buffers * 1e9 / observed.duration_ns),
-            *(percent(each) for each in (error.throughput, error.p50, error.p99)),
-        )
-    return table
 
 
 def _table(title: str) -> Table:
