@@ -50,8 +50,8 @@ would be if records were independent with the mean of the beats that have some."
 ON_OFF_FACTOR = 3.0
 """How many times the dispersion of whole beats that of all beats is at least where it does."""
 
-WHOLE_BEATS_MIN = 5
-"""Pairs of beats within bursts that tell how records come there."""
+WHOLE_BEATS_MIN, WHOLE_RECORDS_MIN = 5, 8
+"""Pairs of beats within bursts that tell how records come there, and records in each on average."""
 
 EDGE_RECORDS_MIN = 5
 """Records of a beat that tell a rate."""
@@ -201,6 +201,7 @@ def fit_pattern(seen: Mapping[int, Seen], beat_ns: int | None) -> Pattern:
     is_on_off = (
         silent >= SILENT_SHARE + SILENT_FACTOR * by_chance
         and whole.beats >= WHOLE_BEATS_MIN
+        and whole.expected >= 2 * WHOLE_RECORDS_MIN * whole.beats
         and all_beats.dispersion > ON_OFF_FACTOR * max(whole.dispersion, DISPERSION_MIN)
     )
     if is_on_off:
