@@ -104,7 +104,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "relay_delay_ns_per_record",
         value_parsers.duration("--relay-delay"),
         "TIME",
-        "Time that each relay takes for a record.",
+        "Time that each relay spends on a record.",
         "0",
     ),
     "flow-control": WorkloadOption(
@@ -141,7 +141,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.choice("--arrivals", ARRIVALS),
         "|".join(ARRIVALS),
-        "How the records of a --rate are spread over time.",
+        "How the records of --rate are spread over time.",
         "constant",
     ),
     "slow-consumer": WorkloadOption(

@@ -49,13 +49,13 @@ EXIT_WOULD_NOT_START = 1
     "--slots",
     type=click.IntRange(1),
     metavar="N",
-    help="Slots of each. [default: taskmanager.numberOfTaskSlots]",
+    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
 )
 @click.option(
     "--channels",
     type=click.IntRange(0),
     metavar="N",
-    help="Tell channels one by one if there are no more than these. [default: 64]",
+    help="List single channels if there are at most this many. [default: 64]",
 )
 @click.option(
     "-D",
@@ -63,7 +63,7 @@ EXIT_WOULD_NOT_START = 1
     metavar="KEY=VALUE",
     multiple=True,
     help="Any of Flink's keys, such as parallelism.default=4. May be repeated; wins over"
-    " --flink-conf; what the program sets wins over both.",
+    " --flink-conf; the program's own setting wins over both.",
 )
 @click.option(
     "--start-condition",

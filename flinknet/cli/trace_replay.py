@@ -85,7 +85,7 @@ def _grid_options(command: Any) -> Any:
     help="What a setting shall hold, such as p99<=20ms or throughput>=100k/s: the longest timeout"
     " and the cheapest buffers that do, and the patch for Flink's config.yaml. May be repeated.",
 )
-@click.option("--diagnose", is_flag=True, help="Tell what holds each edge up, with its share.")
+@click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
     "--master",
     metavar="URL",
@@ -249,7 +249,7 @@ def _value(name: str, text: str) -> Any:
         return parse_duration_ns(text, option, bare_unit=None)
     if name == "flow-control":
         if text not in FLOW_CONTROLS:
-            raise ConfigError(f"{option}: {text!r} is none of {', '.join(FLOW_CONTROLS)}")
+            raise ConfigError(f"{option}: {text!r} is not one of {', '.join(FLOW_CONTROLS)}")
         return text
     if name in ("consumer-speed", "rate-factor"):
         return _factor(option, text)

@@ -180,7 +180,7 @@ def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     if not colon or not host or not port.isdecimal() or not lowest <= int(port) <= 65_535:
-        raise ConfigError(f"{option}: {text!r} is no address; write HOST:PORT or [IPV6]:PORT")
+        raise ConfigError(f"{option}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
     return host, int(port)
 
 

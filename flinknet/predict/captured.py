@@ -52,8 +52,8 @@ RELEASED_NS = 1_000_000
 """A buffer that leaves this soon after its channel may send again had waited for that."""
 
 WAY_SHARE = 0.4
-"""Of the time from a buffer to its credit without that of its records, what the way to the reader
-takes; as much is the way back, and the rest goes into handling the buffer."""
+"""Network delay in each direction as a share of a buffer's round trip (until its credit is back)
+without the time of its records; the rest is handling the buffer."""
 
 
 QUICK = 0.1
@@ -267,8 +267,8 @@ def fit_captured(rows: CapturedRows, consumer_of: Mapping[int, int], consumers: 
     without_records_ns = total_ns - slopes_ns[consumer] * records
     fixed_ns = max(float(np.median(without_records_ns)), 0.0)
     note = (
-        f"assumed: of the {fixed_ns / 1e3:.0f} us from a buffer to its credit,"
-        f" {WAY_SHARE:.0%} are the way to the reader and as much the way back"
+        f"assumed: {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip is network delay in"
+        " each direction"
     )
     spread_ns = spread_of((without_records_ns - fixed_ns).astype(np.int64), np.maximum(records, 1))
     return CostFit(

@@ -150,7 +150,7 @@ def _model_error_line(answer: ReplayAnswer) -> str:
     line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
     if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
         return line + (
-            f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
+            f"\n[bold red]Do not rely on the predictions below:[/bold red] the model is off by more"
             f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
         )
     can_repeat = answer.trace.is_of_run and not answer.trace.edge
@@ -211,13 +211,14 @@ def _observed_table(answer: ReplayAnswer) -> Table:
             for name in _LATENCIES
         ),
         "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
-        "backlog": f"mean {_number(observed.backlog_buffers.mean)}, largest"
-        f" {_number(observed.backlog_buffers.max)} buffers",
+        "backlog": f"mean {_number(observed.backlog_buffers.mean)}, max"
+        f" {_number(observed.backlog_buffers.max)}"
+        f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
         "credit": f"{credits.announced:,} in {credits.messages:,} messages;"
-        f" starved for {human_duration(credits.starved_ns)} over all channels",
+        f" starved for {human_duration(credits.starved_ns)}, summed over channels",
     }
     if not answer.trace.is_of_run:
-        rows["latency"] = "unknown: nothing between processes knows when records came"
+        rows["latency"] = "unknown: messages between processes do not show when records came"
     for name, value in rows.items():
         table.add_row(name, value)
         if name == "latency" and answer.latency_distribution.records:

@@ -130,7 +130,7 @@ def test_how_many_buffers_are_needed_is_one_sentence(flinknet: Flinknet) -> None
 
 
 def test_plan_and_print_config_name_buffers_alike(flinknet: Flinknet) -> None:
-    names = ("buffers in all", "exclusive", "required by pools", "left to grow")
+    names = ("buffers", "exclusive", "required by pools", "spare")
     plan = flinknet("plan", JOBS / "shuffle.py", "--layer", "physical").stdout
     config = flinknet("bench", "--print-config").stdout
     for table in (plan, config):

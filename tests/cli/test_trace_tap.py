@@ -208,7 +208,7 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
         (("--ring", "60s", "--rotate", "1mb"), "do not go together"),
         (("--ring", "0s"), "too short"),
         (("--trigger", "blocked>5%"), "give --ring"),
-        (("--ring", "1min", "--trigger", "nonsense"), "is no bound"),
+        (("--ring", "1min", "--trigger", "nonsense"), "is not a bound"),
         (("--flink-version", "1.13"), "--flink-version"),
         (("--tls-cert", "a.pem"), "give all three"),
         (("--duration", "forever"), "--duration"),

@@ -95,7 +95,7 @@ function tradeOffs(answer) {
     const error = answer.model_error;
     const isBetween = line.some((point) => point.latency_high_ns);
     const ofError = isDoubtful(answer) ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
-    const ofLatency = isBetween ? "The band reaches from the least to the greatest that the messages allow." : ofError;
+    const ofLatency = isBetween ? "The band covers the lowest to the highest value that the messages allow." : ofError;
     const memory = new Set(line.map((point) => METRICS.memory.value(point)));
     return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
       chart(`Latency by ${state.x}`, ofLatency,
@@ -134,7 +134,7 @@ function tradeOffs(answer) {
   }
   draw();
   return h("section", {id: "trade-offs"}, h("h2", {}, "What other settings would do"),
-    h("p", {class: "lead"}, "Predicted from the recorded arrivals and service times; the recorded setting is predicted, too."),
+    h("p", {class: "lead"}, "Predicted from the recorded arrivals and service times, including the recorded setting."),
     place, settingsTable(answer), notes(answer));
 }
 
