@@ -140,6 +140,6 @@ def test_the_job_of_the_page_builds_its_graph() -> None:
     program = {"Output": Output, "OutputTag": OutputTag}
     exec(cell, program)
     env = StreamExecutionEnvironment()
-    program["main"](env, str(README))  # type: ignore[operator]
+    program["main"](env, str(README))
     (job,) = env.executed
     assert job.job_name == "Words"

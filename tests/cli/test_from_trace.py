@@ -92,7 +92,7 @@ def test_what_to_doubt_of_a_measurement_is_reported(
     run.warnings = (RunWarning("p99-disturbed", "a TaskManager waited for a CPU."),)
     command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
     text = flinknet(*command).stdout
-    assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): others" in text
+    assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): a TaskManager" in text
     rows = json.loads(flinknet(*command, "--json", "-").stdout)["runs"]
     assert [each["code"] for row in rows for each in row["warnings"]].count("p99-disturbed") == 2
 

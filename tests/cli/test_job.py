@@ -21,7 +21,7 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
     [
         (("--job", "none.py"), "none.py: no such file"),
         (("--job", SHUFFLE, "--rate", "1k/s"), "--rate: the program of --job decides"),
-        (("--job", SHUFFLE, "--runs", "2"), "which --job runs once"),
+        (("--job", SHUFFLE, "--runs", "2"), "the program of --job decides"),
         (("--job", SHUFFLE, "--demo", "head-of-line"), "--demo and --job do not go together"),
         (("--job", SHUFFLE, "--buffer-timeout", "0,5ms"), "has several values"),
         (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),

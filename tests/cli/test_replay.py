@@ -147,7 +147,7 @@ LONG = ",".join(str(number) for number in range(1, 31))
         ([".", "--consumer-speed", "0"], 2, "--consumer-speed: 0.0 is out of range"),
         ([".", "--consumer-speed", "1e-12"], 2, "--consumer-speed: 1e-12 is out of range"),
         ([".", "--rate-factor", "1,1e-9"], 2, "--rate-factor: 1e-09 is out of range"),
-        ([".", "--rate-factor", "1e9"], 2, "give one from 0.001 to 1000"),
+        ([".", "--rate-factor", "1e9"], 2, "use 0.001 to 1000"),
         ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is not one of credit, tcp"),
         ([".", "--round-trip", "5"], 2, "--round-trip: '5' has no unit"),
         (

@@ -340,7 +340,7 @@ def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., 
     browser = show(given)
     assert browser.run(bands) == [2, 1, 0]
     actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
-    assert "from the least to the greatest" in actual
+    assert "the lowest to the highest" in actual
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.4))
     assert "p99 between" in text_of(browser, "#tip")
 
