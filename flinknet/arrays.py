@@ -7,3 +7,6 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 """Instants in ns, counts, indices."""
+
+FloatArray = NDArray[np.float64]
+"""Measured values, rates and shares."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from flinknet.errors import ConfigError
+from flinknet.units import parse_duration_ns
+
 BUFFER_TIMEOUT_NEVER_NS = -1
 """Buffer timeout of -1: only full buffers leave."""
 
@@ -153,14 +156,56 @@ class NetworkConfig:
         return self.ssl_internal_enabled and self.ssl_data_enabled
 
 
+ARRIVAL_LAWS = ("constant", "poisson", "bursts", "on-off:ON:OFF")
+"""How the records of a rate are spread over time."""
+
+ON_OFF = "on-off:"
+"""Begins a law of arrivals: records come evenly for a time and not at all for another."""
+
+
+def on_off_ns(law: str, name: str = "arrivals") -> tuple[int, int]:
+    """How long records come, and how long they do not, by "on-off:50ms:150ms".
+
+    Raises: ConfigError for what is not of this form; `name` is what the law was given as.
+    """
+    on, colon, off = law.removeprefix(ON_OFF).partition(":")
+    if not colon:
+        raise ConfigError(
+            f"{name}: {law!r} must say how long records come and how long they do not, such as"
+            f" {ON_OFF}50ms:150ms"
+        )
+    on_ns, off_ns = (parse_duration_ns(each, name, bare_unit=None) for each in (on, off))
+    if not on_ns or not off_ns:
+        raise ConfigError(f"{name}: {law!r}: both times must be longer than 0")
+    return on_ns, off_ns
+
+
+def check_arrivals(law: str, name: str = "arrivals") -> None:
+    """Raises: ConfigError for a law by which records of a rate cannot come."""
+    if law.startswith(ON_OFF):
+        on_off_ns(law, name)
+    elif law not in ARRIVAL_LAWS[:-1]:
+        raise ConfigError(f"{name}: {law!r} is not one of {', '.join(ARRIVAL_LAWS)}")
+
+
+UNIFORM, EXPONENTIAL = "uniform", "exponential"
+
+
 @dataclass(frozen=True, slots=True)
 class RecordSize:
-    """Distribution of record value sizes in bytes: constant when low == high, else uniform in [low,
-    high].
+    """Distribution of record value sizes in bytes, from `low_bytes` to `high_bytes`.
+
+    Attributes:
+        law: UNIFORM (constant when low == high), or EXPONENTIAL: what a record has above the lowest
+            is exponential, cut off at the highest.
+        stated_mean_bytes: mean of an exponential distribution, before it is cut off, or of recorded
+            sizes; None for the middle.
     """
 
     low_bytes: int = 100
     high_bytes: int = 100
+    law: str = UNIFORM
+    stated_mean_bytes: float | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -170,6 +215,8 @@ class RecordSize:
     @property
     def mean_bytes(self) -> float:
         """Mean size of a record's value."""
+        if self.stated_mean_bytes is not None:
+            return self.stated_mean_bytes
         return (self.low_bytes + self.high_bytes) / 2
 
 
@@ -197,13 +244,16 @@ class WorkloadConfig:
     partition_type: str = PIPELINED_BOUNDED  # one of PARTITION_TYPES
     scheduling: str | None = None  # one of SCHEDULINGS; None: what goes with the type
     partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
-    arrivals: str = "constant"  # constant, poisson, bursts, or recorded:DIRECTORY
+    arrivals: str = "constant"  # one of ARRIVAL_LAWS, or recorded:DIRECTORY
     records: int | None = None  # of each producer, in the measured part; None: by duration
     duration_ns: int | None = None
     warmup_ns: int = 500_000_000
     slow_consumers: tuple[SlowConsumer, ...] = ()
     relays: int = 0  # stages between producers and consumers that pass records on
-    relay_delay_ns_per_record: int = 0
+    relay_parallelism: tuple[int, ...] = ()  # of each relay, or one for all; (): as the producers
+    relay_delay_ns_per_record: tuple[int, ...] = ()  # of each relay, or one for all; (): none
+    keys: int = 1 << 20  # different ones, for partitioners that go by keys
+    key_skew: float = 0.0  # exponent of a Zipf distribution of keys; 0: all alike
 
     @property
     def is_blocking(self) -> bool:
@@ -224,6 +274,23 @@ class WorkloadConfig:
     def copies(self) -> int:
         """How many consumers a record goes to."""
         return self.consumers if self.is_broadcast else 1
+
+    @property
+    def parallelisms(self) -> list[int]:
+        """Subtasks of each stage: producers, relays, consumers."""
+        relays = _of_each(self.relay_parallelism, self.relays, self.producers)
+        return [self.producers, *relays, self.consumers]
+
+    @property
+    def relay_delays_ns(self) -> list[int]:
+        """Time that each relay takes for a record."""
+        return _of_each(self.relay_delay_ns_per_record, self.relays, 0)
+
+
+def _of_each(values: tuple[int, ...], count: int, default: int) -> list[int]:
+    if len(values) > 1:
+        return list(values)
+    return list(values or (default,)) * count
 
 
 @dataclass(frozen=True, slots=True)

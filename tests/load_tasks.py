@@ -18,6 +18,7 @@ from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescri
 from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.load.arrivals import Arrivals
 from flinknet.job.load.assembly import LoadTasks
+from flinknet.job.load.draws import KeyDraws
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.load.sink import LatencySink
@@ -63,7 +64,7 @@ def source_task(
         writer,
         flusher,
         probe,
-        seed=seed,
+        KeyDraws(1 << 20, 0.0, seed),
     )
 
 

@@ -152,7 +152,7 @@ def arrival_plans() -> st.SearchStrategy[ArrivalPlan]:
     """Every law, from a record a second to many a microsecond."""
     return st.builds(
         ArrivalPlan,
-        st.sampled_from(["constant", "poisson", "bursts"]),
+        st.sampled_from(["constant", "poisson", "bursts", "on-off:50ms:150ms"]),
         st.floats(1, 5e6),
         st.integers(0, 10**15),
         st.integers(1, 40_000),

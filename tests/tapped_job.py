@@ -41,6 +41,8 @@ class TappedChannel:
         buffers: of ten records each.
         after_ns: when the first one passes, from the start.
         first_buffers: that many come at once at the beginning.
+        graph: of the execution of the job that it belongs to. `attempt`: of its producer.
+        since_ns: when all of this begins.
     """
 
     vertex: str
@@ -52,12 +54,16 @@ class TappedChannel:
     buffers: int = 100
     after_ns: int = 0
     first_buffers: int = 1
+    graph: int = 0
+    attempt: int = 0
+    since_ns: int = 0
 
 
 def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path:
     """The run directory; each vertex has one data set, numbered as they come."""
     directory.mkdir(parents=True)
-    edges = list(dict.fromkeys(each.vertex for each in channels))
+    to_ns = START_NS + max(each.since_ns + each.buffers * PERIOD_NS for each in channels)
+    edges = list(dict.fromkeys((each.graph, each.vertex) for each in channels))
     events = [row for index, each in enumerate(channels) for row in _events(index, each)]
     events.sort(key=lambda row: row[0])
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
@@ -72,7 +78,7 @@ def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path
         clock=ClockInfo(),
         started_at="2030-01-01T00:00:00+00:00",
         measured_from_ns=START_NS,
-        measured_to_ns=START_NS + max(each.buffers * PERIOD_NS for each in channels),
+        measured_to_ns=to_ns,
         processes=(process,),
         channels=tuple(
             ChannelInfo(
@@ -86,7 +92,7 @@ def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path
                 subpartition=each.consumer,
                 partition=_partition(each),
                 is_local=False,
-                edge=edges.index(each.vertex),
+                edge=edges.index((each.graph, each.vertex)),
             )
             for index, each in enumerate(channels)
         ),
@@ -99,10 +105,11 @@ def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
     sent = {"channel": index, "point": TracePoint.SENT, "kind": MessageKind.BUFFER_RESPONSE}
     received = {"channel": index, "point": TracePoint.RECEIVED}
     asked = {"kind": MessageKind.PARTITION_REQUEST, "value": 2}
-    yield event(at_ns=START_NS - MS, **received, **asked)
+    start_ns = START_NS + channel.since_ns
+    yield event(at_ns=start_ns - MS, **received, **asked)
     is_starved = channel.starved > 0
     for number in range(channel.buffers):
-        at_ns = START_NS + max(number * PERIOD_NS, channel.after_ns)
+        at_ns = start_ns + max(number * PERIOD_NS, channel.after_ns)
         copies = channel.first_buffers if number == 0 else 1
         for copy in range(copies):
             yield event(
@@ -122,7 +129,7 @@ def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
         yield event(at_ns=fed_ns, **received, **added, credit_before=0, credit_after=1)
     if channel.barrier_ns is not None:
         barrier = {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "value": 1}
-        at_ns = START_NS + channel.barrier_ns
+        at_ns = start_ns + channel.barrier_ns
         yield event(at_ns=at_ns, **sent, **barrier, credit_before=1, credit_after=1)
         goes_on_ns = at_ns + max(channel.blocked_ns, 1)
         yield event(at_ns=goes_on_ns, **received, kind=MessageKind.RESUME_CONSUMPTION)
@@ -131,7 +138,9 @@ def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
 def _partition(channel: TappedChannel) -> str:
     vertex = bytes.fromhex(channel.vertex)
     attempt = ExecutionAttemptID(
-        ExecutionGraphID(bytes(16)), ExecutionVertexID(JobVertexID(vertex), channel.producer), 0
+        ExecutionGraphID(channel.graph.to_bytes(16, "big")),
+        ExecutionVertexID(JobVertexID(vertex), channel.producer),
+        channel.attempt,
     )
     data_set = IntermediateDataSetID(vertex[::-1])
     partition = IntermediateResultPartitionID(data_set, channel.producer)

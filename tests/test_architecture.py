@@ -34,7 +34,7 @@ LEAVES_OF = {
     "graph": {"errors", "units", "config", "options", "results"},
     "job": {"arrays", "errors", "units", "config", "histogram", "results"},
     "trace": {"whole_files", "arrays", "errors"},
-    "capture": {"errors", "units", "histogram", "results"},
+    "capture": {"errors", "units", "histogram", "plain_values", "results"},
     "runtime": {
         "starting",
         "whole_files",
@@ -88,8 +88,12 @@ MAY_IMPORT = {
     "job.load": {"job", "core", "graph"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
+    "capture.rest": {
+        *("trace", "core.wire.ids", "graph.running_job", "graph.traffic"),
+        *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
+    },
     "capture.tap": {
-        *("capture", "trace"),
+        *("capture", "capture.rest.names", "graph.running_job", "trace"),
         *("runtime.clock", "runtime.host", "runtime.listener", "runtime.tls"),
     },
     "capture.pcap": {"capture", "core.wire", "trace"},
@@ -107,8 +111,8 @@ MAY_IMPORT = {
         "runtime.signals",
     },
     "replay": {
-        *("trace", "predict", "job.load.arrivals", "core.probe", "core.buffers.data_type"),
-        *("replay.spark", "replay.observe", "replay.advise"),
+        *("trace", "predict", "job.load.recorded", "core.probe", "core.buffers.data_type"),
+        *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
     "replay.observe": {
@@ -117,14 +121,23 @@ MAY_IMPORT = {
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
+        *("graph.lineage", "replay.executions"),  # who feeds whom shows in ids of the wire alone
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},
     "report": set(),
     "cli": {
         *("core", "graph", "job", "job.load", "trace"),
-        *("capture", "runtime", "simulator", "predict", "predict.synth", "replay", "export"),
+        *(
+            "capture",
+            "capture.rest",
+            "runtime",
+            "simulator",
+            "predict",
+            "predict.synth",
+            "replay",
+            "export",
+        ),
         *("replay.spark", "replay.advise"),
         *("report", "certificates"),
     },
@@ -137,6 +150,8 @@ column names values of core.probe and of the data types, so whoever reads traces
 two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
 tells the same facts of the host and the same reasons of TLS as `runtime`, its listeners rest as
 those of `runtime` do, and it has nothing else of it.
+`capture.rest` asks Flink's JobManager; what it is told of a job are values of `graph.running_job`,
+which the planner reads, too. A tap asks in a process of its own.
 `predict.synth` starts processes, and signals reach it as they do `runtime`. What steps cost in
 virtual time (`simulator.cost_model`) is known to the simulator, which knows of no recorded run;
 `predict` fits it.
@@ -155,6 +170,7 @@ ONLY_IN = {
     "random": {"job.load.arrivals", "simulator.faults", "comparison"},
     "numpy.random": {
         *("job.load", "job.partitioners", "job.sources", "simulator.faults"),
+        *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
     },
     "numpy": {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),
@@ -193,7 +209,7 @@ ONLY_IN = {
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
         *("report.export", "graph.program", "graph.endpoints", "job.chain_runner"),
-        *("job.load.arrivals",),
+        *("job.load.recorded",),
         *(
             "predict",
             "options.files",
@@ -203,7 +219,9 @@ ONLY_IN = {
             "__main__",
         ),
     },
-    "subprocess": {"runtime.cluster", "replay.spark.jvm"},
+    "subprocess": {"runtime.cluster", "replay.spark.jvm", "capture.tap.rest_watch"},
+    "urllib": {"capture.rest"},
+    "http": {"capture.rest"},
     "importlib": {
         *("capture.dissector", "report.page", "runtime.host", "job.partitioners", "cli"),
         "compiled_core",

@@ -246,13 +246,14 @@ class ObservedChannel:
 class ChannelTable:
     """The channels of all connections of one trace.
 
-    Data sets are numbered as they appear: they are the manifest's edges.
+    The data sets of each execution of a job are numbered as they appear: they are the manifest's
+    edges.
     """
 
     def __init__(self) -> None:
         self.channels: list[ObservedChannel] = []
         self.refused_channels = 0
-        self._edges: dict[str, int] = {}
+        self._edges: dict[tuple[str, str], int] = {}
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -291,8 +292,9 @@ class ChannelTable:
         subpartition = channel.subpartitions[0] if channel.subpartitions else -1
         edge = 0
         if partition is not None:
+            execution = str(partition.producer_id.execution_graph_id)
             data_set = str(partition.partition_id.intermediate_data_set_id)
-            edge = self._edges.setdefault(data_set, len(self._edges))
+            edge = self._edges.setdefault((execution, data_set), len(self._edges))
         return ChannelInfo(
             index=channel.index,
             receiver_id=channel.receiver_id.hex(),

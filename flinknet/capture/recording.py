@@ -8,7 +8,7 @@ around a trigger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,9 @@ class Rotation:
 class CaptureRecording:
     """Records a capture into a new directory. `recorder` is the observers' probe.
 
+    Attributes:
+        describe: what makes the manifest that is written of the one that the messages show.
+
     Around a trigger there stay the ring before it and half a ring after it; without any trigger the
     last ring.
 
@@ -81,6 +84,7 @@ class CaptureRecording:
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
         self._about = about
+        self.describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest
         self._ring_ns = rotation.ring_ns
         rotate_ns = rotation.rotate_ns
         if rotation.ring_ns is not None:
@@ -173,11 +177,15 @@ class CaptureRecording:
         return max(span[0], min(first)), min(span[1], max(last) + 1)
 
     def _save(self) -> None:
-        about = self._about
         self.files.has_changed = False
         self._saved_channels = len(self.channels)
+        self.manifest().save(self.directory)
+
+    def manifest(self) -> RunManifest:
+        """The manifest as it is now."""
+        about = self._about
         from_ns, to_ns = self._measured()
-        RunManifest(
+        found = RunManifest(
             scenario=dict(about.scenario),
             flink_keys=dict(about.flink_keys),
             host=dict(about.host),
@@ -190,4 +198,5 @@ class CaptureRecording:
             processes=self.files.processes,
             channels=self.channels.infos(),
             origin=about.origin,
-        ).save(self.directory)
+        )
+        return self.describe(found)

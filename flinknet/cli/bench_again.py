@@ -54,6 +54,12 @@ class _Attempt:
     defaults={"duration": "as recorded", "flow-control": "as recorded"},
     is_sweep=True,
 )
+@click.option(
+    "--edge",
+    metavar="N",
+    type=click.IntRange(0),
+    help="Of a trace of `trace tap` or `import` with several exchanges, which to send again.",
+)
 @out_option
 @json_option
 @trace_option
@@ -68,18 +74,21 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     next to what the model predicted from the trace. With --duration only the first of them are
     sent; of a run at the highest rate, new ones for so long. Keys that are not given are as
     recorded.
+
+    RUN may be what `trace tap` or `import` recorded of a real Flink: as many records of the same
+    size on each channel, at the instants that the buffers allow. What is not known is printed.
     """
     from flinknet.replay.advise.caveats import warnings_of
-    from flinknet.replay.read import open_recorded_run
-    from flinknet.replay.rerun import save_arrivals, scenario_of
+    from flinknet.replay.rerun import notes_of, open_to_repeat, save_records, scenario_of
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
     from flinknet.report.live import view
 
     from . import sweep
 
-    run = open_recorded_run(values["run_dir"], 0)
-    attempts = _attempts(scenario_of(run), values)
+    run = open_to_repeat(values["run_dir"], values["edge"])
+    recorded = scenario_of(run)
+    attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
@@ -92,7 +101,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         "is_complete": False,
         "settings_asked": len(attempts),
         "trace": str(run.path),
-        "recording": {"notes": list(run.notes), "warnings": warnings_of(run)},
+        "recording": {
+            "notes": [*run.notes, *notes_of(run, recorded)],
+            "warnings": warnings_of(run),
+        },
         "runs": rows,
     }
     try:
@@ -100,7 +112,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
             tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary,
             view(talk) as watch,
         ):
-            arrivals = save_arrivals(sent, attempts[0].scenario.workload.warmup_ns, Path(temporary))
+            arrivals = save_records(sent, attempts[0].scenario, Path(temporary))
             predictions = _predictions(run, attempts, sent.duration_ns, executor.environment())
             for number, (attempt, predicted) in enumerate(
                 zip(attempts, predictions, strict=True), start=1

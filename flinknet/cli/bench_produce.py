@@ -39,7 +39,7 @@ LISTEN_DEFAULT = "127.0.0.1:0"
 @load_options(
     (
         *("rate", "record-size", "arrivals", "duration", "records"),
-        *("consumers", "partitioner", "partition-type"),
+        *("consumers", "partitioner", "keys", "key-skew", "partition-type"),
     ),
 )
 @output_options

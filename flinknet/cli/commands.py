@@ -14,7 +14,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
     ),
     "Tasks": (
-        *("producers", "consumers", "partitioner", "relays", "relay-delay"),
+        *("producers", "consumers", "partitioner", "keys", "key-skew"),
+        *("relays", "relay-parallelism", "relay-delay"),
         *("placement", "task-managers", "slots", "cluster"),
     ),
     "Exchange": ("flow-control", "partition-type", "scheduling"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from flinknet import options as flink
 from flinknet.config import (
+    ARRIVAL_LAWS,
     CUSTOM_PARTITIONER,
     FLOW_CONTROLS,
     PARTITION_TYPES,
@@ -20,7 +21,6 @@ from . import value_parsers
 
 DEFAULT_DURATION_NS = 3_000_000_000
 PLACEMENTS = ("split", "spread")
-ARRIVALS = ("constant", "poisson", "bursts")
 
 NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "buffer-timeout": (
@@ -69,7 +69,8 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "record_size",
         value_parsers.record_size,
         "SIZE",
-        "Size of a record's value, or a range of sizes 100b..1kb (uniform).",
+        "Size of a record's value; a range of sizes 100b..1kb (uniform); or exponential:200b, the"
+        " mean of an exponential distribution.",
         "100b",
     ),
     "producers": WorkloadOption(
@@ -102,10 +103,17 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
     ),
     "relay-delay": WorkloadOption(
         "relay_delay_ns_per_record",
-        value_parsers.duration("--relay-delay"),
-        "TIME",
-        "Time that each relay spends on a record.",
+        value_parsers.each_of(value_parsers.duration("--relay-delay")),
+        "TIME[,TIME...]",
+        "Time that a relay spends on a record: one for all, or one for each stage.",
         "0",
+    ),
+    "relay-parallelism": WorkloadOption(
+        "relay_parallelism",
+        value_parsers.each_of(value_parsers.count("--relay-parallelism")),
+        "N[,N...]",
+        "Tasks of a relay: one number for all, or one for each stage.",
+        "as many as producers",
     ),
     "flow-control": WorkloadOption(
         "flow_control",
@@ -121,6 +129,20 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         f"Which consumer gets a record: {', '.join(PARTITIONERS)} or"
         f" {CUSTOM_PARTITIONER}MODULE:FUNCTION.",
         "rebalance",
+    ),
+    "keys": WorkloadOption(
+        "keys",
+        value_parsers.count("--keys"),
+        "N",
+        "Number of different keys, for --partitioner hash.",
+        "1048576",
+    ),
+    "key-skew": WorkloadOption(
+        "key_skew",
+        value_parsers.exponent("--key-skew"),
+        "EXPONENT",
+        "Zipf distribution of keys: 1 makes the second key half as frequent as the first.",
+        "0, all alike",
     ),
     "partition-type": WorkloadOption(
         "partition_type",
@@ -139,9 +161,10 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
     ),
     "arrivals": WorkloadOption(
         "arrivals",
-        value_parsers.choice("--arrivals", ARRIVALS),
-        "|".join(ARRIVALS),
-        "How the records of --rate are spread over time.",
+        value_parsers.arrivals,
+        "|".join(ARRIVAL_LAWS),
+        "How the records of --rate are spread over time. The rate is the mean; on-off:50ms:150ms"
+        " sends four times as fast for 50 ms, then nothing for 150 ms.",
         "constant",
     ),
     "slow-consumer": WorkloadOption(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from flinknet import options as flink
-from flinknet.config import Scenario, WorkloadConfig
+from flinknet.config import PARTITIONERS, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
@@ -133,7 +133,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     )
     if workload.records is None and workload.duration_ns is None:
         workload = replace(workload, duration_ns=DEFAULT_DURATION_NS)
-    _check(workload)
+    _check(workload, settings.workload)
     scenario = Scenario(
         network=network,
         workload=workload,
@@ -146,20 +146,29 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     return scenario, (*settings.warnings, *warnings, *doubts)
 
 
-def _check(workload: WorkloadConfig) -> None:
+def _check(workload: WorkloadConfig, given: Mapping[str, str]) -> None:
     if workload.records is not None and workload.duration_ns is not None:
         raise ConfigError("--records and --duration both say where a run ends; give one of them")
-    if workload.partitioner == "forward" and workload.producers != workload.consumers:
-        raise ConfigError(
-            "--partitioner: forward needs as many consumers as producers"
-            f" ({workload.producers} and {workload.consumers}); use rebalance, or equal numbers"
-        )
+    if workload.partitioner in PARTITIONERS and workload.partitioner != "hash":
+        for option in ("keys", "key-skew"):
+            if option in given:
+                raise ConfigError(
+                    f"--{option}: {workload.partitioner} does not go by keys; add --partitioner"
+                    " hash"
+                )
     if workload.is_max_rate and workload.arrivals != "constant":
         raise ConfigError(
             f"--arrivals: {workload.arrivals} needs a rate to vary; give one, such as --rate 1k/s"
         )
-    if workload.relay_delay_ns_per_record and not workload.relays:
-        raise ConfigError("--relay-delay: there is no relay to take it; give --relays 1 or more")
+    for option in ("relay-delay", "relay-parallelism"):
+        values = getattr(workload, WORKLOAD_OPTIONS[option].field)
+        if values and not workload.relays:
+            raise ConfigError(f"--{option}: there is no relay; give --relays 1 or more")
+        if len(values) not in (0, 1, workload.relays):
+            raise ConfigError(
+                f"--{option}: {len(values)} values for {workload.relays} relays; give one for all,"
+                " or one for each"
+            )
     for slow in workload.slow_consumers:
         if slow.slow_ns == 0:
             raise ConfigError("--slow-consumer: slow for no time is not slow; give a longer TIME")

@@ -14,6 +14,9 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 
+from .plan_running import show_running_plan
+from .rest_options import TOKEN_HELP
+
 if TYPE_CHECKING:
     from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, StreamGraph
 
@@ -26,7 +29,7 @@ EXIT_WOULD_NOT_START = 1
 
 
 @click.command()
-@click.argument("job", type=click.Path(path_type=Path))
+@click.argument("job", type=click.Path(path_type=Path), required=False)
 @click.argument("arguments", nargs=-1)
 @click.option(
     "--layer", type=click.Choice(LAYERS), help="One layer. [default: all; of pictures: physical]"
@@ -72,8 +75,24 @@ EXIT_WOULD_NOT_START = 1
     " sets wins. [default: all]",
 )
 @click.option("--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first.")
+@click.option(
+    "--rest",
+    metavar="URL|DIR",
+    help="Instead of JOB: the job that runs on a cluster, by Flink's REST API, and the network"
+    " memory it takes.",
+)
+@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
+@click.option(
+    "--rest-save", metavar="DIR", help="Save the answers in DIR, for --rest DIR without a cluster."
+)
+@click.option("--job-name", metavar="NAME|ID", help="Which job, if --rest has several.")
+@click.option(
+    "--parallelism",
+    metavar="N|VERTEX=N,…",
+    help="With --rest: network memory it would need so; N is for the vertices with most subtasks.",
+)
 def plan(
-    job: Path,
+    job: Path | None,
     arguments: tuple[str, ...],
     layer: str | None,
     form: str,
@@ -83,6 +102,11 @@ def plan(
     define: tuple[str, ...],
     start_condition: str | None,
     flink_conf: str | None,
+    rest: str | None,
+    rest_token_file: str | None,
+    rest_save: str | None,
+    job_name: str | None,
+    parallelism: str | None,
 ) -> int:
     """Show what becomes of the program in the file JOB: what it says (StreamGraph), what is
     submitted (JobGraph), its parallel form (ExecutionGraph), and what would run where: slots,
@@ -95,6 +119,7 @@ def plan(
     flinknet plan bench/jobs/shuffle.py --task-managers 2 --slots 2
     flinknet plan job.py --layer physical --format svg > plan.svg
     flinknet plan job.py -D taskmanager.memory.network.max=1mb -D taskmanager.memory.network.min=1mb
+    flinknet plan --rest http://localhost:8081 --parallelism 16
     """
     from flinknet.graph import (
         PhysicalPlan,
@@ -107,6 +132,31 @@ def plan(
     from flinknet.graph.tree import CHANNELS_MAX
 
     settings = dict(_settings(define, flink_conf))
+    if rest is not None:
+        if job is not None or layer is not None or form not in ("tree", "json"):
+            raise ConfigError("--rest takes no JOB and no --layer, and prints text or JSON")
+        would_start = show_running_plan(
+            rest,
+            rest_token_file,
+            rest_save,
+            job=job_name,
+            parallelism=parallelism,
+            task_managers=task_managers,
+            slots=slots,
+            settings=settings,
+            as_json=form == "json",
+        )
+        return 0 if would_start else EXIT_WOULD_NOT_START
+    if job is None:
+        raise ConfigError("give the file of a JOB, or --rest URL for a running job")
+    for option, value in (
+        ("--rest-token-file", rest_token_file),
+        ("--rest-save", rest_save),
+        ("--job-name", job_name),
+        ("--parallelism", parallelism),
+    ):
+        if value is not None:
+            raise ConfigError(f"{option} needs --rest")
     if start_condition is not None:
         settings[START_CONDITION] = start_condition
     with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan

@@ -4,11 +4,11 @@ rather than in the fields of a manifest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flinknet.config import NetworkConfig, WorkloadConfig
+from flinknet.config import EXPONENTIAL, NetworkConfig, WorkloadConfig
 from flinknet.units import format_duration_ns, format_size_bytes
 
 _KEYS_ALWAYS = frozenset(("execution.buffer-timeout.interval",))
@@ -64,6 +64,8 @@ def _plain(value: Any) -> Any:
 def _readable(name: str, value: Any) -> tuple[str, Any]:
     """One field of a workload as its option is spelled."""
     if name == "record_size":
+        if value.get("law") == EXPONENTIAL:
+            return name, f"{EXPONENTIAL}:{format_size_bytes(value['stated_mean_bytes'])}"
         low, high = (format_size_bytes(value[f"{end}_bytes"]) for end in ("low", "high"))
         return name, low if low == high else f"{low}..{high}"
     if name == "slow_consumers":
@@ -71,7 +73,10 @@ def _readable(name: str, value: Any) -> tuple[str, Any]:
     if name.endswith("_ns") and value is not None:
         return name.removesuffix("_ns"), format_duration_ns(value)
     if name == "relay_delay_ns_per_record":
-        return "relay_delay", format_duration_ns(value)
+        delays_ns = value if isinstance(value, Sequence) else [value]  # one, as of older runs
+        return "relay_delay", ",".join(map(format_duration_ns, delays_ns))
+    if name == "relay_parallelism":
+        return name, ",".join(map(str, value))
     return name, value
 
 

@@ -15,11 +15,13 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 from .paths import check_writable_file, existing_path
+from .rest_options import TOKEN_HELP, naming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flinknet.predict.grid import Grid
+    from flinknet.replay.job_answers import EdgeTimeouts
 
 _EPILOG = """\b
 Examples:
@@ -33,6 +35,8 @@ Examples:
       twice or four times as many records a second, and consumers at half their speed
   flinknet trace replay RUN --target 'p99<=20ms' --floating-buffers 2,4,8
       the longest timeout and the fewest buffers that hold it, as keys to paste
+  flinknet trace replay RUN --edge-timeout 'Enrich=5ms' --edge-timeout '1=5ms,2=100ms'
+      a job of several exchanges from end to end, with other timeouts on some of them
   flinknet trace replay RUN --diagnose
       what holds each edge up
   flinknet trace replay RUN --report out.html
@@ -85,6 +89,14 @@ def _grid_options(command: Any) -> Any:
     help="What a setting shall hold, such as p99<=20ms or throughput>=100k/s: the longest timeout"
     " and the cheapest buffers that do, and the patch for Flink's config.yaml. May be repeated.",
 )
+@click.option(
+    "--edge-timeout",
+    metavar="EDGE=TIMEOUT,...",
+    multiple=True,
+    help="For a job of several exchanges, one more setting to predict: timeouts of some edges, as"
+    " setBufferTimeout on the operator before an edge would give. EDGE is the number of an edge or"
+    " a part of its name; the others keep what was recorded. May be repeated.",
+)
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
     "--master",
@@ -125,6 +137,13 @@ def _grid_options(command: Any) -> Any:
     " many; auto: as suits its size and the cores. The observed answer does not depend on it.",
 )
 @click.option(
+    "--rest",
+    metavar="URL|DIR",
+    help="Name vertices and tasks of a tap or a capture by Flink's REST API while the job runs, or"
+    " by answers that plan --rest-save saved. [default: names that the trace has]",
+)
+@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
+@click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
 )
 @click.option(
@@ -134,6 +153,7 @@ def _grid_options(command: Any) -> Any:
 def replay(
     traces: tuple[Path, ...],
     target: tuple[str, ...],
+    edge_timeout: tuple[str, ...],
     diagnose: bool,
     master: str | None,
     channel: str | None,
@@ -141,6 +161,8 @@ def replay(
     from_offset: str | None,
     to_offset: str | None,
     split: str,
+    rest: str | None,
+    rest_token_file: str | None,
     json_path: str | None,
     report: str | None,
     out: str | None,
@@ -155,7 +177,8 @@ def replay(
     Exit code: 1 if a --target is not held by any setting, or none can be advised, in one of the
     rates, consumer speeds, round trips and flow controls that are asked for.
 
-    One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}.
+    One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}; so do the
+    edges of a job, which is answered from end to end in "jobs" next to them.
     """
     from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
@@ -170,6 +193,7 @@ def replay(
     from .sweep import json_file
 
     targets = [Target.parse(text) for text in target]
+    edge_timeouts = [_edge_timeouts(text) for text in edge_timeout]
     most_records = None if max_records is None else _number("--max-records", max_records, "all")
     parts = _number("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
@@ -183,7 +207,7 @@ def replay(
     if page is not None:
         check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
-    runs = open_runs(list(traces), asked)
+    runs = open_runs(list(traces), asked, naming(rest, rest_token_file))
     known = {each.index for run in runs for each in run.manifest.channels}
     if channels and not known.issuperset(channels):
         raise ConfigError(
@@ -200,20 +224,21 @@ def replay(
             details=page is not None,
             targets=targets,
             refine=is_fine,
+            edge_timeouts=edge_timeouts,
             on_progress=_say,
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             _write_parquet(found.tables, out_dir)
     if page is not None:
-        page.write_text(page_of(found.answers), encoding="utf-8")
-    text = json.dumps(replay_document(found.answers), indent=1)
+        page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
+    text = json.dumps(replay_document(found.answers, found.jobs), indent=1)
     if json_path == "-":
         click.echo(text)
     else:
         if json_target is not None:
             json_target.write_text(text + "\n", encoding="utf-8")
-        print_replays(found.answers, channels=channels, diagnose=diagnose)
+        print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
 
@@ -259,6 +284,20 @@ def _value(name: str, text: str) -> Any:
         "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
     }[name]
     return getattr(flink.network_config({key: text})[0], field)
+
+
+def _edge_timeouts(text: str) -> EdgeTimeouts:
+    from flinknet.replay.job_answers import EdgeTimeouts
+
+    found = []
+    for part in text.split(","):
+        edge, equals, timeout = (each.strip() for each in part.rpartition("="))
+        if not (edge and equals and timeout):
+            raise ConfigError(
+                f"--edge-timeout: {part.strip()!r} is not EDGE=TIMEOUT, such as 1=5ms or Enrich=5ms"
+            )
+        found.append((edge, parse_duration_ns(timeout, "--edge-timeout", allow_never=True)))
+    return EdgeTimeouts(tuple(found))
 
 
 def _factor(option: str, text: str) -> float:

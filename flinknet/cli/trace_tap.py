@@ -13,10 +13,12 @@ from flinknet.errors import ConfigError, TraceError
 from flinknet.units import parse_duration_ns, parse_size_bytes
 
 from .paths import check_new_directory
+from .rest_options import TOKEN_HELP, read_token
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
     from flinknet.capture.tap import TlsContexts
+    from flinknet.capture.tap.rest_watch import RestPlace
 
 _EPILOG = """\b
 Examples:
@@ -27,6 +29,8 @@ Examples:
       two of them
   flinknet trace tap … --ring 60s --trigger 'credit_starved>50%'
       wait for days, keep the minute that matters
+  flinknet trace tap … --rest http://localhost:8081
+      call channels by their tasks, and record Flink's own metrics with them
 
 Two lines of a TaskManager's configuration bring its consumers through the tap; the job stays as it
 is:
@@ -92,6 +96,13 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
     metavar="FILE",
     help="The cluster's config.yaml, to go with the trace: its settings are not on the wire.",
 )
+@click.option(
+    "--rest",
+    metavar="URL",
+    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, and Flink's"
+    " own metrics once a second, go into the trace.",
+)
+@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")
 def tap(
     listen: tuple[str, ...],
@@ -108,6 +119,8 @@ def tap(
     tls_ca: str | None,
     tls_password_file: str | None,
     flink_conf: str | None,
+    rest: str | None,
+    rest_token_file: str | None,
     as_json: bool,
 ) -> None:
     """Record every message between real TaskManagers, as a proxy between them.
@@ -137,6 +150,7 @@ def tap(
         duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
         tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
         flink_keys=_flink_keys(flink_conf),
+        rest=_rest(rest, rest_token_file),
     )
     talk = console_for(sys.stderr)
     session = Tap(config, lambda look: view.update(look))
@@ -231,6 +245,16 @@ def _tls(
             raise ConfigError(f"--tls-password-file: {password_file}: cannot be read") from error
         password = lines[0] if lines else ""
     return create_contexts(Path(certificate), Path(key), Path(authority), password)
+
+
+def _rest(place: str | None, token_file: str | None) -> RestPlace | None:
+    token = read_token(token_file, place)
+    if place is None:
+        return None
+    from flinknet.capture.rest.answers import base_url
+    from flinknet.capture.tap.rest_watch import RestPlace
+
+    return RestPlace(base_url(place), token)
 
 
 def _flink_keys(flink_conf: str | None) -> dict[str, Any]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from flinknet.config import (
     CUSTOM_PARTITIONER,
+    EXPONENTIAL,
     PARTITIONERS,
     RATE_MAX,
     RecordSize,
     SlowConsumer,
+    check_arrivals,
 )
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
@@ -25,13 +28,31 @@ RECORD_SIZE_MIN_BYTES = 8
 RECORD_SIZE_MAX_BYTES = 1 << 30
 """On the wire a length has 31 bits; half of that already takes seconds for each record."""
 
+EXPONENTIAL_LARGEST = 100
+"""The largest record of an exponential distribution, in means: none comes near."""
+
+EXPONENT_MAX = 100
+"""With this skew of keys there is only one."""
+
+
+EXPONENTIAL_SIZE = "exponential:"
+"""Begins a record size of which only the mean is given."""
+
 
 def record_size(text: str) -> RecordSize:
-    """A size, or a range SMALLEST..LARGEST."""
-    low_text, dots, high_text = text.partition("..")
-    low = parse_size_bytes(low_text, "--record-size")
-    high = parse_size_bytes(high_text, "--record-size") if dots else low
-    if low < RECORD_SIZE_MIN_BYTES:
+    """A size, a range SMALLEST..LARGEST, or exponential:MEAN."""
+    if text.startswith(EXPONENTIAL_SIZE):
+        mean = parse_size_bytes(text.removeprefix(EXPONENTIAL_SIZE), "--record-size")
+        low, high = RECORD_SIZE_MIN_BYTES, mean * EXPONENTIAL_LARGEST
+        size = RecordSize(low, high, EXPONENTIAL, mean)
+        is_small, high = mean <= low, mean
+    else:
+        low_text, dots, high_text = text.partition("..")
+        low = parse_size_bytes(low_text, "--record-size")
+        high = parse_size_bytes(high_text, "--record-size") if dots else low
+        size = RecordSize(low, high)
+        is_small = low < RECORD_SIZE_MIN_BYTES
+    if is_small:
         raise ConfigError(
             f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
             " least, to be distinguished"
@@ -40,7 +61,30 @@ def record_size(text: str) -> RecordSize:
         raise ConfigError(f"--record-size: {text!r} is too large; a record can have 1gb at most")
     if low > high:
         raise ConfigError(f"--record-size: {text!r} runs backwards; write SMALLEST..LARGEST")
-    return RecordSize(low, high)
+    return size
+
+
+def arrivals(text: str) -> str:
+    """A law of arrivals."""
+    check_arrivals(text, "--arrivals")
+    return text
+
+
+def each_of(parse: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
+    """Parser of one or more values with commas between them."""
+    return lambda text: tuple(parse(part.strip()) for part in text.split(","))
+
+
+def exponent(name: str) -> Callable[[str], float]:
+    """Parser of a decimal number of 0 or more."""
+
+    def parse(text: str) -> float:
+        with suppress(ValueError):
+            if 0 <= (value := float(text)) < EXPONENT_MAX:
+                return value
+        raise ConfigError(f"{name}: {text!r} is not a number from 0 to {EXPONENT_MAX}")
+
+    return parse
 
 
 def slow_consumers(text: str) -> tuple[SlowConsumer, ...]:

@@ -21,7 +21,7 @@ class GeneratedSource:
     Attributes:
         records: of all subtasks together; None: without end.
         rate_per_s: of each subtask; 0: as fast as it goes.
-        arrivals: how records of a given rate are spread: constant, poisson, bursts.
+        arrivals: how records of a given rate are spread: constant, poisson, bursts, on-off:ON:OFF.
         record_size_bytes: of the payload.
         keys: number of different keys.
         key_skew: exponent of the Zipf distribution of keys; 0: all alike.

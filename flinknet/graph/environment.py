@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flinknet.config import RATE_MAX
+from flinknet.config import RATE_MAX, check_arrivals
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
@@ -143,17 +143,14 @@ class StreamExecutionEnvironment:
         Args:
             records: of all subtasks together; None: without end.
             rate: of each subtask, such as "20k/s".
-            arrivals: how they are spread over time: constant, poisson, bursts.
+            arrivals: how they are spread over time: constant, poisson, bursts, on-off:ON:OFF.
             record_size: of the payload.
             keys: number of different keys.
             key_skew: exponent of a Zipf distribution of keys; 0: all alike.
         """
         if keys < 1 or key_skew < 0 or (records is not None and records < 1):
             raise ConfigError("generate: records and keys begin at 1, and key_skew at 0")
-        if arrivals not in ("constant", "poisson", "bursts"):
-            raise ConfigError(
-                f"generate: arrivals {arrivals!r} are not one of constant, poisson, bursts"
-            )
+        check_arrivals(arrivals, "generate: arrivals")
         rate_per_s = parse_rate_per_s(rate, "rate")
         size = parse_size_bytes(record_size, "record_size")
         source = GeneratedSource(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flinknet.graph.endpoints import (
     CollectionSource,
@@ -21,6 +20,7 @@ from flinknet.graph.endpoints import (
 from .elements import Instants, Values
 from .io import FileTextInput, SocketTextInput, TextInput
 from .load.arrivals import ScheduledArrivals
+from .load.draws import KeyDraws
 from .load.payload import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 
 BATCH_RECORDS = 1024
@@ -35,9 +35,6 @@ FEW_RECORDS = 8
 """So many records are made one by one: an array of them would take longer."""
 
 _NUMBER_BYTES = 8
-
-_DRAWN_KEYS = 8192
-"""Keys that are drawn at once."""
 
 
 class RecordSource(Protocol):
@@ -93,10 +90,7 @@ class GeneratedRecords:
         self._type = np.dtype([("f0", "i8"), ("f1", f"V{size}")])
         batch_bytes = BATCH_BYTES if source.rate_per_s else MAX_RATE_BATCH_BYTES
         self._batch_records = max(1, batch_bytes // (size + 25))
-        self._random = np.random.default_rng(seed)
-        self._keys = source.keys
-        self._distribution = _zipf(source.keys, source.key_skew)
-        self._drawn = np.empty(0, np.int64)
+        self._keys = KeyDraws(source.keys, source.key_skew, seed)
         self._made = 0
         self._first_number = subtask << NUMBER_BITS
         self._left: int | None = None
@@ -154,31 +148,19 @@ class GeneratedRecords:
         if count <= self._few:
             self._made += count
             if size < _NUMBER_BYTES:
-                return [(key, bytes(size)) for key in self._draw(count).tolist()]
+                return [(key, bytes(size)) for key in self._keys.take(count).tolist()]
             rest = bytes(size - _NUMBER_BYTES)
             return [
                 (key, number.to_bytes(_NUMBER_BYTES, "big") + rest)
-                for number, key in enumerate(self._draw(count).tolist(), start=first)
+                for number, key in enumerate(self._keys.take(count).tolist(), start=first)
             ]
         made = np.zeros(count, self._type)
-        made["f0"] = self._draw(count)
+        made["f0"] = self._keys.take(count)
         if size >= _NUMBER_BYTES:
             words = np.ndarray(count, ">i8", made, made["f0"].itemsize, made.strides)
             words[...] = np.arange(first, first + count)
         self._made += count
         return made
-
-    def _draw(self, count: int) -> NDArray[np.int64]:
-        """The keys of the next records."""
-        if len(self._drawn) < count:
-            more = max(count, _DRAWN_KEYS)
-            if self._distribution is None:
-                drawn = self._random.integers(0, self._keys, more)
-            else:
-                drawn = np.searchsorted(self._distribution, self._random.random(more))
-            self._drawn = np.concatenate((self._drawn, drawn))
-        keys, self._drawn = self._drawn[:count], self._drawn[count:]
-        return keys
 
 
 class SequenceRecords:
@@ -300,13 +282,3 @@ def record_source(
     if isinstance(source, FileSource):
         return TextRecords(FileTextInput(source.path, subtask, parallelism))
     return TextRecords(SocketTextInput(source.host, source.port, source.delimiter))
-
-
-def _zipf(keys: int, skew: float) -> NDArray[np.float64] | None:
-    """Where the share of each key ends, from 0 to 1; None if all are alike."""
-    if not skew:
-        return None
-    shares = np.arange(1, keys + 1, dtype=np.float64) ** -skew
-    ends = np.cumsum(shares)
-    ends /= ends[-1]
-    return ends

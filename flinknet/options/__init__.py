@@ -21,7 +21,7 @@ them.
 """
 
 from .effective import EffectiveKey, effective_keys
-from .files import flatten, read_flink_conf
+from .files import flatten, network_settings, read_flink_conf
 from .keys import (
     BIND_PORT,
     BUFFER_TIMEOUT,
@@ -73,6 +73,7 @@ __all__ = [
     "flow_control_of",
     "merge",
     "network_config",
+    "network_settings",
     "options",
     "origins_of",
     "parse_assignment",

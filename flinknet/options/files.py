@@ -32,7 +32,7 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
     read, unknown_lines = _read_lines(text) if path.name == LEGACY_NAME else _read_yaml(path, text)
-    known = {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}
+    known = network_settings(read)
     try:
         settings, deprecated = canonical(known), deprecated_keys(known)
     except ConfigError as error:
@@ -43,6 +43,11 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         *_left_out(f"{path}: ignored, not network keys", unknown_keys),
         *(RunWarning(each.code, f"{path}: {each.text}") for each in deprecated),
     )
+
+
+def network_settings(read: Mapping[str, str]) -> dict[str, str]:
+    """Those of any keys of Flink's that are of the network stack."""
+    return {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}
 
 
 def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -4,7 +4,8 @@ timed.
 A tap or a packet capture has no instants of records and does not see buffers consumed. It has the
 instants of buffers with how many records each holds, and of the credit that comes back when a
 buffer was read. From these follow, with assumptions that are named: when records came, how long
-a buffer took to its reader and through it, and the beat of the flusher.
+a buffer took to its reader and through it, and the beat of the flusher. What they leave open is in
+`fit.unseen`, from which a range of predictions is drawn.
 
 No record waits longer than a beat for its flush. So where the timeout is known and nothing held a
 buffer back, its records came within one beat before it left, however long the channel was silent.
@@ -12,7 +13,7 @@ buffer back, its records came within one beat before it left, however long the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,27 +23,26 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
-from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
-from .fit import SAMPLES_MIN
-from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
-from .fit.delays import NO_DELAYS, Delays, spread_of
+from .fit.arrivals import Seen, fit_pattern
+from .fit.costs import CostFit
 from .fit.flusher import beat_ns, flush_overhead_ns
 from .fit.queued import queued
+from .fit.round_trips import fit_captured
+from .fit.unseen import Unseen
 from .fit.window_rows import joined_rows, places_by_channel
-from .recorded import Ramps, RecordedExchange
+from .recorded import RecordedExchange
 
-EVEN_ARRIVALS = "assumed: the records of a buffer came evenly spaced since the buffer before it"
-"""The assumption behind the middle of every interval. Its ends: all of them came just before their
-buffer left, or just after the one before it had left."""
+SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it"
+"""Where nothing limits how long they may have waited."""
 
-EVEN_WITHIN_TIMEOUT = f"{EVEN_ARRIVALS}, or within the buffer timeout if that is shorter"
+WITHIN_TIMEOUT = f"{SINCE_BUFFER_BEFORE}, and within the buffer timeout"
 """The same where the timeout is known: the flusher takes what has waited for so long."""
 
 FLUSHER_LATE_NS = 100_000
@@ -50,14 +50,6 @@ FLUSHER_LATE_NS = 100_000
 
 RELEASED_NS = 1_000_000
 """A buffer that leaves this soon after its channel may send again had waited for that."""
-
-WAY_SHARE = 0.4
-"""Network delay in each direction as a share of a buffer's round trip (until its credit is back)
-without the time of its records; the rest is handling the buffer."""
-
-
-QUICK = 0.1
-"""Quantile of the times that the machine did not disturb."""
 
 STARVED_WORTH_NOTING = 0.02
 
@@ -109,23 +101,32 @@ def load_captured(
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    manifest, assumed, is_timeout_known = with_settings(manifest, path)
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
+    manifest, assumed, is_timeout_known = with_settings(manifest, path)
     network = recorded_network(manifest)
     rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
-    fit = fit_captured(rows, {each.index: each.consumer for each in manifest.channels}, consumers)
+    found = fit_captured(
+        rows.sent,
+        rows.credit,
+        {each.index: each.consumer for each in manifest.channels},
+        consumers,
+        {each.index: each.consumer_process for each in manifest.channels},
+    )
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = None
     if is_timeout_known and network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
         wait_max_ns = network.buffer_timeout_ns + overhead_ns + FLUSHER_LATE_NS
-    even = EVEN_ARRIVALS if wait_max_ns is None else EVEN_WITHIN_TIMEOUT
-    notes = [even, *assumed, *fit.notes]
+    since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
+    seen = seen_between(rows, from_ns, wait_max_ns)
+    pattern = fit_pattern(seen, None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS)
+    unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
+    notes = [f"{since}; {pattern.in_words}", *assumed, found.note]
     if share >= STARVED_WORTH_NOTING:
         notes.append(
             f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"
@@ -134,13 +135,12 @@ def load_captured(
     uncounted = int((rows.sent["records"] < 0).sum())
     if uncounted:
         notes.append(f"{uncounted} buffers hold records that could not be counted")
-    arrivals = arrivals_between(rows, from_ns, wait_max_ns)
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
         channels=recorded_channels(
             manifest,
-            {channel: ramps.within(from_ns, to_ns) for channel, ramps in arrivals.items()},
+            unseen.arrivals(manifest.seed),
             _wire_bytes(rows.sent),
         ),
         network=network,
@@ -148,18 +148,25 @@ def load_captured(
         measured_from_ns=from_ns,
         measured_to_ns=to_ns,
         seed=manifest.seed,
-        costs=fit.costs,
+        costs=found.costs,
         flush_overhead_ns=overhead_ns,
         has_instants=False,
     )
-    return exchange, replace(fit, notes=tuple(notes), queued=queued(rows.sent, to_ns))
+    return exchange, CostFit(
+        found.costs,
+        tuple(notes),
+        found.delays,
+        queued=queued(rows.sent, to_ns),
+        unseen=unseen,
+    )
 
 
 def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
-    rows = _read(path, None, None, rows_max=SETTINGS_ROWS)
+    own = [each.index for each in manifest.channels]
+    rows = _read(path, None, None, channels=own, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
     is_timeout_known = True
@@ -181,10 +188,10 @@ def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple
     return manifest, tuple(notes), is_timeout_known
 
 
-def arrivals_between(
+def seen_between(
     rows: CapturedRows, from_ns: int, wait_max_ns: int | None = None
-) -> dict[int, Ramps]:
-    """When the records of each channel came, spread evenly over the time since the buffer before.
+) -> dict[int, Seen]:
+    """Between which instants the records of each buffer came, by channel.
 
     Buffers in which no record ends belong to the next one that has an end. What came before
     `from_ns` counts from there.
@@ -193,7 +200,7 @@ def arrivals_between(
         wait_max_ns: how long a record may have waited for its flush; those of a buffer that was
             held back may be older. None where that is unknown, or has no end.
     """
-    found: dict[int, Ramps] = {}
+    found: dict[int, Seen] = {}
     causes_ns = [
         {channel: each["at_ns"][places] for channel, places in places_by_channel(each).items()}
         for each in (rows.credit, rows.resumed)
@@ -205,14 +212,14 @@ def arrivals_between(
             sent_ns = rows.sent["at_ns"][own].astype(np.int64)
             at_ns, records = sent_ns[last], rows.sent["records"][own[last]].astype(np.int64)
             since_ns = np.r_[min(from_ns, int(at_ns[0])), at_ns[:-1]]
+            first = np.r_[0, last[:-1] + 1]
+            fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
+            is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
             if wait_max_ns is not None:
-                first = np.r_[0, last[:-1] + 1]
                 earliest_ns = np.maximum(since_ns, sent_ns[first] - wait_max_ns)
-                fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
-                is_held = _is_held(rows, own, fed_ns, resumed_ns)
-                since_ns = np.where(is_held[first], since_ns, earliest_ns)
-            half_ns = (at_ns - since_ns) // (2 * records)
-            found[channel] = Ramps(records, since_ns + half_ns, at_ns - half_ns)
+                since_ns = np.where(is_held, since_ns, earliest_ns)
+            is_flush = rows.sent["reason"][own[last]] == FlushReason.FLUSH
+            found[channel] = Seen(records, since_ns, at_ns, is_flush)
     return found
 
 
@@ -247,51 +254,6 @@ def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def fit_captured(rows: CapturedRows, consumer_of: Mapping[int, int], consumers: int) -> CostFit:
-    """The costs of an exchange, from buffers that were alone on their way: nothing else passed
-    between the buffer and its credit, so the time between is its own.
-    """
-    total_ns, records, consumer = _alone(rows, consumer_of)
-    if len(total_ns) < SAMPLES_MIN:
-        note = (
-            "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"
-            " no credit came back that belongs to one buffer alone"
-        )
-        per_record_ns = (ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
-        return CostFit(_costs(TYPICAL_COSTS.transit_ns / WAY_SHARE, per_record_ns), (note,))
-    slopes_ns = np.full(consumers, _slope_ns(total_ns, records))
-    for each in range(consumers):
-        own = consumer == each
-        if own.sum() >= SAMPLES_MIN:
-            slopes_ns[each] = _slope_ns(total_ns[own], records[own])
-    without_records_ns = total_ns - slopes_ns[consumer] * records
-    fixed_ns = max(float(np.median(without_records_ns)), 0.0)
-    note = (
-        f"assumed: {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip is network delay in"
-        " each direction"
-    )
-    spread_ns = spread_of((without_records_ns - fixed_ns).astype(np.int64), np.maximum(records, 1))
-    return CostFit(
-        _costs(fixed_ns, tuple(slopes_ns.tolist())),
-        (note,),
-        Delays(spread_ns) if len(spread_ns) else NO_DELAYS,
-    )
-
-
-def _slope_ns(total_ns: IntArray, records: IntArray) -> float:
-    """Time for each record, by the quick ones among buffers with few and with many records: what
-    the machine adds now and then would hide it. ASSUMED_CONSUME_NS_PER_RECORD where their numbers
-    are alike.
-    """
-    low, high = np.quantile(records, [0.25, 0.75])
-    few, many = records <= low, records >= high
-    more = float(np.median(records[many]) - np.median(records[few]))
-    if more < np.median(records[few]):
-        return ASSUMED_CONSUME_NS_PER_RECORD
-    quick_ns = np.quantile(total_ns[many], QUICK) - np.quantile(total_ns[few], QUICK)
-    return max(float(quick_ns) / more, 0.0)
-
-
 def starved_share(rows: CapturedRows, duration_ns: int) -> float:
     """Share of the channels' time in which a producer had used up its credit and said that more
     waited: pressure, in which no timeout acts.
@@ -311,30 +273,6 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
         gaps_ns = np.diff(at_ns[order])
         starved_ns += int(gaps_ns[waits[order][:-1]].sum())
     return starved_ns / (duration_ns * len(sent)) if sent and duration_ns else 0.0
-
-
-def _alone(
-    rows: CapturedRows, consumer_of: Mapping[int, int]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Of each buffer between two credits without company: time to its credit, records, consumer."""
-    total_ns, records, consumers = [], [], []
-    credited = places_by_channel(rows.credit)
-    for channel, own in places_by_channel(rows.sent).items():
-        own = own[np.argsort(rows.sent["at_ns"][own], kind="stable")]
-        at_ns = rows.sent["at_ns"][own].astype(np.int64)
-        credit_ns = np.sort(rows.credit["at_ns"][credited.get(channel, _NONE)])
-        before = np.searchsorted(at_ns, credit_ns)  # buffers that passed before each credit
-        is_alone = np.diff(before) == 1
-        which = before[1:][is_alone] - 1
-        total_ns.append(credit_ns[1:][is_alone] - at_ns[which])
-        records.append(np.maximum(rows.sent["records"][own][which], 0))
-        consumers.append(np.full(len(which), consumer_of[channel]))
-    empty = [np.zeros(0, np.int64)]
-    return (
-        np.concatenate(total_ns or empty).astype(np.int64),
-        np.concatenate(records or empty).astype(np.int64),
-        np.concatenate(consumers or empty).astype(np.int64),
-    )
 
 
 def _read(
@@ -392,13 +330,3 @@ def _round(beat_ns: int) -> int:
         if timeout_ns and beat_ns - timeout_ns <= max(0.05 * beat_ns, 200_000):
             return timeout_ns
     return beat_ns
-
-
-def _costs(fixed_ns: float, consume_ns_per_record: tuple[float, ...]) -> CostModel:
-    receive_ns = max((1 - 2 * WAY_SHARE) * fixed_ns, 0.0)
-    return replace(
-        TYPICAL_COSTS,
-        transit_ns=WAY_SHARE * fixed_ns,
-        receive_ns_per_message=receive_ns or TYPICAL_COSTS.receive_ns_per_message,
-        consume_ns_per_record=consume_ns_per_record,
-    )

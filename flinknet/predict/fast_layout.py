@@ -38,8 +38,12 @@ def one_way_ns(exchange: RecordedExchange) -> int:
     return max(0, int(costs.transit_ns - costs.send_ns_per_message))
 
 
-def memory_of_run(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> IntArray:
-    """The memory that the kernel starts with."""
+def memory_of_run(
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
+) -> tuple[IntArray, dict[int, slice]]:
+    """The memory that the kernel starts with; and where, by channel, it will note when each record
+    is done with, if the exchange asks for that.
+    """
     layout = _Layout(exchange, network, load)
     layout.put_head()
     layout.put_channels()
@@ -47,7 +51,7 @@ def memory_of_run(exchange: RecordedExchange, network: NetworkConfig, load: Load
     layout.put_sources()
     layout.put_sinks()
     layout.put_task_managers()
-    return layout.memory.to_array()
+    return layout.memory.to_array(), layout.departures
 
 
 class _Memory:
@@ -122,6 +126,7 @@ class _Layout:
             pair: memory.take(k.CONNECTION_WORDS) for pair in self._channels_between
         }
         self._ends: list[list[int]] = [[] for _ in self._manager_at]
+        self.departures: dict[int, slice] = {}
 
     def put_head(self) -> None:
         """What does not change in a run."""
@@ -186,6 +191,10 @@ class _Layout:
             ramps = np.stack([arrivals.records, arrivals.first_ns, arrivals.last_ns], axis=1)
             first = memory.list_of(ramps.ravel())
             before_bytes = channel.records_before * self._record_bytes
+            departures = 0
+            if self._exchange.keeps_departures:
+                departures = memory.take(channel.records)
+                self.departures[channel.channel] = slice(departures, departures + channel.records)
             pair = (planned.producer_task_manager, planned.consumer_task_manager)
             is_local = pair[0] == pair[1]
             memory.record(
@@ -208,6 +217,7 @@ class _Layout:
                     k.DONE_RAMP: first,
                     k.SENT_RAMP: first,
                     k.LAST_SENT_NS: self._exchange.measured_from_ns,
+                    k.DEPARTURES: departures,
                     k.FRONT_EVENT: 1,
                     k.CREDIT: exclusive_buffers,
                     k.FREE_EXCLUSIVE: exclusive_buffers,
@@ -255,7 +265,8 @@ class _Layout:
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
-            phase_ns = beat_phase_ns(exchange.seed, source, self._period_ns)
+            flusher = exchange.flushers_before + source
+            phase_ns = beat_phase_ns(exchange.seed, flusher, self._period_ns)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
             self.memory.record(
                 address,

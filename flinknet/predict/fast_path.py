@@ -13,7 +13,8 @@ KiB.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -36,7 +37,8 @@ FloatArray = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
     """What the kernel came to, in the terms of `recorded.SimulatedOutcome`; `last_ns` is
-    when the last record was taken, `turns` how many turns all TaskManagers had.
+    when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
+    by channel, if they were asked for (`RecordedExchange.keeps_departures`).
     """
 
     latency: LogLinearHistogram
@@ -49,6 +51,7 @@ class FastOutcome:
     last_ns: int
     turns: int
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
+    departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -75,7 +78,7 @@ def run_fast(
     """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
     from .fast_kernel.run import run
 
-    memory = memory_of_run(exchange, network, load)
+    memory, departures = memory_of_run(exchange, network, load)
     costs = exchange.costs
     numbers = np.zeros(k.COUNTS + 4 * BUCKETS + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
@@ -95,6 +98,7 @@ def run_fast(
         last_ns=int(memory[k.LAST_NS]),
         turns=int(memory[k.TURNS]),
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
+        departures_ns={channel: memory[place] for channel, place in departures.items()},
     )
 
 

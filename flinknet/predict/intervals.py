@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,20 @@ class Intervals:
 
 
 NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def merged(sets: Iterable[Intervals]) -> Intervals:
+    """The union of sets that may have something in common."""
+    kept = [each for each in sets if len(each.starts_ns)]
+    if len(kept) < 2:
+        return kept[0] if kept else NOTHING
+    starts_ns = np.concatenate([each.starts_ns for each in kept])
+    order = np.argsort(starts_ns, kind="stable")
+    starts_ns = starts_ns[order]
+    ends_ns = np.maximum.accumulate(np.concatenate([each.ends_ns for each in kept])[order])
+    firsts = np.flatnonzero(np.r_[True, starts_ns[1:] > ends_ns[:-1]])
+    lasts = np.r_[firsts[1:], len(starts_ns)] - 1
+    return Intervals(starts_ns[firsts], ends_ns[lasts])
 
 
 def from_switches(at_ns: IntArray, is_on: npt.NDArray[np.bool_], end_ns: int) -> Intervals:

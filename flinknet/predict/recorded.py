@@ -176,6 +176,9 @@ class RecordedExchange:
             began; None where they had not.
         wakeups: what messages take by their distance; None if all take as long.
         ends_its_data: the producers of the recorded run ended with the window.
+        flushers_before: tasks with a flusher before the first of these producers, in the order that
+            the phases of flushers are drawn in.
+        keeps_departures: of each record, when its consumer is done with it shall be known.
     """
 
     producers: int
@@ -196,6 +199,8 @@ class RecordedExchange:
     buffer_size_bytes: int | None = None
     wakeups: Wakeups | None = None
     ends_its_data: bool = False
+    flushers_before: int = 0
+    keeps_departures: bool = False
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.
@@ -352,7 +357,7 @@ def joined_outcomes(parts: Sequence[SimulatedOutcome]) -> SimulatedOutcome:
     most = [each.backlog_buffers.max for each in parts if each.backlog_buffers.max is not None]
     bounds = [each.latency_bounds for each in parts if each.latency_bounds is not None]
     return SimulatedOutcome(
-        latency=_merged([each.latency for each in parts]),
+        latency=merged([each.latency for each in parts]),
         records=sum(each.records for each in parts),
         messages=messages,
         duration_ns=sum(each.duration_ns for each in parts),
@@ -363,13 +368,14 @@ def joined_outcomes(parts: Sequence[SimulatedOutcome]) -> SimulatedOutcome:
         credits=sum(each.credits for each in parts),
         credit_messages=sum(each.credit_messages for each in parts),
         method=next((each.method for each in parts if each.records), parts[0].method),
-        latency_bounds=(_merged([low for low, _ in bounds]), _merged([high for _, high in bounds]))
+        latency_bounds=(merged([low for low, _ in bounds]), merged([high for _, high in bounds]))
         if bounds
         else None,
     )
 
 
-def _merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
+def merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
+    """All of them in one."""
     latency = LogLinearHistogram()
     for each in latencies:
         latency.merge(each)

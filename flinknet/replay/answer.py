@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flinknet.predict.exchange import is_blocking, is_max_rate
 from flinknet.results import (
+    Cause,
     ReplayAnswer,
     RunDetails,
     TraceDescription,
@@ -15,19 +16,23 @@ from flinknet.results import (
     Verdict,
 )
 from flinknet.trace import TraceReader
+from flinknet.trace.job_names import named_edges
 
+from .advise.bottleneck import bottleneck_of
 from .advise.caveats import caveats, warnings_of
 from .advise.channel_times import channel_times, times_between
 from .advise.diagnose import diagnose, diagnose_captured, verdict_of_blocking
 from .advise.edges import (
     PRESSED,
     Pressure,
-    bottlenecks,
     ends_of,
     pressed_from_behind,
     pressure_between,
+    upstream_of,
 )
 from .advise.order import EdgeOrder, produced_edge
+from .advise.task_use import job_use
+from .observe.flink_metrics import flink_metrics
 from .observe.observed import ObservedRun
 from .observe.summaries import (
     latency_distribution,
@@ -37,6 +42,7 @@ from .observe.summaries import (
     replayed_channels,
 )
 from .predicted import ComparedRun
+from .price import cpu_cost_of, priced
 from .read import RecordedRun
 from .trade_off import AdvisedRun
 
@@ -51,8 +57,7 @@ def answers_of(
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
     of_path: dict[Path, list[int]] = {}
     for place, each in enumerate(observed):
-        if each.run.edge is not None:
-            of_path.setdefault(each.run.path, []).append(place)
+        of_path.setdefault(each.run.path, []).append(place)
     for places in of_path.values():
         edges = [observed[place] for place in places]
         judge = _judged_between if edges[0].run.manifest.is_from_between else _judged
@@ -68,21 +73,25 @@ def _answer(
     advised: AdvisedRun,
     details: RunDetails | None,
 ) -> ReplayAnswer:
+    flink = flink_metrics(observed.run, observed.measured)
+    messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
     return ReplayAnswer(
         trace=_described(observed.run),
         observed=observed.measured,
         model_error=advised.error,
-        trade_offs=advised.points,
+        trade_offs=priced(advised.points, observed.measured, messages, cpu_cost),
         advice=advised.advice,
         simulated=compared.simulated,
-        messages=message_counts(observed),
+        messages=messages,
         channels=replayed_channels(observed),
         latency_distribution=latency_distribution(observed.rows),
         regimes=regime_shares(observed.rows),
         diagnosis=tuple(_diagnosis(observed)),
         over_time=over_time(observed),
-        remarks=caveats(observed),
+        remarks=caveats(observed, None if flink is None else flink.share),
         details=details,
+        flink=flink,
+        cpu_cost=cpu_cost,
     )
 
 
@@ -105,12 +114,18 @@ def _described(run: RecordedRun) -> TraceDescription:
         measured_duration_ns=run.duration_ns,
         damaged_files=tuple(damaged),
         warnings=tuple(warnings_of(run)),
-        edge=None if run.edge is None else ends_of(run.manifest, run.edge).name,
+        edge=_edge_name(run),
         origin=run.manifest.origin,
         part=TracePart(
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
         ),
     )
+
+
+def _edge_name(run: RecordedRun) -> str | None:
+    """None where there is one exchange that has no name."""
+    is_named = run.manifest.is_from_between and named_edges(run.manifest)
+    return ends_of(run.manifest, run.edge).name if is_named or run.edge is not None else None
 
 
 def _diagnosis(observed: ObservedRun) -> list[Verdict]:
@@ -130,23 +145,27 @@ def _written_share(observed: ObservedRun) -> float | None:
 
 
 def _judged(edges: Sequence[ObservedRun], answers: Sequence[ReplayAnswer]) -> list[ReplayAnswer]:
-    """The answers about the edges of one run, each with whether it holds the job up."""
-    last = bottlenecks(
-        [
-            (ends_of(edge.run.manifest, edge.run.edge), _shares_of_kinds(answer))
-            for edge, answer in zip(edges, answers, strict=True)
-        ]
-    )
+    """The answers about the edges of one run, each with what holds the job up, and where."""
+    if any(is_blocking(edge.run.manifest) for edge in edges):
+        return list(answers)
+    bottleneck = bottleneck_of(job_use(edges))
+    ends = [ends_of(edge.run.manifest, edge.run.edge) for edge in edges]
+    is_held = bottleneck.cause not in (Cause.NONE, Cause.BUFFER_TIMEOUT)
+    holding = [is_held and each.name == bottleneck.edge for each in ends]
+    upstream = upstream_of(ends, ends[holding.index(True)]) if is_held else [False] * len(ends)
     return [
         replace(
             answer,
-            is_bottleneck=number in last,
+            bottleneck=bottleneck,
+            is_bottleneck=is_holding,
             diagnosis=tuple(
-                pressed_from_behind(each) if number not in last and each.kind in PRESSED else each
+                pressed_from_behind(each, bottleneck.edge or "")
+                if is_upstream and each.kind in PRESSED
+                else each
                 for each in answer.diagnosis
             ),
         )
-        for number, answer in enumerate(answers)
+        for answer, is_holding, is_upstream in zip(answers, holding, upstream, strict=True)
     ]
 
 

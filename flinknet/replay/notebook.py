@@ -31,8 +31,10 @@ from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
 from .candidates import candidates_of
+from .job_answers import plan_jobs
+from .job_rows import predict_jobs
 from .observe import notebook_tables
-from .observe.observed import ObservedTables, observe
+from .observe.observed import ObservedTables, collect, observe
 from .read import RecordedRun, open_runs
 from .spark.session import spark_errors
 from .what_if import predict
@@ -148,6 +150,22 @@ def predicted(
         to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
         candidates += candidates_of(run, grid, to_ns)
     return predict(spark, candidates)
+
+
+def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> DataFrame:
+    """What other settings would do to jobs of several exchanges from end to end: a row for each
+    setting and the job (edge -1), and each of its edges; see `job_rows.JobRow`.
+
+    Args:
+        lists: as of `predicted`.
+
+    Raises: as `predicted`.
+    """
+    grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
+    grid.check()
+    runs = open_runs([Path(path) for path in paths])
+    observed = collect(observe(spark, runs, None), runs)
+    return predict_jobs(spark, plan_jobs(observed, grid, (), max_records=None))
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:

@@ -48,8 +48,9 @@ class Outcome:
         windows: that are spread over this part; 1: all of it.
         simulated_ns: length of the windows together; None where all of the part was used.
         count: of the latencies; this and what follows are fields of `results.LatencySummary`.
-        bounds: such fields as JSON: of the least latency and of the greatest, where arrivals were
+        bounds: such fields as JSON: the ends of the 90 % interval of each, where arrivals were
             assumed.
+        buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         error: what the simulator said if it failed.
         why_no_latency: what contradicts the predicted latency and backlog.
     """
@@ -87,6 +88,8 @@ class Outcome:
     p99_9: float | None = None
     max: int | None = None
     bounds: str | None = None
+    buffers_low_per_s: float | None = None
+    buffers_high_per_s: float | None = None
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     why_no_latency: str | None = None

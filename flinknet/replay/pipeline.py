@@ -8,15 +8,22 @@ Each stage hands a typed value to the next one. JSON is made from the answers at
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flinknet.predict.grid import Grid
-from flinknet.results import ReplayAnswer
+from flinknet.results import JobAnswer, ReplayAnswer
 
 from .advise.targets import Target
 from .answer import answers_of
 from .candidates import plan_candidates
+from .job_answers import (
+    EdgeTimeouts,
+    check_edge_timeouts,
+    job_answers,
+    plan_jobs,
+    predict_all_jobs,
+)
 from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
@@ -31,10 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Answers of all runs, and the tables that they were made from."""
+    """Answers of all runs, of their jobs as a whole, and the tables that they were made from."""
 
     answers: list[ReplayAnswer]
     tables: dict[str, DataFrame]
+    jobs: list[JobAnswer] = field(default_factory=list)
 
 
 def replay_runs(
@@ -48,6 +56,7 @@ def replay_runs(
     split: int | None = None,
     targets: Sequence[Target] = (),
     refine: bool = False,
+    edge_timeouts: Sequence[EdgeTimeouts] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
@@ -60,8 +69,10 @@ def replay_runs(
         targets: bounds that the advice looks for a setting to meet.
         refine: predict timeouts between the chosen one and the next longer one, too.
         details: add what a page shows in addition.
+        edge_timeouts: further settings of jobs of several exchanges.
         on_progress: takes a line that says what is being done.
     """
+    check_edge_timeouts(runs, edge_timeouts)
     units = work_units(runs, spark.sparkContext.defaultParallelism)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
     tables = observe(spark, runs, split)
@@ -73,6 +84,15 @@ def replay_runs(
     simulating = f"simulating {_count(len(candidates.all), 'setting')}"
     on_progress("; ".join([simulating, *candidates.why_long]))
     predicted = predict_all(spark, candidates, simulate)
+
+    plans = plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
+    jobs: list[JobAnswer] = []
+    named = {}
+    if plans and simulate is None:
+        on_progress(f"simulating {_count(len(plans), 'job')} end to end")
+        found_jobs = predict_all_jobs(spark, plans)
+        jobs = job_answers(found_jobs, observed, predicted)
+        named = {"jobs": found_jobs.table}
 
     compared = compared_runs(spark, observed, predicted)
     advised = [advise(each, predicted, grid, targets) for each in compared]
@@ -86,7 +106,7 @@ def replay_runs(
         on_progress("reading details")
     found = run_details(spark, units, tables, runs) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
-    return Replay(answers, tables.named() | {"trade_offs": predicted.table})
+    return Replay(answers, tables.named() | {"trade_offs": predicted.table} | named, jobs)
 
 
 def _count(number: int, noun: str) -> str:

@@ -8,7 +8,7 @@ those of most windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from flinknet.trace.event_block import is_data
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run import check_file
 from flinknet.units import human_duration
+
+from .executions import executions_of
 
 SEARCH_NS = 120_000_000_000
 """The start-up is looked for in the first two minutes of a trace."""
@@ -88,16 +90,28 @@ class AskedPart:
     from_ns: int | None = None
     to_ns: int | None = None
 
+    def since(self, later_ns: int) -> AskedPart:
+        """The same part, as offsets from a later start."""
+        return AskedPart(
+            None if self.from_ns is None else max(self.from_ns - later_ns, 0),
+            None if self.to_ns is None else self.to_ns - later_ns,
+        )
+
 
 WHOLE = AskedPart()
 
 
-def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedRun]:
+def open_runs(
+    paths: Sequence[Path],
+    asked: AskedPart = WHOLE,
+    describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
+) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
     with several exchanges, each edge.
 
     Args:
         asked: the part of each run to use.
+        describe: adds the job to the manifest of what was recorded between processes.
 
     Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
     """
@@ -105,11 +119,13 @@ def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedR
     found = [run for path in paths for run in find_runs(path)]
     for directory in dict.fromkeys(found):
         run = open_recorded_run(directory, len(runs))
-        if run.manifest.is_from_between:
-            manifest, *_ = with_settings(run.manifest, run.path)
-            run = replace(run, manifest=manifest)
-        run = part_of(run, asked)
-        runs += edges_of(run)
+        if not run.manifest.is_from_between:
+            runs += edges_of(part_of(run, asked))
+            continue
+        for execution, part in executions_in(run, asked):
+            manifest, *_ = with_settings(execution.manifest, run.path)
+            execution = replace(execution, run=len(runs), manifest=describe(manifest))
+            runs += edges_of(part_of(execution, part))
     return runs
 
 
@@ -139,6 +155,50 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
         until_ns=part.until_ns,
         notes=part.notes,
     )
+
+
+def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun, AskedPart]]:
+    """Each execution of a job in a trace that was recorded between processes as a run of its own,
+    with its part of what was asked for; those that lie outside of that are left out.
+
+    Raises: ConfigError if the trace has no such part.
+    """
+    executions = executions_of(run.manifest, run.files)
+    if len(executions) < 2:
+        return [(_restarted(run, each.restarts), asked) for each in executions] or [(run, asked)]
+    if asked != WHOLE:
+        _check(run, asked)
+    is_one_edge = len({each.edge for each in run.manifest.channels}) < 2
+    found = []
+    for number, each in enumerate(executions, start=1):
+        from_ns, to_ns = max(each.from_ns, run.from_ns), min(each.to_ns, run.to_ns)
+        part = asked.since(from_ns - run.from_ns)
+        is_over = part.from_ns is not None and part.from_ns >= to_ns - from_ns
+        if to_ns <= from_ns or is_over or (part.to_ns is not None and part.to_ns <= 0):
+            continue
+        first, last = (human_duration(at_ns - run.from_ns) for at_ns in (from_ns, to_ns))
+        note = f"job {number} of {len(executions)} in this trace, {first} to {last} of it"
+        edge = None if is_one_edge else each.channels[0].edge
+        own = replace(
+            run,
+            manifest=replace(run.manifest, channels=each.channels),
+            from_ns=from_ns,
+            to_ns=to_ns,
+            edge=edge,
+            notes=(*run.notes, note),
+        )
+        found.append((_restarted(own, each.restarts), part))
+    if not found:
+        raise ConfigError(f"--from, --to: the part of {run.path} that they choose is between jobs")
+    return found
+
+
+def _restarted(run: RecordedRun, restarts: int) -> RecordedRun:
+    if not restarts:
+        return run
+    times = "once" if restarts == 1 else f"{restarts} times"
+    note = f"the job had restarted {times}; what is between two attempts counts as time of the job"
+    return replace(run, notes=(*run.notes, note))
 
 
 def edges_of(run: RecordedRun) -> list[RecordedRun]:

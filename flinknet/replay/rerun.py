@@ -1,19 +1,62 @@
-"""Repeating a recorded run: its scenario, and the instants at which its records came."""
+"""Repeating a recorded run: its scenario, and the records that its sources sent.
+
+Of what was recorded between processes, when a record came, how large it was and where it went are
+known as far as the buffers show it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flinknet.config import RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
-from flinknet.job.load.arrivals import RECORDED, RecordedArrivals
+from flinknet.job.load.recorded import RECORDED, RecordedLoad
+from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
+from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.recorded_sizes import common_value_bytes, sent_bytes
+from flinknet.units import human_duration
 
-from .read import RecordedRun
+from .advise.edges import ends_of
+from .read import RecordedRun, open_recorded_run, open_runs
+
+_CONSUMED_NS_MIN = 1_000.0
+"""A consumer that takes less for a record is as quick as flinknet's own."""
+
+_BUSY_MAX = 0.9
+"""Share of its time that a consumer may work; with more it would fall behind on its own."""
+
+
+def open_to_repeat(path: Path, edge: int | None) -> RecordedRun:
+    """A run whose records are to be sent again; of what was recorded between processes, one edge
+    and without the job's start.
+
+    Raises: ConfigError if there are several edges and none was chosen, or if there is no such one.
+    """
+    run = open_recorded_run(path, 0)
+    if not run.manifest.is_from_between:
+        if edge is not None:
+            raise ConfigError(
+                f"--edge: {path} is a run of flinknet, which is repeated from its sources on"
+            )
+        return run
+    edges = open_runs([run.path])
+    if edge is None and len(edges) == 1:
+        return edges[0]
+    for each in edges:
+        if each.edge == edge or (each.edge is None and edge == 0):
+            return each
+    known = ", ".join(
+        f"{each.edge} ({ends_of(run.manifest, each.edge).source_name})" for each in edges
+    )
+    why = "the trace has several exchanges" if edge is None else f"there is no edge {edge}"
+    raise ConfigError(f"--edge: {why}; choose one of {known}")
 
 
 def scenario_of(run: RecordedRun) -> Scenario:
@@ -22,6 +65,8 @@ def scenario_of(run: RecordedRun) -> Scenario:
     Raises: ConfigError if the manifest does not say it, or if it was a blocking exchange.
     """
     manifest = run.manifest
+    if manifest.is_from_between:
+        return _captured_scenario(run)
     stated = manifest.scenario.get("workload")
     if not isinstance(stated, dict) or not stated:
         raise ConfigError(f"{run.path}: its manifest does not say what flowed, so it cannot again")
@@ -33,6 +78,11 @@ def scenario_of(run: RecordedRun) -> Scenario:
     known = {each.name for each in fields(WorkloadConfig)}
     given: dict[str, Any] = {name: value for name, value in stated.items() if name in known}
     given["record_size"] = RecordSize(**given.get("record_size", {}))
+    delays_ns = given.get("relay_delay_ns_per_record", ())
+    given["relay_delay_ns_per_record"] = (
+        tuple(delays_ns) if isinstance(delays_ns, list) else (delays_ns,)  # one, as of older runs
+    )
+    given["relay_parallelism"] = tuple(given.get("relay_parallelism", ()))
     given["slow_consumers"] = tuple(
         SlowConsumer(**each) for each in given.get("slow_consumers", ())
     )
@@ -47,20 +97,113 @@ def scenario_of(run: RecordedRun) -> Scenario:
     )
 
 
-def save_arrivals(run: RecordedRun, warmup_ns: int, directory: Path) -> str:
-    """Write when the records of each producer came, the warm-up's too.
+def _captured_scenario(run: RecordedRun) -> Scenario:
+    exchange, _ = load_captured(run.path, run.from_ns, run.to_ns, edge=run.edge)
+    if not exchange.records:
+        raise ConfigError(f"{run.path}: no record was counted in it, so none can be sent again")
+    setting = recorded_setting(run.manifest)
+    producers, consumers = exchange.producers, exchange.consumers
+    rate_per_s = exchange.records * 1e9 / run.duration_ns / producers
+    return Scenario(
+        network=setting.network,
+        workload=WorkloadConfig(
+            producers=producers,
+            consumers=consumers,
+            rate_per_s=rate_per_s,
+            record_size=_captured_size(run),
+            duration_ns=run.duration_ns,
+            slow_consumers=_slow_consumers(exchange, run.duration_ns),
+        ),
+        seed=run.manifest.seed,
+        flow_control=setting.flow_control,
+    )
+
+
+def _captured_size(run: RecordedRun) -> RecordSize:
+    sent = sent_bytes(run.path, _channels_of(run), run.from_ns, run.to_ns)
+    if (size := common_value_bytes(sent)) is not None:
+        return RecordSize(size, size)
+    sizes = np.concatenate([each.value_bytes(each.at_ns) for each in sent.values()])
+    records = np.concatenate([each.records for each in sent.values()])
+    mean_bytes = float(sizes @ records / records.sum())
+    return RecordSize(int(sizes.min()), int(sizes.max()), stated_mean_bytes=mean_bytes)
+
+
+def _slow_consumers(exchange: RecordedExchange, duration_ns: int) -> tuple[SlowConsumer, ...]:
+    """The consumers that took their time for each record, as far as it was their own."""
+    slow = []
+    for consumer, record_ns in enumerate(exchange.costs.consume_ns_per_record):
+        records = sum(each.records for each in exchange.channels if each.consumer == consumer)
+        if record_ns >= _CONSUMED_NS_MIN and records * record_ns <= _BUSY_MAX * duration_ns:
+            slow.append(SlowConsumer(consumer, round(record_ns)))
+    return tuple(slow)
+
+
+def _channels_of(run: RecordedRun) -> list[int]:
+    return [each.index for each in run.manifest.channels]
+
+
+def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
+    """What of the records that are sent again is assumed, and what of the job is not repeated."""
+    if not run.manifest.is_from_between:
+        return []
+    size = scenario.workload.record_size
+    slow = scenario.workload.slow_consumers
+    notes = [
+        "sent again: each record on its channel, at an instant within the time in which its buffer"
+        " must have been filled; keys and contents are not known",
+        f"record sizes: {size.low_bytes} bytes, by the length of the buffers"
+        if size.is_constant
+        else "record sizes: the mean of the records of each buffer; how they differ within one is"
+        " not known",
+        "channels within a TaskManager are not in the trace, and are not repeated",
+    ]
+    if slow:
+        times = ", ".join(
+            f"consumer {each.index} {human_duration(each.delay_ns_per_record)}" for each in slow
+        )
+        notes.append(f"time for each record, as the credit that came back shows it: {times}")
+    return notes
+
+
+def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
+    """Write what each producer sent, and when; in the warm-up, too.
 
     Returns: the law of arrivals that a workload names them by; "constant" at the highest rate,
         where records come as they can.
     """
     if is_max_rate(run.manifest):
         return "constant"
-    exchange, _ = load_exchange(run.path, run.from_ns - warmup_ns, run.to_ns)
+    from_ns = run.from_ns - scenario.workload.warmup_ns
+    is_captured = run.manifest.is_from_between
+    first_edge = 0 if len({each.edge for each in run.manifest.channels}) > 1 else None
+    if is_captured:
+        exchange, _ = load_captured(run.path, from_ns, run.to_ns, edge=run.edge)
+    else:
+        exchange, _ = load_exchange(run.path, from_ns, run.to_ns, edge=first_edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: the trace holds no record instants to replay")
+    sizes = {}
+    if is_captured and not scenario.workload.record_size.is_constant:
+        sizes = sent_bytes(run.path, _channels_of(run), from_ns, run.to_ns)
     directory.mkdir(parents=True, exist_ok=True)
     for producer in range(exchange.producers):
-        own = [each.arrivals_ns for each in exchange.channels if each.producer == producer]
-        instants_ns = np.sort(np.concatenate(own or [np.zeros(0, np.int64)]))
-        RecordedArrivals.save(directory, producer, instants_ns - run.from_ns)
+        own = [each for each in exchange.channels if each.producer == producer]
+        instants_ns = [each.arrivals_ns for each in own]
+        values = [
+            sizes[channel.channel].value_bytes(at_ns)
+            for channel, at_ns in zip(own, instants_ns, strict=True)
+            if channel.channel in sizes
+        ]
+        places = [np.full(each.records, each.consumer, np.int32) for each in own]
+        order = np.argsort(_joined(instants_ns), kind="stable")
+        RecordedLoad(
+            _joined(instants_ns)[order] - run.from_ns,
+            _joined(values)[order] if sizes else None,
+            _joined(places)[order].astype(np.int32) if is_captured else None,
+        ).save(directory, producer)
     return f"{RECORDED}{directory.absolute()}"
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate([*parts, np.zeros(0, np.int64)])

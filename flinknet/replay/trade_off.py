@@ -87,6 +87,8 @@ def _point(candidate: Candidate, outcome: Outcome, recorded: Setting) -> TradeOf
         method=outcome.method,
         latency_low_ns=low,
         latency_high_ns=high,
+        buffers_low_per_s=outcome.buffers_low_per_s,
+        buffers_high_per_s=outcome.buffers_high_per_s,
         why_no_latency=outcome.why_no_latency,
     )
 

@@ -19,6 +19,7 @@ from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
+from flinknet.predict.likely import likely_around
 from flinknet.predict.recorded import (
     RecordedExchange,
     Setting,
@@ -52,6 +53,9 @@ Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
 """How much of a run at the highest rate is read without Spark."""
+
+SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
+"""Why nothing is predicted from the first producer to the last consumer."""
 
 POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
@@ -264,6 +268,8 @@ def _simulate_unit(
         error = NOT_FROM_SOURCES
     elif is_blocking(manifest):
         error = BLOCKING_IS_NO_MODEL
+    elif unit.edge is None and len({each.edge for each in manifest.channels}) > 1:
+        error = SEVERAL_EXCHANGES
     elif not any(each.records for each in exchanges):
         error = "the trace holds no records to drive a simulation with"
     why_no_latency = None if error else _contradiction(unit, exchanges, fit, simulate)
@@ -292,21 +298,15 @@ def _simulated(
     simulate: Simulate | None,
     part_ns: int,
 ) -> Outcome:
-    """The outcome of the windows of a run. What the compiled model does not know of is simulated
-    message by message, and only the first windows, or the first part of the first.
-    """
-    from flinknet.predict import what_if
-
-    found, windows = None, len(exchanges)
-    if simulate is None and sum(each.duration_ns for each in exchanges) > part_ns:
-        found = _compiled(exchanges, setting)
-        if found is None:
-            exchanges = _first_of(exchanges, part_ns)
-    if found is None:
-        simulate = simulate or what_if.simulate
-        found = [simulate(each.under(setting), setting.network) for each in exchanges]
+    """The outcome of the windows of a run, with its range where something was not recorded."""
+    windows, whole = len(exchanges), exchanges
+    exchanges, found = _simulate_windows(exchanges, setting, simulate, part_ns)
     busiest = max(exchanges, key=lambda each: each.records)
-    outcome = _with_figures(unpredicted, joined_outcomes(found), busiest, fit, setting)
+    simulated = joined_outcomes(found)
+    outcome = _with_figures(unpredicted, simulated, busiest, fit, setting)
+    if fit.unseen is not None and outcome.records:
+        fitted_to = next(each for each in whole if fit.unseen.is_of(each))
+        outcome = _with_range(outcome, simulated, fitted_to, fit, setting, simulate)
     if len(exchanges) > 1:
         simulated_ns = sum(each.duration_ns for each in exchanges)
         if len(exchanges) < windows:
@@ -315,6 +315,52 @@ def _simulated(
         return replace(outcome, windows=len(exchanges), simulated_ns=simulated_ns)
     from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
     return outcome if to_ns >= unpredicted.window_to_ns else _of_the_first(outcome, from_ns, to_ns)
+
+
+def _simulate_windows(
+    exchanges: Sequence[RecordedExchange],
+    setting: Setting,
+    simulate: Simulate | None,
+    part_ns: int,
+) -> tuple[Sequence[RecordedExchange], list[SimulatedOutcome]]:
+    """What is simulated of the windows of a run, and what each of them comes to. What the compiled
+    model does not know of is simulated message by message, and only the first windows, or the first
+    part of the first.
+    """
+    from flinknet.predict import what_if
+
+    if simulate is None and sum(each.duration_ns for each in exchanges) > part_ns:
+        found = _compiled(exchanges, setting)
+        if found is not None:
+            return exchanges, found
+        exchanges = _first_of(exchanges, part_ns)
+    simulate = simulate or what_if.simulate
+    return exchanges, [simulate(each.under(setting), setting.network) for each in exchanges]
+
+
+def _with_range(
+    outcome: Outcome,
+    simulated: SimulatedOutcome,
+    exchange: RecordedExchange,
+    fit: CostFit,
+    setting: Setting,
+    simulate: Simulate | None,
+) -> Outcome:
+    """The outcome with the 90 % interval of its figures."""
+    from flinknet.predict.what_if import simulate_quickly
+
+    assert fit.unseen is not None
+    simulate = simulate or simulate_quickly
+    delays = fit.delays.awake(exchange.waking_share(setting))
+    found = likely_around(simulated, exchange, fit.unseen, delays, setting, simulate)
+    bounds = json.dumps([asdict(found.low.latency_ns), asdict(found.high.latency_ns)])
+    return replace(
+        outcome,
+        bounds=bounds,
+        buffers_low_per_s=found.low.buffers_per_s,
+        buffers_high_per_s=found.high.buffers_per_s,
+        notes=[*outcome.notes, found.in_words],
+    )
 
 
 def _first_of(exchanges: Sequence[RecordedExchange], part_ns: int) -> list[RecordedExchange]:
@@ -358,14 +404,15 @@ def _contradiction(
     if not fit.queued.is_worth_a_look:
         return None
     recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
-    unpredicted = _unpredicted(unit.run, -1, recorded, fit, unit.to_ns)
     try:
-        outcome = _simulated(unpredicted, exchanges, fit, recorded, simulate, unit.part_ns)
+        _, found = _simulate_windows(exchanges, recorded, simulate, unit.part_ns)
     except (SimulationError, ConfigError):
         return None
-    if not outcome.bounds:
+    simulated = joined_outcomes(found)
+    if simulated.latency_bounds is None:
         return None
-    return contradiction(fit.queued, asdict(outcome), *json.loads(outcome.bounds))
+    summaries = (simulated.latency, *simulated.latency_bounds)
+    return contradiction(fit.queued, *(asdict(fit.delays.over(each)) for each in summaries))
 
 
 def _without_latency(outcome: Outcome, why: str) -> Outcome:
@@ -410,7 +457,6 @@ def _with_figures(
         notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):
         notes.append(POLLS)
-    bounds = simulated.latency_bounds
     return replace(
         unpredicted,
         records=simulated.records,
@@ -424,7 +470,4 @@ def _with_figures(
         backlog_buffers_mean=simulated.backlog_buffers.mean,
         backlog_buffers_max=simulated.backlog_buffers.max,
         **asdict(delays.over(simulated.latency)),
-        bounds=None
-        if bounds is None
-        else json.dumps([asdict(delays.over(each)) for each in bounds]),
     )

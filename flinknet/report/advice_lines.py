@@ -132,9 +132,10 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
     if len(choice.targets) > 1:
         side = "inside"
     elif metric != "throughput":
-        what = "worst case " if point.latency_high_ns else ""
         latency_ns = getattr(point.latency_high_ns or point.latency_ns, metric)
-        value = f"{what}{human_duration(latency_ns)}, " if latency_ns is not None else what
+        value = f"{human_duration(latency_ns)}, " if latency_ns is not None else ""
+        if value and point.latency_high_ns:
+            value = f"up to {value[:-2]} (90 % interval), "
     if margin < -1:
         return f": {value}{1 - margin:.3g} times the limit"
     return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"

@@ -9,7 +9,7 @@ from typing import Any
 
 from flinknet.comparison import Difference
 from flinknet.plain_values import to_plain
-from flinknet.results import ReplayAnswer, RunResult
+from flinknet.results import JobAnswer, ReplayAnswer, RunResult
 from flinknet.whole_files import whole_file
 
 SCHEMA_VERSION = 1
@@ -32,12 +32,17 @@ def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult])
     }
 
 
-def replay_document(answers: Sequence[ReplayAnswer]) -> dict[str, Any]:
-    """What `flinknet trace replay --json` writes: one run as it is, several in a list."""
+def replay_document(
+    answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()
+) -> dict[str, Any]:
+    """What `flinknet trace replay --json` writes: one run as it is, several in a list; and jobs of
+    several exchanges, if there are any.
+    """
     documents = [answer_document(each) for each in answers]
     if len(documents) == 1:
         return documents[0]
-    return {"schema_version": SCHEMA_VERSION, "replays": documents}
+    document = {"schema_version": SCHEMA_VERSION, "replays": documents}
+    return document | ({"jobs": [to_plain(each) for each in jobs]} if jobs else {})
 
 
 def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
@@ -45,8 +50,17 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
-    if answer.details is None:
-        del document["details"]
+    for name in ("details", "flink"):
+        if document[name] is None:
+            del document[name]
+    for channel in document["channels"]:
+        if channel["name"] is None:
+            del channel["name"]
+    if answer.bottleneck is not None:
+        document["bottleneck"] |= {
+            "cause": answer.bottleneck.cause.value,
+            "helps": [each.value for each in answer.bottleneck.helps],
+        }
     if answer.trace.is_of_run:
         del document["model_error"]["buffers_per_s"]
     return document

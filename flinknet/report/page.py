@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from flinknet.results import ReplayAnswer
+from flinknet.plain_values import to_plain
+from flinknet.results import JobAnswer, ReplayAnswer
 
 from .advice_lines import is_on_frontier, marks_of
 from .export import answer_document
+from .job_answer_console import job_lines, setting_of
 from .prediction_notes import notes_of
 from .settings_in_words import settings_of, what_varies
 
@@ -26,18 +28,24 @@ _SCRIPTS = (
     "timeline",
     "trade_offs",
     "answer_card",
+    "job",
     "sections",
     "page",
 )
 
 
-def page_of(answers: Sequence[ReplayAnswer]) -> str:
-    """The page for some runs, each with `details`."""
+def page_of(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> str:
+    """The page for some runs, each with `details`, and for jobs of several exchanges."""
     page = _part("page.html")
     parts = {
         "/*STYLE*/": _part("page.css"),
         "/*SCRIPT*/": "\n".join(_part(f"{name}.js") for name in _SCRIPTS),
-        "/*DATA*/": _embedded({"replays": [_with_settings(each) for each in answers]}),
+        "/*DATA*/": _embedded(
+            {
+                "replays": [_with_settings(each) for each in answers],
+                "jobs": [_job_in_words(each) for each in jobs],
+            }
+        ),
     }
     for mark, content in parts.items():
         before, after = page.split(mark)
@@ -61,6 +69,16 @@ def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
             }
             for index, (plain, point) in enumerate(zip(document["trade_offs"], points, strict=True))
         ],
+    }
+
+
+def _job_in_words(answer: JobAnswer) -> dict[str, Any]:
+    """The answer about a job with what the terminal says of it as a whole and of each setting."""
+    document: dict[str, Any] = to_plain(answer)
+    points = zip(document["points"], answer.points, strict=True)
+    return document | {
+        "lines": job_lines(answer),
+        "points": [plain | {"setting": setting_of(answer, point)} for plain, point in points],
     }
 
 

@@ -5,8 +5,8 @@ settings would do.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,20 +15,28 @@ from rich.table import Table
 
 from flinknet.results import (
     ERROR_TO_BET_ON,
+    JobAnswer,
     LatencyDistribution,
     LatencySummary,
-    MessageCount,
     ReplayAnswer,
     ReplayedChannel,
     TradeOffPoint,
-    WindowMeasured,
 )
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
-from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
+from .advice_lines import (
+    advice_lines,
+    is_on_frontier,
+    marks_of,
+    points_to_show,
+)
 from .console import console_for
+from .flink_table import flink_lines, flink_table
+from .job_answer_console import print_job_answer
 from .number_table import note_left_out
+from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
+from .price_cells import PRICES, price_cells, price_line
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
@@ -48,7 +56,6 @@ WIDTH_OF_ANY_TABLE = 10_000
 SETTINGS_SHOWN = 40
 """Rows of the trade-off table."""
 
-_BLOCKS = " ▁▂▃▄▅▆▇█"
 _NOTHING = "not predicted"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
@@ -59,8 +66,10 @@ def print_replays(
     *,
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
+    jobs: Sequence[JobAnswer] = (),
 ) -> None:
-    """Print one section for each run, and the runs beside each other if there are several.
+    """Print one section for each run, the runs beside each other if there are several, and jobs of
+    several exchanges from end to end.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
@@ -68,13 +77,18 @@ def print_replays(
     """
     console = console or console_for(sys.stdout)
     is_wide = console.width >= WIDTH_FOR_ALL
+    of_path: set[str] = set()
     for answer in answers:
+        is_first = answer.trace.path not in of_path
+        of_path.add(answer.trace.path)
         edge = f", {answer.trace.edge}" if answer.trace.edge else ""
         console.rule(f"[bold]{answer.trace.path}{edge}[/bold]")
-        if answer.is_bottleneck:
+        if answer.bottleneck is not None and is_first:
             console.print(
-                "[bold]This edge holds the job up:[/bold] it is pressed, and no edge behind it is."
+                f"[bold]Bottleneck:[/bold] {escape(answer.bottleneck.text)}", soft_wrap=True
             )
+        if answer.is_bottleneck and answer.trace.edge:
+            console.print("[bold]This edge holds the job up.[/bold]")
         console.print(_model_error_line(answer), soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
@@ -83,18 +97,25 @@ def print_replays(
             console.print(_diagnosis_table(answer))
         for table in (
             _observed_table(answer),
-            _over_time_table(answer.over_time),
-            _messages_table(answer.messages),
+            over_time_table(answer.over_time),
+            messages_table(answer.messages),
             _channels_table(answer.channels, channels, is_wide=is_wide),
         ):
             console.print()
             console.print(table)
+        if answer.flink is not None:
+            console.print()
+            console.print(flink_table(answer.flink))
+            for line in flink_lines(answer.flink):
+                console.print(f"  {escape(line)}", soft_wrap=True)
         console.print()
         _print_predictions(console, answer)
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
         console.print(_runs_table(answers))
+    for job in jobs:
+        print_job_answer(job, console)
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:
@@ -108,17 +129,6 @@ def doubts_of(answer: ReplayAnswer) -> list[str]:
     return [*damaged, *trace.warnings, *remarks]
 
 
-def sparkline(values: Iterable[float | None]) -> str:
-    """One block for each value, its height in proportion to the largest one; a gap for None."""
-    known = list(values)
-    largest = max((value for value in known if value is not None), default=0) or 1
-    top = len(_BLOCKS) - 1
-    return "".join(
-        " " if value is None else _BLOCKS[max(min(round(value / largest * top), top), 1)]
-        for value in known
-    )
-
-
 def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
     """The settings, the advice and the notes; one line where nothing could be predicted."""
     points = answer.trade_offs
@@ -130,6 +140,8 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
     console.print(_trade_off_table(console, answer))
     for line in advice_lines(answer):
         console.print(line, soft_wrap=True)
+    if (price := price_line(answer)) is not None:
+        console.print(price, soft_wrap=True, highlight=False)
     for note in notes_of(points):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
@@ -235,30 +247,6 @@ def _distribution_line(distribution: LatencyDistribution) -> str:
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
-def _over_time_table(windows: Sequence[WindowMeasured]) -> Table:
-    width = f", a mark is {human_duration(windows[0].width_ns)}" if windows else ""
-    table = _table(f"over time{width}")
-    for name in ("what", "", "largest"):
-        table.add_column(name)
-    rates = [window.throughput_records_per_s for window in windows]
-    means = [window.backlog_buffers.mean for window in windows]
-    table.add_row("throughput", sparkline(rates), f"{human_count(max(rates, default=None))}/s")
-    largest = max((mean for mean in means if mean is not None), default=None)
-    table.add_row("mean backlog", sparkline(means), _number(largest))
-    return table
-
-
-def _messages_table(messages: Sequence[MessageCount]) -> Table:
-    table = _table("messages by kind")
-    table.add_column("kind")
-    table.add_column("messages", justify="right")
-    table.add_column("payload", justify="right")
-    for row in messages:
-        size = human_bytes(row.payload_bytes) if row.payload_bytes else MISSING
-        table.add_row(row.kind, f"{row.messages:,}", size)
-    return table
-
-
 def _channels_table(
     channels: Sequence[ReplayedChannel], wanted: Sequence[int] | None, *, is_wide: bool
 ) -> Table:
@@ -283,7 +271,7 @@ def _channels_table(
         messages = row.messages
         table.add_row(
             str(row.channel),
-            f"{row.producer} → {row.consumer}",
+            row.name or f"{row.producer} → {row.consumer}",
             human_count(row.throughput_records_per_s),
             human_duration(row.latency_ns.p50),
             human_duration(row.latency_ns.p99),
@@ -314,19 +302,23 @@ class _Columns:
     has_memory: bool = True
     has_p50: bool = True
     has_bounds: bool = True
+    has_price: bool = True
     is_folded: bool = False
     """All values of a setting stand in one column, on as many lines as they need."""
 
 
+_UNPRICED = _Columns(has_price=False)
+
 _NARROWER = (
     _Columns(),
-    _Columns(has_backlog=False),
-    _Columns(NARROW_BAR_MARKS, has_backlog=False),
-    _Columns(NARROW_BAR_MARKS, has_backlog=False, has_memory=False),
-    _Columns(0, has_backlog=False, has_memory=False),
-    _Columns(0, has_backlog=False, has_memory=False, has_p50=False),
-    _Columns(0, has_backlog=False, has_memory=False, has_p50=False, has_bounds=False),
-    _Columns(0, has_backlog=False, has_memory=False, has_bounds=False, is_folded=True),
+    _UNPRICED,
+    replace(_UNPRICED, has_backlog=False),
+    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False),
+    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False, has_p50=False),
+    _Columns(0, False, False, False, has_bounds=False, has_price=False),
+    _Columns(0, False, False, True, has_bounds=False, has_price=False, is_folded=True),
 )
 """From all to what answers most."""
 
@@ -340,7 +332,7 @@ def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
         widths.append(Measurement.get(console, any_width, table).maximum)
         if widths[-1] <= console.width:
             break
-    optional = ("backlog", "memory", "p50", "bounds")
+    optional = ("backlog", "memory", "p50", "bounds", "price")
     left_out = [name for name in optional if not getattr(columns, f"has_{name}")]
     note_left_out(table, left_out, widths[0])
     return table
@@ -363,7 +355,8 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
     table.add_column("", no_wrap=True)
     percentiles = ["p50", "p99"] if columns.has_p50 else ["p99"]
     names = ["records/s", *percentiles, *(["backlog", "max"] if columns.has_backlog else [])]
-    for name in [*names, "buffers/s", *(["memory"] if columns.has_memory else [])]:
+    prices = PRICES if columns.has_price and any(each.price for each in points) else ()
+    for name in [*names, "buffers/s", *prices, *(["memory"] if columns.has_memory else [])]:
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
     worst = max((point.latency_ns.p99 or 0 for point in points), default=0) or 1
@@ -376,7 +369,8 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
             cells += [
                 _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
             ]
-        cells.append(human_count(point.buffers_per_s))
+        cells.append(_buffers_cell(point, columns))
+        cells += price_cells(point) if prices else []
         if columns.has_memory:
             cells.append(human_bytes(point.memory_bytes))
         bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))
@@ -393,7 +387,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
 
 
 def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
-    """A predicted latency; with its least and greatest, where the records' instants are assumed."""
+    """A predicted latency; with its 90 % interval, where the records' instants are assumed."""
 
     def shown(latency: LatencySummary) -> str:
         return human_duration(getattr(latency, name))
@@ -402,6 +396,15 @@ def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
     if low is None or high is None or not columns.has_bounds:
         return shown(point.latency_ns)
     return f"{shown(point.latency_ns)} [dim]({shown(low)} … {shown(high)})[/dim]"
+
+
+def _buffers_cell(point: TradeOffPoint, columns: _Columns) -> str:
+    """Predicted buffers per second; the same."""
+    low, high = point.buffers_low_per_s, point.buffers_high_per_s
+    shown = human_count(point.buffers_per_s)
+    if low is None or high is None or not columns.has_bounds:
+        return shown
+    return f"{shown} [dim]({human_count(low)} … {human_count(high)})[/dim]"
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:

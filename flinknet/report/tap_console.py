@@ -83,6 +83,8 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
         f" {look['channels_open']} channels, {human_bytes(look['bytes_per_s'])}/s, added delay"
         f" p99 {human_duration(look['delay_ns_p99'])}, {human_bytes(look['trace_bytes'])} of trace"
     )
+    if look.get("rest_error"):
+        line += f"; {look['rest_error']}"
     if look["incidents"]:
         line += f", {look['incidents']} incidents, last: {look['last_incident']}"
     return line
@@ -106,7 +108,7 @@ def panel(look: Plain) -> RenderableType:
     )
     for row in look["channels"][:CHANNELS_SHOWN]:
         table.add_row(
-            str(row["channel"]),
+            row.get("name") or str(row["channel"]),
             human_count(row["records_per_s"]),
             f"{human_bytes(row['bytes_per_s'])}/s",
             _number(row["backlog_buffers"]),
@@ -158,6 +160,8 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
         f" {result['chunks']:,} chunks",
     )
     table.add_row("trace", f"{human_bytes(result['trace_bytes'])} in {len(result['files'])} files")
+    for name, text in rest_rows(result.get("rest")):
+        table.add_row(name, escape(text))
     console.print(table)
     _print_channels(result["channels"], console)
     for line in doubts(result):
@@ -165,6 +169,20 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
     for trigger in result["triggers"][:INCIDENTS_SHOWN]:
         console.print(f"kept: {escape(trigger['why'])}", soft_wrap=True)
     console.print(f"next: flinknet trace verify {out}; flinknet trace replay {out}", soft_wrap=True)
+
+
+def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
+    """What Flink's REST API told of the jobs, as rows; none if it was not asked."""
+    if rest is None:
+        return []
+    rows = [("job", ", ".join(each["name"] for each in rest["jobs"]) or "unknown")]
+    for edge in rest["edges"]:
+        local, channels = edge["local_channels"], edge["channels"]
+        where = "local channels: unknown"
+        if local is not None:
+            where = f"{local:,} of {channels:,} channels local, never on the wire"
+        rows.append(("edge", f"{edge['name']}: {where}"))
+    return rows
 
 
 def what_to_check(result: Plain) -> str:
@@ -212,6 +230,12 @@ def doubts(result: Plain) -> list[str]:
         lines.append("there were too many channels to list each of them")
     if result["recording_error"] is not None:
         lines.append(f"{result['recording_error']}")
+    rest = result.get("rest")
+    if rest is not None and not rest["jobs"]:
+        why = rest["error"] or "the cluster ran no job"
+        lines.append(f"no names and no metrics of Flink: {why}")
+    elif rest is not None and rest["error"]:
+        lines.append(f"Flink's metrics end before the trace: {rest['error']}")
     if result["connections_cut"]:
         lines.append(
             f"{result['connections_cut']} connections were open at the end and were closed"
@@ -230,7 +254,7 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
     table = _table("channel", "buffers", "bytes", "records", "events", "fill", "starved", "blocked")
     for each in channels[:CHANNELS_SHOWN]:
         table.add_row(
-            str(each["channel"]),
+            each.get("name") or str(each["channel"]),
             f"{each['buffers']:,}",
             human_bytes(each["data_bytes"]),
             f"{each['records']:,}",

@@ -6,14 +6,25 @@ JSON.
     processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
-    replay      all that a replay answers about a run
+    bottleneck  what holds a job up
+    replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on
+    flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
 """
 
+from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .flink_metrics import (
+    EdgeShare,
+    FlinkMetrics,
+    TaskManagerMetrics,
+    TaskMetrics,
+    VertexMetrics,
+)
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
+from .job_answer import JobAnswer, JobEdgePoint, JobObserved, JobPoint
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
     ClusterJob,
@@ -40,7 +51,7 @@ from .measures import (
     VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
-from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .replay import (
@@ -75,7 +86,9 @@ __all__ = [
     "Advice",
     "BacklogSummary",
     "BlockingExchange",
+    "Bottleneck",
     "Buffering",
+    "Cause",
     "ChannelMeasured",
     "ChannelOverTime",
     "ChannelProgress",
@@ -85,16 +98,23 @@ __all__ = [
     "ClusterJob",
     "ClusterStatus",
     "ConnectionStatus",
+    "CpuCost",
     "CreditSummary",
     "DebloatedGate",
     "DebloatingSample",
     "EdgeMeasured",
+    "EdgeShare",
     "FillLevels",
     "FillRatios",
     "FillSample",
+    "FlinkMetrics",
     "FlushCounts",
     "GateDump",
+    "JobAnswer",
     "JobDump",
+    "JobEdgePoint",
+    "JobObserved",
+    "JobPoint",
     "JobResult",
     "JobStatus",
     "LatencyDistribution",
@@ -109,10 +129,12 @@ __all__ = [
     "PartitionDump",
     "PeerChannel",
     "PeerResult",
+    "Price",
     "PriorAttempt",
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",
     "RunDetails",
@@ -126,14 +148,17 @@ __all__ = [
     "TaskDump",
     "TaskManagerDump",
     "TaskManagerMeasured",
+    "TaskManagerMetrics",
     "TaskManagerStatus",
     "TaskMeasured",
+    "TaskMetrics",
     "TaskProgress",
     "TraceDescription",
     "TracePart",
     "TradeOffPoint",
     "Verdict",
     "VertexMeasured",
+    "VertexMetrics",
     "VertexStatus",
     "VertexTimes",
     "WindowMeasured",

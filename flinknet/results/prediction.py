@@ -24,14 +24,50 @@ class ModelError:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuCost:
+    """What one data buffer more takes of the CPU, on both sides and with the credit that comes
+    back for it.
+
+    Attributes:
+        how: where the number comes from.
+        is_learnt: from the counters of the job itself; otherwise it is assumed.
+    """
+
+    ns_per_message: float
+    how: str
+    is_learnt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a setting costs; changes are against the recorded setting, as predicted. None where it
+    is unknown.
+
+    Attributes:
+        messages_per_s: data buffers, and the credit announced for them.
+        packets_per_s: at most, where every message leaves on its own; without acknowledgements.
+        bytes_per_s: on the network: payload, headers of messages and of packets.
+        cpu_cores_change: 0.06 for 6 % of a core more.
+    """
+
+    messages_per_s: float
+    packets_per_s: float
+    bytes_per_s: float
+    messages_per_s_change: float | None
+    cpu_cores_change: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class TradeOffPoint:
     """What the replay predicts for one candidate configuration.
 
     Attributes:
-        latency_low_ns, latency_high_ns: what it is at least and at most, where the trace does not
-            contain when records came and `latency_ns` is what an assumption makes of it.
+        latency_low_ns, latency_high_ns: ends of the 90 % interval of each figure, where the trace
+            does not contain when records came.
+        buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
+        price: what it costs; None where buffers per second are unknown.
     """
 
     config: dict[str, Any]
@@ -50,4 +86,7 @@ class TradeOffPoint:
     method: str | None = None  # what computed it
     latency_low_ns: LatencySummary | None = None
     latency_high_ns: LatencySummary | None = None
+    buffers_low_per_s: float | None = None
+    buffers_high_per_s: float | None = None
     why_no_latency: str | None = None
+    price: Price | None = None

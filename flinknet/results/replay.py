@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .bottleneck import Bottleneck
+from .flink_metrics import FlinkMetrics
 from .measures import BacklogSummary
-from .prediction import ModelError, TradeOffPoint
+from .prediction import CpuCost, ModelError, TradeOffPoint
 from .run import ChannelMeasured, Measured
 
 SCHEMA_VERSION = 1
@@ -152,11 +154,13 @@ class ReplayedChannel(ChannelMeasured):
     Attributes:
         regimes: shares of its time; None where they are unknown.
         messages: by kind.
+        name: of its tasks, such as `Enrich (3/8) → Sink (1/4)`; None where they have no names.
     """
 
     starved_ns: int | None
     regimes: Mapping[str, float] | None
     messages: Mapping[str, int]
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +267,11 @@ class ReplayAnswer:
         regimes: shares of the channels' time; None where they are unknown.
         remarks: caveats, as lines.
         is_bottleneck: of one of several edges; None where that is unknown.
+        bottleneck: what holds the whole run up, the same for all of its edges; None where that
+            is unknown.
         details: None unless asked for.
+        flink: Flink's own metrics; None where the job is not known.
+        cpu_cost: what the prices of settings take a message to cost.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -281,4 +289,7 @@ class ReplayAnswer:
     over_time: tuple[WindowMeasured, ...]
     remarks: tuple[str, ...]
     is_bottleneck: bool | None = None
+    bottleneck: Bottleneck | None = None
     details: RunDetails | None = None
+    flink: FlinkMetrics | None = None
+    cpu_cost: CpuCost | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from flinknet.trace.metrics import METRICS_NAME
 
@@ -31,11 +31,14 @@ class MetricsLog:
         now_ns: int,
     ) -> None:
         """Write what one TaskManager told at an instant: of its tasks by name, of its memory."""
-        if self.error is not None:
-            return
         manager = {"at_ns": now_ns, "task_manager": f"tm-{index}"}
         lines = [{**manager, "task": name, **found} for name, found in tasks.items()]
-        lines.append({**manager, **memory})
+        self.write([*lines, {**manager, **memory}])
+
+    def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Write lines as they are."""
+        if self.error is not None:
+            return
         try:
             if self._file is None:
                 self._file = self._path.open("w", encoding="utf-8")

@@ -24,8 +24,8 @@ from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask
 from flinknet.job.task_worker import TaskWorker
 
-from .cluster import Cluster
-from .cost_model import CostModel
+from .cluster import NO_PREEMPTIONS, Cluster
+from .cost_model import CostModel, Preemptions
 from .faults import NO_FAULTS, FaultPlan
 from .link import LinkSettings
 from .scheduler import START_NS
@@ -178,6 +178,7 @@ class JobCluster(Cluster):
         end_ns: generated records are due before, counted from the start; None for no end.
         attempt_numbers: of subtasks that do not run for the first time.
         workers: make what tasks with functions work in; None to call these in no time.
+        preemptions: of TaskManagers, counted from the start of the tasks.
     """
 
     def __init__(
@@ -194,6 +195,7 @@ class JobCluster(Cluster):
         seed: int = 1,
         attempt_numbers: Mapping[SubtaskKey, int] | None = None,
         workers: WorkerFactory | None = None,
+        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
     ) -> None:
         program = SimulatedProgram(
             plan,
@@ -206,4 +208,10 @@ class JobCluster(Cluster):
             workers=workers,
         )
         self.io, self.descriptors = program.io, program.descriptors
-        super().__init__(program, probes=probes, link=link, faults=replace(faults, pauses=()))
+        super().__init__(
+            program,
+            probes=probes,
+            link=link,
+            faults=replace(faults, pauses=()),
+            preemptions=preemptions,
+        )

@@ -10,10 +10,11 @@ from flinknet.core.producer import OutputFlusher, RecordWriter, ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
-from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of
+from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of, key_draws
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.recorded import RecordedSelector
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, scheduling_of
@@ -21,7 +22,7 @@ from flinknet.job.stream_task import StreamTask
 
 from .cost_model import CostModel
 from .simulated_job import SimulatedJob
-from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns
+from .source_plan import PlannedArrivals, SourcePlan, beat_phase_ns
 from .stepped_tasks import SimulatedRelay, SimulatedRunSink, SimulatedSink, SimulatedSource
 from .task_manager import BUSY_NS_MAX, SimulatedTaskManager, SteppedTask
 
@@ -99,7 +100,9 @@ class SimulatedLoad(SimulatedJob):
         plan, workload = self._plans[producer], scenario.workload
         timeout_ns, start_ns = network.buffer_timeout_ns, self.start_ns
         flusher = self._create_flusher(producer)
-        writer = RecordWriter(partition, PlannedSelector(plan), buffer_timeout_ns=timeout_ns)
+        writer = RecordWriter(
+            partition, RecordedSelector(plan.subpartitions, plan.only), buffer_timeout_ns=timeout_ns
+        )
         arrivals = None
         if plan.instants_ns is not None:
             arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
@@ -127,7 +130,7 @@ class SimulatedLoad(SimulatedJob):
             writer,
             flusher,
             probe,
-            seed=scenario.seed,
+            key_draws(scenario, producer),
         )
         return SimulatedSource(
             task,
@@ -226,7 +229,7 @@ class SimulatedLoad(SimulatedJob):
         )
 
     def _create_flusher(self, number: int) -> OutputFlusher:
-        timeout_ns = self.network.buffer_timeout_ns
-        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
-        phase_ns = beat_phase_ns(self.seed, number, period_ns)
-        return OutputFlusher(period_ns, start_ns=self.start_ns - phase_ns)
+        timeout_ns, overhead_ns = self.network.buffer_timeout_ns, self._flush_overhead_ns
+        period_ns = timeout_ns + overhead_ns if timeout_ns > 0 else timeout_ns
+        since_ns = beat_phase_ns(self.seed, number, period_ns) - overhead_ns
+        return OutputFlusher(timeout_ns, start_ns=self.start_ns - since_ns, overhead_ns=overhead_ns)

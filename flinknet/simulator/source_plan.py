@@ -10,17 +10,16 @@ until then: the same bytes in the same messages as with a stop for each record.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
 from flinknet.config import RecordSize
-from flinknet.core.producer.channel_selector import Indices
 from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import ScheduledArrivals
+from flinknet.job.load.assembly import key_draws
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.partitioners import create_selector
@@ -71,32 +70,6 @@ class SourcePlan:
         return np.sort(np.concatenate(opened)).tolist() if opened else []
 
 
-class PlannedSelector:
-    """Routes records as planned (a ChannelSelector)."""
-
-    needs_keys: ClassVar[bool] = False
-
-    def __init__(self, plan: SourcePlan) -> None:
-        self._subpartitions = plan.subpartitions
-        self._only = plan.only
-        self._position = 0
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """The next `records` records of the plan, by channel."""
-        subpartitions = self._subpartitions
-        if subpartitions is None:
-            return [(self._only, slice(0, records))]
-        start = self._position
-        self._position = end = start + records
-        if records == 1:
-            return [(int(subpartitions[start]), slice(0, 1))]
-        picked = subpartitions[start:end]
-        return [
-            (subpartition, np.flatnonzero(picked == subpartition))
-            for subpartition in sorted(set(picked.tolist()))
-        ]
-
-
 class PlannedArrivals:
     """The instants of a plan (an Arrivals).
 
@@ -132,7 +105,7 @@ def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:
     """What the sources of a scenario emit, by producer; without warm-up.
 
     Differs from the runtime in the keys of hash partitioning, which are counted and hashed here,
-    not drawn.
+    not drawn, unless they are skewed.
 
     Raises: ConfigError for a scenario without a number of records.
     """
@@ -157,7 +130,10 @@ def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:
             )
             instants_ns = _all_of(arrivals)
         selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
-        keys = murmur_hash(np.arange(records) + (seed * 7919 + producer) * records)
+        if workload.key_skew:
+            keys = key_draws(scenario, producer).take(records)
+        else:
+            keys = murmur_hash(np.arange(records) + (seed * 7919 + producer) * records)
         routes = selector.split(records, keys)
         subpartitions = np.empty(records, np.int32)
         for subpartition, indices in routes:

@@ -107,14 +107,18 @@ class SortedEvents(dict[tuple[int, int], EventColumns]):
 def events_at(
     events: EventColumns | SortedEvents, kind: int, point: int, columns: Sequence[str]
 ) -> EventColumns:
-    """Columns of the events of one kind and point; `place` is where they stand among all."""
+    """Columns of the events of one kind and point; `place` is where they stand among all in the
+    order of recording, as far as `events` has it, else where their rows stand."""
     if isinstance(events, SortedEvents):
         kept = events.get((kind, point))
         if kept is None:
             return {name: np.zeros(0, np.int64) for name in columns}
         return {name: kept[name] for name in columns}
     rows = np.flatnonzero((events["kind"] == kind) & (events["point"] == point))
-    return {name: rows if name == "place" else events[name].take(rows) for name in columns}
+    return {
+        name: events[name].take(rows) if name in events or name != "place" else rows
+        for name in columns
+    }
 
 
 def data_at(

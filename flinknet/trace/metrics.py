@@ -2,15 +2,30 @@
 
 `at_ns` is an instant of the clock of the trace, `task_manager` its source, `task` the task it is
 about (missing: the network memory of the TaskManager); the others are metrics by Flink's names.
+
+Of a real Flink, whose REST API was asked, a line says more of its task (`job`, `vertex`, `subtask`,
+`attempt`); there is one whenever counters have changed, and lines with a `checkpoint` are about
+that checkpoint of a job.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flinknet.arrays import FloatArray, IntArray
 
 METRICS_NAME = "metrics.jsonl"
+
+_ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
+"""What a line is about; all else are metrics."""
+
+_INSTANT = '{"at_ns": '
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,62 @@ class MetricsDescription:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Metrics over time of one attempt of a task, or of one TaskManager: columns of one length.
+
+    Attributes:
+        task: None for a TaskManager.
+        task_manager: where the task runs; None while it has no place.
+        vertex: id of its vertex, where names of tasks are not unique; None where they are.
+        values: by Flink's names; NaN where a line does not have one.
+    """
+
+    task: str | None
+    task_manager: str | None
+    vertex: str | None
+    at_ns: IntArray
+    values: dict[str, FloatArray]
+
+    def increase_per_s(self, name: str) -> float | None:
+        """How fast a counter grew from its first line to its last; None with less than two, and
+        where it began again.
+        """
+        column = self.values.get(name)
+        known = np.zeros(0, np.int64) if column is None else np.flatnonzero(~np.isnan(column))
+        if column is None or len(known) < 2:
+            return None
+        first, last = known[0], known[-1]
+        span_ns = int(self.at_ns[last] - self.at_ns[first])
+        increase = float(column[last] - column[first])
+        return increase * 1e9 / span_ns if span_ns > 0 and increase >= 0 else None
+
+    def mean(self, name: str) -> float | None:
+        """Mean of a level; None without one."""
+        column = self.values.get(name)
+        known = None if column is None else column[~np.isnan(column)]
+        return None if known is None or not len(known) else float(known.mean())
+
+
+def read_series(directory: Path, from_ns: int, to_ns: int) -> list[Series]:
+    """Metrics of all tasks and TaskManagers within [from_ns, to_ns), of a task's last attempt
+    there; none without a file. A line that was cut by a crash is passed over.
+    """
+    found: dict[tuple[Any, ...], tuple[Any, list[dict[str, Any]]]] = {}
+    for line in _lines(directory, from_ns, to_ns):
+        if "checkpoint" in line:
+            continue
+        key = line.get("job"), line.get("vertex"), line.get("task")
+        if line.get("task") is None:
+            key = None, line.get("task_manager"), None
+        attempt = line.get("attempt")
+        known = found.get(key)
+        if known is None or known[0] != attempt:
+            known = found[key] = attempt, []
+        known[1].append(line)
+    return [_series(lines) for _, lines in found.values()]
+
+
 def describe_metrics(directory: Path) -> MetricsDescription | None:
     """Describe the file of a run directory; None if there is none. A line that was cut by a crash
     is passed over.
@@ -32,19 +103,50 @@ def describe_metrics(directory: Path) -> MetricsDescription | None:
     if not path.is_file():
         return None
     lines, tasks, names = 0, dict[str, None](), dict[str, None]()
+    for entry in _lines(directory, None, None):
+        lines += 1
+        if "task" in entry:
+            tasks[entry["task"]] = None
+            names |= dict.fromkeys(entry)
+    metrics = sorted(names.keys() - _ABOUT)
+    return MetricsDescription(
+        path.name, path.stat().st_size, lines, tuple(sorted(tasks)), tuple(metrics)
+    )
+
+
+def _lines(directory: Path, from_ns: int | None, to_ns: int | None) -> Iterator[dict[str, Any]]:
+    path = directory / METRICS_NAME
+    if not path.is_file():
+        return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
+            if from_ns is not None and to_ns is not None and not _is_within(line, from_ns, to_ns):
+                continue
             try:
                 entry = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if not isinstance(entry, dict):
-                continue
-            lines += 1
-            if "task" in entry:
-                tasks[entry["task"]] = None
-                names |= dict.fromkeys(entry)
-    metrics = sorted(names.keys() - {"at_ns", "task_manager", "task"})
-    return MetricsDescription(
-        path.name, path.stat().st_size, lines, tuple(sorted(tasks)), tuple(metrics)
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _is_within(line: str, from_ns: int, to_ns: int) -> bool:
+    """Whether the instant of a line is; most of a long file need not be parsed."""
+    digits = line.removeprefix(_INSTANT).partition(",")[0]
+    return digits.isdecimal() and from_ns <= int(digits) < to_ns
+
+
+def _series(lines: list[dict[str, Any]]) -> Series:
+    about = lines[-1]
+    names = dict.fromkeys(name for line in lines for name in line if name not in _ABOUT)
+    return Series(
+        about.get("task"),
+        about.get("task_manager"),
+        about.get("vertex"),
+        np.array([line["at_ns"] for line in lines], np.int64),
+        {name: np.array([_number(line.get(name)) for line in lines]) for name in names},
     )
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.capture import ChannelTable
+from flinknet.capture.channels import Ends
 from flinknet.capture.observer import layout_of_release
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
@@ -26,6 +29,7 @@ from flinknet.core.wire.events import (
     encode_pipelined,
 )
 from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,
@@ -48,7 +52,7 @@ from tests.capture.conversations import (
 )
 from tests.comparisons import compares, compares_in
 from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, golden
-from tests.pair import OTHER_RECEIVER, RECEIVER, Pair, records_of
+from tests.pair import OTHER_RECEIVER, RECEIVER, Pair, partition_id, records_of
 from tests.strategies import chunkings, consumer_messages, producer_messages
 
 EVENT_COLUMNS = ("channel", "point", "kind", "data_type", "sequence_number", "payload_bytes")
@@ -583,3 +587,17 @@ def of_producer(rows: list[dict[str, int]], names: tuple[str, ...]) -> list[tupl
     return [
         tuple(row[name] for name in names) for row in rows if (row["point"], row["kind"]) in own
     ]
+
+
+def test_each_execution_of_a_job_has_edges_of_its_own() -> None:
+    """Submitted again, the same program has the same data sets in another execution graph."""
+    table = ChannelTable()
+    first = partition_id()
+    other = ExecutionGraphID(b"another graph 16")
+    again = replace(first, producer_id=replace(first.producer_id, execution_graph_id=other))
+    restarted = replace(first, producer_id=replace(first.producer_id, attempt_number=7))
+    for number, each in enumerate((first, again, restarted)):
+        channel = table.add(bytes([number] * 16), Ends("a", "b"))
+        assert channel is not None
+        channel.open(replace(request(), partition_id=each))
+    assert [each.edge for each in table.infos()] == [0, 1, 0]

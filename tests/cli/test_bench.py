@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from flinknet.config import CREDIT, TCP, RecordSize, SlowConsumer
+from flinknet.config import CREDIT, EXPONENTIAL, TCP, RecordSize, SlowConsumer
 from flinknet.errors import LocalTransportError, RunFailedError, TraceError
 from flinknet.options.keys import CREDIT_MODEL
 from flinknet.trace.run_directory import RunDirectory
@@ -43,6 +43,24 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
     assert network.buffer_timeout_ns == 5_000_000
     assert (network.exclusive_buffers, network.floating_buffers) == (4, 6)
     assert (network.segment_size_bytes, network.data_port) == (8192, "50100")
+
+
+def test_irregular_loads_and_unequal_relays_reach_the_scenario(
+    flinknet: Flinknet, run: Any
+) -> None:
+    result = flinknet(
+        *("bench", "--no-trace", "--rate", "1k/s", "--arrivals", "on-off:50ms:150ms"),
+        *("--record-size", "exponential:200b", "--partitioner", "hash", "--keys", "1_000"),
+        *("--key-skew", "1.2", "--relays", "2", "--relay-parallelism", "2,4"),
+        *("--relay-delay", "0,20us"),
+    )
+    assert result.exit_code == 0, result.output
+    workload = run.scenarios[0].workload
+    assert workload.arrivals == "on-off:50ms:150ms"
+    assert workload.record_size == RecordSize(8, 20_000, EXPONENTIAL, 200)
+    assert (workload.keys, workload.key_skew) == (1000, 1.2)
+    assert workload.parallelisms == [1, 2, 4, 1]
+    assert workload.relay_delays_ns == [0, 20_000]
 
 
 def test_alone_it_measures_a_few_seconds_at_full_speed(flinknet: Flinknet, run: Any) -> None:
@@ -254,6 +272,15 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
         ("--partitioner keyed", "not one of rebalance, rescale"),
         ("--partitioner forward --consumers 2", "as many consumers as producers"),
         ("--arrivals poisson", "needs a rate"),
+        ("--rate 1k/s --arrivals on-off:5ms", "on-off:50ms:150ms"),
+        ("--rate 1k/s --arrivals often", "not one of constant, poisson"),
+        ("--record-size exponential:8b", "too small"),
+        ("--record-size exponential:2gb", "1gb at most"),
+        ("--key-skew 1", "add --partitioner hash"),
+        ("--partitioner hash --key-skew steep", "not a number from 0"),
+        ("--relay-parallelism 2", "--relays 1 or more"),
+        ("--relays 3 --relay-delay 0,1ms", "2 values for 3 relays"),
+        ("--relays 1 --relay-parallelism 2,0", "not a number of 1 or more"),
         ("--records 10 --duration 5s", "give one of them"),
         ("--slow-consumer 3:5ms", "there is no consumer 3"),
         ("--slow-consumer fast", "INDEX:DELAY"),
@@ -365,7 +392,7 @@ def test_tasks_are_placed_and_joined_as_asked(flinknet: Flinknet, run: Any) -> N
     flinknet("bench", "--no-trace", "--slow-consumer", "0:1ms:2s")
     split, spread, slow = run.scenarios
     assert (split.task_managers, split.placement) == (4, "split")
-    assert (split.workload.relays, split.workload.relay_delay_ns_per_record) == (2, 10_000)
+    assert (split.workload.relays, split.workload.relay_delay_ns_per_record) == (2, (10_000,))
     assert (spread.task_managers, spread.placement) == (2, "spread")
     assert slow.workload.slow_consumers == (SlowConsumer(0, 1_000_000, 2_000_000_000),)
 

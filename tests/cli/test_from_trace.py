@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import pytest
 from click.testing import Result
 
 from flinknet.errors import RunFailedError
-from flinknet.job.load.arrivals import RECORDED, RecordedArrivals
+from flinknet.job.load.recorded import RECORDED, RecordedLoad
 from flinknet.replay.read import open_recorded_run
-from flinknet.replay.rerun import save_arrivals, scenario_of
+from flinknet.replay.rerun import save_records, scenario_of
 from flinknet.results import RunWarning
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, write_run
@@ -194,19 +195,38 @@ def test_what_the_trace_answers_may_not_be_given(
 
 def test_arrivals_are_those_of_the_trace(recorded: Path, tmp_path: Path) -> None:
     again = open_recorded_run(recorded, 0)
-    law = save_arrivals(again, 0, tmp_path / "arrivals")
+    scenario = scenario_of(again)
+    scenario = replace(scenario, workload=replace(scenario.workload, warmup_ns=0))
+    law = save_records(again, scenario, tmp_path / "arrivals")
     later_ns = 5_000_000 * MS
-    arrivals = RecordedArrivals.load(law, 0, start_ns=later_ns, measured_from_ns=later_ns)
+    load = RecordedLoad.load(law, 0, start_ns=later_ns, measured_from_ns=later_ns)
+    assert (load.sizes(), load.selector()) == (None, None)
+    arrivals = load.arrivals()
     instants_ns = arrivals.take(2**62, 10_000)
     assert np.array_equal(instants_ns, later_ns + np.repeat(np.arange(1000), 2) * MS)
     assert arrivals.next_ns() is None
-    late = RecordedArrivals.load(law, 0, start_ns=later_ns + 500 * MS, measured_from_ns=later_ns)
-    assert late.next_ns() == later_ns + 500 * MS
+    late = RecordedLoad.load(law, 0, start_ns=later_ns + 500 * MS, measured_from_ns=later_ns)
+    assert late.arrivals().next_ns() == later_ns + 500 * MS
 
 
 def test_at_the_highest_rate_records_come_as_they_can(tmp_path: Path) -> None:
     run = open_recorded_run(write_run(tmp_path / "max", rate_per_s=0.0), 0)
-    assert save_arrivals(run, 0, tmp_path / "arrivals") == "constant"
     scenario = scenario_of(run)
+    assert save_records(run, scenario, tmp_path / "arrivals") == "constant"
     assert scenario.workload.is_max_rate
     assert run.from_ns == START_NS
+
+
+def test_nothing_is_predicted_through_several_exchanges(
+    recorded: Path, flinknet: Command, run: Any
+) -> None:
+    def stand_in_a_row(manifest: dict[str, Any]) -> None:
+        for each in manifest["channels"]:
+            each["edge"] = each["index"]
+
+    edit_manifest(recorded, stand_in_a_row)
+    result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", "--json", "-")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["runs"]
+    assert row["predicted"]["throughput_records_per_s"] is None
+    assert any("several exchanges" in note for note in row["notes"])

@@ -213,7 +213,7 @@ def test_a_program_that_fails_is_reported_in_one_line(
         ((JOBS / "shuffle.py", "-D", "parallelism.default=0"), "parallelism.default: 0 is too"),
         ((JOBS / "shuffle.py", "-D", "pipeline.max-parallelism=0"), "is not in 1 to 32768"),
         ((JOBS / "shuffle.py", "-D", "execution.buffer-timeout=1ms,2ms"), "has several values"),
-        ((), "Missing argument 'JOB'"),
+        ((), "give the file of a JOB"),
     ],
 )
 def test_a_wrong_call_is_reported_in_one_line(
@@ -252,3 +252,56 @@ def test_without_credit_gates_need_a_buffer_for_each_channel(flinknet: Flinknet)
     result = flinknet(*call, "-D", "taskmanager.network.credit-model.enabled=false")
     for each in json.loads(result.stdout)["physical"]["buffers"]:
         assert (each["exclusive"], each["required"]) == (0, 2 * (4 + 5))
+
+
+SAVED = Path(__file__).parents[1] / "capture" / "rest" / "flink-2.3.0"
+
+
+def test_a_running_job_and_what_it_would_need_at_another_parallelism(flinknet: Flinknet) -> None:
+    call = ("plan", "--rest", SAVED, "--parallelism", "sink=8", "--format", "json")
+    result = flinknet(*call)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    running, planned = document["running"], document["planned"]
+    assert document["job"]["name"] == "exchange"
+    assert (running["channels"], running["local_channels"]) == (6, 4)
+    for each in running["task_managers"]:  # what Flink itself said is in use
+        assert each["needed_buffers"] <= each["used_buffers"] <= each["wanted_buffers"]
+    assert [each["total_buffers"] for each in running["task_managers"]] == [2048, 2048]
+    assert [each["parallelism"] for each in planned["vertices"]] == [2, 8]
+    assert planned["channels"] == 16
+    assert planned["would_start"] is True
+
+
+def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinknet) -> None:
+    memory = "taskmanager.memory.network"
+    sizes = ("-D", f"{memory}.min=1mb", "-D", f"{memory}.max=1mb")
+    result = flinknet("plan", "--rest", SAVED, "--parallelism", "128", *sizes)
+    assert result.exit_code == 1
+    assert "Source: source x 2, sink x 3; 6 channels, 4 of them local" in result.stdout
+    assert "in use" in result.stdout
+    assert "the job would not start: insufficient number of network buffers" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ((), "give the file of a JOB, or --rest URL"),
+        (("--rest", "ftp://host"), "is not a URL"),
+        (("--rest", "http://name:word@host"), "no user or password in the URL"),
+        (("--rest", "nowhere"), "neither a URL"),
+        (("--rest", JOBS), "holds no saved answers"),
+        (("--rest", SAVED, "--job-name", "other"), "there are: exchange"),
+        (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),
+        (("--rest", SAVED, "--parallelism", "0"), "is not a number of subtasks"),
+        (("--rest", SAVED, "--layer", "job"), "takes no JOB and no --layer"),
+        ((JOBS / "shuffle.py", "--parallelism", "2"), "--parallelism needs --rest"),
+    ],
+)
+def test_what_is_wrong_with_rest_is_one_line(
+    flinknet: Flinknet, call: tuple[object, ...], text: str
+) -> None:
+    result = flinknet("plan", *call)
+    assert result.exit_code == 2
+    assert text in result.stderr
+    assert len(result.stderr.splitlines()) == 1

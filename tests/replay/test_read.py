@@ -15,7 +15,7 @@ from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import AskedPart, RecordedRun, open_runs
 from flinknet.trace import RunManifest
 from tests.replay_documents import documents
-from tests.tapped_job import MS, SOURCE, START_NS, TappedChannel, write_tapped_job
+from tests.tapped_job import MS, SECOND, SOURCE, START_NS, TappedChannel, write_tapped_job
 
 S = 1_000 * MS
 MakeRun = Callable[..., Path]
@@ -131,3 +131,37 @@ def test_where_no_channel_is_missing_local_ones_are_called_invisible(
 ) -> None:
     (answer,) = documents(replay_runs(spark, [tapped(tmp_path)], Grid(), max_records=100))
     assert answer["remarks"][0].startswith("local channels are not visible between TaskManagers")
+
+
+def two_jobs(directory: Path) -> Path:
+    """Ten seconds of a job, ten of nothing, and then another one of two exchanges for ten."""
+    later = [TappedChannel(each, graph=2, since_ns=20 * S, attempt=1) for each in (SOURCE, SECOND)]
+    return write_tapped_job(directory / "run", [TappedChannel(SOURCE, graph=1), *later])
+
+
+def test_jobs_that_come_and_go_are_runs_of_their_own(tmp_path: Path) -> None:
+    first, second, third = open_runs([two_jobs(tmp_path)])
+    assert [each.run for each in (first, second, third)] == [0, 1, 2]
+    assert [each.edge for each in (first, second, third)] == [0, 1, 2]
+    assert offsets(first)[0] == 0
+    assert offsets(first)[1] == pytest.approx(9_900, abs=10)
+    assert offsets(second) == offsets(third)
+    assert offsets(second)[0] == pytest.approx(20_000, abs=10)
+    assert first.notes[0].startswith("job 1 of 2 in this trace, 0 ns to 9.9")
+    assert second.notes[0].startswith("job 2 of 2 in this trace, 20.0 s to ")
+    assert "restarted once" in second.notes[1]
+    assert [[each.index for each in run.manifest.channels] for run in (first, second, third)] == [
+        *([0], [1], [2]),
+    ]
+
+
+def test_the_part_asked_for_is_one_of_the_trace_and_leaves_other_jobs_out(tmp_path: Path) -> None:
+    path = two_jobs(tmp_path)
+    (first,) = open_runs([path], AskedPart(from_ns=2 * S, to_ns=12 * S))
+    assert offsets(first)[0] == 2_000
+    second, _ = open_runs([path], AskedPart(from_ns=25 * S))
+    assert offsets(second)[0] == 25_000
+    with pytest.raises(ConfigError, match=r"--from: .* ends after 30\.0 s"):
+        open_runs([path], AskedPart(from_ns=40 * S))
+    with pytest.raises(ConfigError, match="between jobs"):
+        open_runs([path], AskedPart(from_ns=12 * S, to_ns=15 * S))

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
-from flinknet.report.replay_console import print_replays, sparkline
+from flinknet.report.observed_tables import sparkline
+from flinknet.report.replay_console import print_replays
 from tests.page_answer import typed
 
 LATENCY = {

@@ -131,7 +131,7 @@ def test_barriers_go_through_relays_and_local_channels(mode: str, placement: str
         producers=2,
         consumers=2,
         relays=1,
-        relay_delay_ns_per_record=10 * US,
+        relay_delay_ns_per_record=(10 * US,),
     )
     chain = replace(chain, placement=placement, task_managers=3 if placement == "split" else 2)
     _, summary = run(with_checkpoints(chain, mode))
@@ -146,6 +146,7 @@ def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> Non
         records=15_000,
         producers=2,
         consumers=2,
+        relays=1,
         slow_consumers=(SlowConsumer(0, 100 * US), SlowConsumer(1, 100 * US)),
     )
     loaded = with_checkpoints(loaded, mode, 100 * MS)

@@ -93,7 +93,7 @@ def test_relays_pass_everything_on_whatever_the_settings(
         producers=2,
         consumers=2,
         relays=2,
-        relay_delay_ns_per_record=500,
+        relay_delay_ns_per_record=(500,),
         size_bytes=300,
         network=NetworkConfig(segment_size_bytes=1024, exclusive_buffers=exclusive_buffers),
     )
@@ -103,7 +103,7 @@ def test_relays_pass_everything_on_whatever_the_settings(
 def test_latency_counts_from_the_first_producer() -> None:
     """Each relay works on a record for 5 ms; flushing is immediate."""
     cluster, _ = run(
-        4, "split", timeout_ns=0, relays=2, relay_delay_ns_per_record=5 * MS, rate_per_s=10.0
+        4, "split", timeout_ns=0, relays=2, relay_delay_ns_per_record=(5 * MS,), rate_per_s=10.0
     )
     for sink in cluster.sinks[0].receivers:
         sink.settle()

@@ -16,15 +16,18 @@ from typing import Any, Final
 from flinknet.errors import TraceError
 from flinknet.runtime.clock import monotonic_ns, wall_clock_iso
 from flinknet.runtime.host import environment, host_id, versions_of
+from flinknet.trace.job_names import channel_names, named_edges
 from flinknet.trace.manifest import TAP, ClockInfo
 
 from ..channels import ChannelTable, Ends
 from ..observer import ConnectionObserver
 from ..recording import About, CaptureRecording, Rotation
+from ..rest.names import named
 from ..trigger import Trigger
 from .ends import TlsContexts
 from .proxy import Address, Proxy
 from .relay import Relay
+from .rest_watch import RestPlace, RestWatch
 from .view import Meter, channel_rows
 
 TICK_NS: Final = 250_000_000
@@ -43,6 +46,7 @@ class TapConfig:
         layout: of BufferResponses; None to detect it on each connection.
         flink_keys: of the cluster, for the manifest; they are not on the wire.
         duration_ns: None: until it is stopped.
+        rest: where the JobManager answers; None: nobody is asked.
     """
 
     pairs: tuple[tuple[Address, Address], ...]
@@ -54,6 +58,7 @@ class TapConfig:
     duration_ns: int | None = None
     tls: TlsContexts | None = None
     flink_keys: Mapping[str, Any] = field(default_factory=dict)
+    rest: RestPlace | None = None
 
 
 class Tap:
@@ -95,6 +100,9 @@ class Tap:
         except BaseException:
             self._proxy.close()
             raise
+        self._watch = None if config.rest is None else RestWatch(config.rest, config.out)
+        self._names: dict[int, str] = {}
+        self._named_channels = 0
 
     @property
     def addresses(self) -> list[Address]:
@@ -123,6 +131,7 @@ class Tap:
                     break
                 if now_ns >= next_tick_ns:
                     proxy.tick(now_ns)
+                    self._guard(self._take_names)
                     self._guard(recording.tick, now_ns)
                     next_tick_ns = now_ns + TICK_NS
                 if now_ns >= next_look_ns:
@@ -133,6 +142,9 @@ class Tap:
         cut = len(proxy.relays)
         ended_ns = monotonic_ns()
         proxy.close()
+        if self._watch is not None:
+            self._guard(self._watch.close)
+            self._name_channels(self._watch)
         result = self._result(ended_ns, cut)
         self._guard(recording.close, ended_ns)
         result["files"] = [each.path.name for each in recording.files.files]
@@ -165,6 +177,16 @@ class Tap:
         if len(self._connections) < CONNECTIONS_LISTED_MAX:
             self._connections.append({**summary.to_dict(), "failure": relay.failure})
 
+    def _take_names(self) -> None:
+        """Let the manifest say what the JobManager says of the jobs, when that has changed."""
+        if self._watch is not None and self._watch.tick():
+            self._name_channels(self._watch)
+
+    def _name_channels(self, watch: RestWatch) -> None:
+        self._named_channels = len(self._table)
+        self._recording.describe = lambda manifest: named(manifest, watch.jobs)
+        self._names = channel_names(self._recording.manifest())
+
     def _look(self, meter: Meter, now_ns: int) -> None:
         look = meter.look(self._table, self._proxy, now_ns)
         trigger, recording = self._config.trigger, self._recording
@@ -172,6 +194,11 @@ class Tap:
             why = trigger.reason(look["metrics"])
             if why is not None:
                 recording.trigger(why, now_ns)
+        if self._watch is not None and len(self._table) > self._named_channels:
+            self._name_channels(self._watch)
+        for row in look["channels"]:
+            row["name"] = self._names.get(row["channel"])
+        look["rest_error"] = None if self._watch is None else self._watch.error
         look["elapsed_ns"] = now_ns - self._begun_ns
         look["trace_bytes"] = recording.files.size_bytes
         look["triggers"] = len(recording.triggers)
@@ -200,6 +227,7 @@ class Tap:
             "trigger": None if config.trigger is None else config.trigger.text,
             "ring_ns": config.rotation.ring_ns,
             "is_tls": config.tls is not None,
+            "rest": None if config.rest is None else config.rest.place,
         }
 
     def _result(self, ended_ns: int, cut: int) -> dict[str, Any]:
@@ -237,8 +265,32 @@ class Tap:
             "incidents": [asdict(each) for each in proxy.incidents],
             "incident_count": proxy.incident_count,
             "triggers": [{"at_ns": at_ns, "why": why} for at_ns, why in self._recording.triggers],
-            "channels": channel_rows(channels, max(largest, 1)),
+            "rest": self._asked(),
+            "channels": [
+                {**row, "name": self._names.get(row["channel"])}
+                for row in channel_rows(channels, max(largest, 1))
+            ],
             "per_connection": self._connections,
+        }
+
+    def _asked(self) -> dict[str, Any] | None:
+        """What came of asking the JobManager; None if it was not asked."""
+        watch = self._watch
+        if watch is None:
+            return None
+        edges = named_edges(self._recording.manifest()).values()
+        return {
+            "has_answered": watch.has_answered,
+            "error": watch.error,
+            "jobs": [{"id": each.id, "name": each.name} for each in watch.jobs],
+            "edges": [
+                {
+                    "name": each.name,
+                    "channels": each.channels,
+                    "local_channels": each.local_channels,
+                }
+                for each in edges
+            ],
         }
 
     @contextmanager

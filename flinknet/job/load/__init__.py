@@ -3,6 +3,7 @@
     plan        a scenario as a job: its graph, which TaskManager each task is placed on, and what
                 its tasks are deployed with
     arrivals    when records are meant to leave             payload   what they are made of
+    draws       their keys and sizes                        recorded  what a source sent before
     generator   records when they are due, or as fast as they are taken
     operators   the chains: generate, forward, measure      outputs   runs as serialised records
     run_input   runs of records from a gate                 sink, counting: check and time them

@@ -7,12 +7,12 @@ same seed gives the same instants. All arrays are int64 ns, ascending.
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from flinknet.arrays import IntArray
+from flinknet.config import ON_OFF, on_off_ns
 
 _CHUNK_RECORDS = 16_384
 
@@ -31,8 +31,9 @@ class ScheduledArrivals:
     """Instants made in chunks by one of the laws below.
 
     Args:
-        law: constant, poisson, or bursts (groups of `BURST_RECORDS` at one instant, evenly spaced).
-        rate_per_s: mean rate.
+        law: constant, poisson, bursts (groups of `BURST_RECORDS` at one instant, evenly spaced), or
+            on-off:ON:OFF (evenly for ON, not at all for OFF, all sources at the same times).
+        rate_per_s: mean rate, silences included.
         start_ns: the first instant is one mean gap (constant: a seeded share of it) after this.
         records: how many there are from `counted_from_ns` on; None for no end.
         counted_from_ns: earlier instants come beside the number; None to count all.
@@ -57,11 +58,14 @@ class ScheduledArrivals:
         self._law = law
         self._give_up_ns = give_up_ns
         self._gap_ns = 1e9 / rate_per_s
+        self._on_ns, self._off_ns = on_off_ns(law) if law.startswith(ON_OFF) else (1, 0)
+        self._gap_ns *= self._on_ns / (self._on_ns + self._off_ns)
         self._left = records
         self._counted_from_ns = start_ns if counted_from_ns is None else counted_from_ns
         self._random = np.random.default_rng(seed)
         # Sources of one rate must not tick in step: each starts at its own phase of the gap.
-        self._origin_ns = start_ns + random.Random(seed).random() * self._gap_ns
+        self._phase_ns = random.Random(seed).random() * self._gap_ns
+        self._origin_ns = start_ns + self._phase_ns
         self._made = 0
         self._chunk: IntArray = np.empty(0, np.int64)
         self._position = 0
@@ -96,7 +100,10 @@ class ScheduledArrivals:
             numbers = np.arange(self._made, self._made + count, dtype=np.float64)
             if self._law == "bursts":
                 numbers = np.floor(numbers / self.BURST_RECORDS) * self.BURST_RECORDS
-            instants = self._origin_ns + numbers * self._gap_ns
+            since_ns = numbers * self._gap_ns
+            if self._off_ns:
+                since_ns += np.floor((since_ns + self._phase_ns) / self._on_ns) * self._off_ns
+            instants = self._origin_ns + since_ns
         self._made += count
         self._position = 0
         self._chunk = instants.astype(np.int64)
@@ -106,34 +113,12 @@ class ScheduledArrivals:
             self._left -= len(self._chunk[first_counted:])
 
 
-RECORDED = "recorded:"
-"""Law of arrivals that stand in files; the directory follows."""
-
-
 class RecordedArrivals:
     """Instants that were recorded; for replay."""
 
     def __init__(self, instants_ns: IntArray) -> None:
         self._instants = instants_ns
         self._position = 0
-
-    @staticmethod
-    def save(directory: Path, producer: int, instants_ns: IntArray) -> None:
-        """Write the instants of a producer, counted from the start of the measured part."""
-        np.save(directory / f"arrivals-{producer}.npy", instants_ns)
-
-    @classmethod
-    def load(
-        cls, law: str, producer: int, *, start_ns: int, measured_from_ns: int
-    ) -> RecordedArrivals:
-        """The instants that `save` wrote, from `start_ns` on.
-
-        Args:
-            law: RECORDED with the directory.
-        """
-        path = Path(law.removeprefix(RECORDED)) / f"arrivals-{producer}.npy"
-        instants_ns: IntArray = np.load(path) + measured_from_ns
-        return cls(instants_ns[np.searchsorted(instants_ns, start_ns) :])
 
     def next_ns(self) -> int | None:
         """The next intended instant, None after the last."""

@@ -21,18 +21,15 @@ from ..gates import input_of
 from ..partitioners import create_selector
 from ..stream_task import StreamTask
 from ..task_frame import TaskFrame
-from .arrivals import (
-    RECORDED,
-    Arrivals,
-    RecordedArrivals,
-    ScheduledArrivals,
-)
+from .arrivals import Arrivals, ScheduledArrivals
 from .counting import MEASURED, STAMPED, CountingSink, StampedSink
+from .draws import KeyDraws
 from .forward import RecordForwarder
 from .generator import LoadGenerator, RecordBatcher
 from .operators import Forward, Generate, Measure
 from .outputs import ForwardedOutput, GeneratedOutput
 from .plan import task_name
+from .recorded import RECORDED, RecordedLoad, RecordedSizes
 from .run_input import RunInput
 from .sink import LatencySink
 
@@ -73,17 +70,16 @@ class LoadTasks:
         writer: RecordWriter,
         flusher: OutputFlusher,
         probe: Probe,
-        *,
-        seed: int,
+        keys: KeyDraws,
     ) -> StreamTask:
         """A subtask that makes records.
 
         Args:
-            seed: of the keys that are drawn for hash partitioning.
+            keys: for hash partitioning.
         """
         frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
         output = GeneratedOutput(
-            described.edge, writer, batcher, flusher, described.channels, frame.context, seed=seed
+            described.edge, writer, batcher, flusher, described.channels, frame.context, keys
         )
         frame.set_outputs((output,), (described.partitioner,))
         chain = Generate(output, frame.context)
@@ -99,18 +95,20 @@ class LoadTasks:
         probe: Probe,
         *,
         delay_ns_per_record: int = 0,
+        keys: KeyDraws | None = None,
     ) -> StreamTask:
         """A subtask that passes records on (Flink: OneInputStreamTask around an identity map).
 
         Args:
             sinks: one for each channel of the gate; they check and time what arrives here.
+            keys: for hash partitioning; None for the number that each record came with.
         """
         frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
         is_broadcast = isinstance(writer.selector, BroadcastSelector)
         numbered = (BROADCAST,) if is_broadcast else range(described.subpartitions)
         forwarder = RecordForwarder(numbered, epoch_ns=self._start_ns)
         output = ForwardedOutput(
-            described.edge, writer, forwarder, flusher, described.channels, frame.context
+            described.edge, writer, forwarder, flusher, described.channels, frame.context, keys
         )
         frame.set_outputs((output,), (described.partitioner,))
         chain = Forward(output, frame.context, delay_ns_per_record=delay_ns_per_record)
@@ -260,12 +258,14 @@ def create_source(
     workload, seed = scenario.workload, scenario.seed
     producer, (output,) = descriptor.subtask, descriptor.outputs
     selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
-    is_broadcast = isinstance(selector, BroadcastSelector)
     arrivals: Arrivals | None = None
+    sizes: RecordedSizes | None = None
     if workload.arrivals.startswith(RECORDED):
-        arrivals = RecordedArrivals.load(
+        recorded = RecordedLoad.load(
             workload.arrivals, producer, start_ns=start_ns, measured_from_ns=measured_from_ns
         )
+        arrivals, sizes = recorded.arrivals(), recorded.sizes()
+        selector = recorded.selector() or selector
     elif not workload.is_max_rate:
         arrivals = ScheduledArrivals(
             workload.arrivals,
@@ -276,11 +276,13 @@ def create_source(
             counted_from_ns=None if workload.records is None else measured_from_ns,
             give_up_ns=give_up_ns,
         )
+    is_broadcast = isinstance(selector, BroadcastSelector)
     batcher = RecordBatcher(
         workload,
         (BROADCAST,) if is_broadcast else tuple(range(output.subpartitions)),
         epoch_ns=start_ns,
         seed=seed * 7_368_787 + producer,
+        sizes=sizes,
     )
     return tasks.source(
         descriptor,
@@ -296,7 +298,7 @@ def create_source(
         RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
         OutputFlusher(output.buffer_timeout_ns, start_ns=start_ns),
         probe,
-        seed=seed * 15_485_863 + producer,
+        key_draws(scenario, producer),
     )
 
 
@@ -322,8 +324,15 @@ def create_relay(
         RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
         flusher,
         probe,
-        delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
+        delay_ns_per_record=scenario.workload.relay_delays_ns[descriptor.vertex - 1],
+        keys=key_draws(scenario, descriptor.subtask) if scenario.workload.key_skew else None,
     )
+
+
+def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
+    """The keys of a subtask's records."""
+    workload = scenario.workload
+    return KeyDraws(workload.keys, workload.key_skew, scenario.seed * 15_485_863 + subtask)
 
 
 def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:

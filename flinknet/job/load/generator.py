@@ -6,17 +6,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.config import WorkloadConfig
 from flinknet.core.producer import SerializedRecords
 
 from ..io import TextInput
 from .arrivals import Arrivals
+from .draws import DrawnSizes, ValueSizes
 from .payload import (
     BATCH_BYTES,
     MAX_RATE_BATCH_BYTES,
     OVERHEAD_BYTES,
-    MixedRecordFactory,
     RecordFactory,
+    serialize_mixed,
 )
 
 Instants = NDArray[np.int64] | int
@@ -33,10 +35,18 @@ class RecordBatcher:
     Args:
         channels: those of the partition, or (BROADCAST,).
         epoch_ns: the instant that stamps count from.
+        seed: of the sizes, where they are drawn.
+        sizes: of the records, where they are neither constant nor drawn.
     """
 
     def __init__(
-        self, workload: WorkloadConfig, channels: tuple[int, ...], *, epoch_ns: int, seed: int
+        self,
+        workload: WorkloadConfig,
+        channels: tuple[int, ...],
+        *,
+        epoch_ns: int,
+        seed: int,
+        sizes: ValueSizes | None = None,
     ) -> None:
         self._epoch_ns = epoch_ns
         size = workload.record_size
@@ -48,10 +58,24 @@ class RecordBatcher:
             if size.is_constant
             else {}
         )
-        self._mixed = None if size.is_constant else MixedRecordFactory(size, seed)
+        if sizes is None and not size.is_constant:
+            sizes = DrawnSizes(size, seed)
+        self._sizes = sizes
+
+    def take_sizes(self, count: int) -> IntArray | None:
+        """Sizes of the next records that are due, to be handed to `make` with them; None where all
+        are the same.
+        """
+        return None if self._sizes is None else self._sizes.take(count)
 
     def make(
-        self, channel: int, instants_ns: Instants, count: int, *, now_ns: int
+        self,
+        channel: int,
+        instants_ns: Instants,
+        count: int,
+        *,
+        now_ns: int,
+        sizes: IntArray | None = None,
     ) -> SerializedRecords:
         """Records with the next numbers of their channel; the memory is good until the channel's
         next batch.
@@ -59,13 +83,13 @@ class RecordBatcher:
         number = self.numbers[channel]
         self.numbers[channel] = number + count
         epoch_ns = self._epoch_ns
-        if self._mixed is None:
+        if sizes is None:
             factory = self._fixed[channel]
             data = factory.serialize(number, instants_ns - epoch_ns, count, now_ns - epoch_ns)
             return SerializedRecords(data, instants_ns, record_bytes=factory.record_bytes)
         if isinstance(instants_ns, int):
             instants_ns = np.full(count, instants_ns, np.int64)
-        data, ends = self._mixed.serialize(number, instants_ns - epoch_ns, now_ns - epoch_ns)
+        data, ends = serialize_mixed(number, sizes, instants_ns - epoch_ns, now_ns - epoch_ns)
         return SerializedRecords(data, instants_ns, ends=ends)
 
 

@@ -5,26 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flinknet.arrays import IntArray
 from flinknet.core.consumer import RecordRun
 from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
 
 from ..context import ProcessingContext
 from ..task_output import TaskOutput
+from .draws import KeyDraws
 from .forward import RecordForwarder
 from .generator import Instants, RecordBatcher
-
-KEYS = 1 << 20
-"""Size of the key space for hash partitioning."""
 
 
 class GeneratedOutput(TaskOutput):
     """Makes the bytes of the records that a generator says are due.
 
     Args:
-        seed: of the keys that hash partitioning goes by.
+        keys: that hash partitioning goes by.
     """
 
     def __init__(
@@ -35,14 +31,12 @@ class GeneratedOutput(TaskOutput):
         flusher: OutputFlusher,
         channels: Sequence[int],
         context: ProcessingContext,
-        *,
-        seed: int,
+        keys: KeyDraws,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
         self._batcher = batcher
         self._context = context
-        self._random = np.random.default_rng(seed)
-        self._needs_keys = writer.selector.needs_keys
+        self._keys = keys if writer.selector.needs_keys else None
         self._count = 0
         self._instants: Instants = 0
 
@@ -62,16 +56,18 @@ class GeneratedOutput(TaskOutput):
         if not count:
             return
         instants, now_ns = self._instants, self._context.now_ns
-        keys = self._random.integers(0, KEYS, count) if self._needs_keys else None
+        keys = None if self._keys is None else self._keys.take(count)
         self.emitted_records += count
         writer, make = self.writer, self._batcher.make
+        sizes = self._batcher.take_sizes(count)
         for channel, indices in writer.selector.split(count, keys):
+            own = None if sizes is None else sizes[indices]
             if isinstance(instants, int):
                 share = len(range(count)[indices]) if isinstance(indices, slice) else len(indices)
-                writer.emit(channel, make(channel, instants, share, now_ns=now_ns))
+                writer.emit(channel, make(channel, instants, share, now_ns=now_ns, sizes=own))
             else:
                 picked = instants[indices]
-                writer.emit(channel, make(channel, picked, len(picked), now_ns=now_ns))
+                writer.emit(channel, make(channel, picked, len(picked), now_ns=now_ns, sizes=own))
 
     def discard(self) -> None:
         """Drop what was collected."""
@@ -79,7 +75,11 @@ class GeneratedOutput(TaskOutput):
 
 
 class ForwardedOutput(TaskOutput):
-    """Passes runs of records on, with the numbers of the channels that they go to."""
+    """Passes runs of records on, with the numbers of the channels that they go to.
+
+    Args:
+        keys: that hash partitioning goes by; None for the number that each record came with.
+    """
 
     def __init__(
         self,
@@ -89,8 +89,10 @@ class ForwardedOutput(TaskOutput):
         flusher: OutputFlusher,
         channels: Sequence[int],
         context: ProcessingContext,
+        keys: KeyDraws | None = None,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
+        self._keys = keys
         self._forwarder = forwarder
         self._context = context
         self._runs: list[RecordRun] = []
@@ -114,9 +116,13 @@ class ForwardedOutput(TaskOutput):
         selector = writer.selector
         for memory, offset, count, record_bytes in runs:
             self.emitted_records += count
-            keys: NDArray[np.int64] | None = None
+            keys: IntArray | None = None
             if selector.needs_keys:
-                keys = forwarder.keys(memory, offset, count, record_bytes)
+                keys = (
+                    forwarder.keys(memory, offset, count, record_bytes)
+                    if self._keys is None
+                    else self._keys.take(count)
+                )
             for channel, picked in selector.split(count, keys):
                 data, instants = forwarder.copy(
                     memory, offset, count, record_bytes, channel, picked

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.config import RecordSize
 from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
 
 TAG_BYTES = 1
@@ -140,38 +139,35 @@ def _big_endian(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return words.byteswap(inplace=True) if sys.byteorder == "little" else words
 
 
-class MixedRecordFactory:
-    """Serialises records of many sizes, uniform in [low, high]; slower, for it lays them one by
-    one.
+_HEADER = np.dtype([("length", ">i4"), ("tag", "u1"), ("stamp", ">u8")])
+_HEADER_PLACES = np.arange(_HEADER.itemsize)
+_LATENESS_PLACES = np.arange(LATENESS_OFFSET, LATENESS_OFFSET + 8)
+
+
+def serialize_mixed(
+    first_number: int, sizes: IntArray, since_epoch_ns: IntArray, emitted_ns: int
+) -> tuple[memoryview, IntArray]:
+    """Lay records of many sizes; see RecordFactory.serialize. Padding is zeros.
+
+    Args:
+        sizes: of the values.
+
+    Returns: the bytes, and for each record the offset of its end.
     """
-
-    def __init__(self, size: RecordSize, seed: int) -> None:
-        self._size = size
-        self._random = np.random.default_rng(seed)
-
-    def serialize(
-        self, first_number: int, since_epoch_ns: IntArray, emitted_ns: int
-    ) -> tuple[memoryview, IntArray]:
-        """Lay one record for each instant.
-
-        Returns: the bytes, and for each record the offset of its end.
-        """
-        count = len(since_epoch_ns)
-        sizes = self._random.integers(
-            self._size.low_bytes, self._size.high_bytes, count, np.int64, endpoint=True
-        )
-        ends = np.cumsum(sizes + OVERHEAD_BYTES)
-        out = bytearray(int(ends[-1]) if count else 0)
-        start = 0
-        for index in range(count):
-            size = int(sizes[index])
-            instant = int(since_epoch_ns[index])
-            stamp = ((first_number + index) << INSTANT_BITS) & WORD_MASK
-            stamp |= instant & INSTANT_MASK
-            out[start : start + OVERHEAD_BYTES] = (TAG_BYTES + size).to_bytes(4, "big") + b"\x01"
-            at = start + STAMP_OFFSET
-            out[at : at + 8] = stamp.to_bytes(8, "big")
-            if size >= SMALLEST_WITH_LATENESS_BYTES:
-                out[at + 8 : at + 16] = (emitted_ns - instant).to_bytes(8, "big", signed=True)
-            start += OVERHEAD_BYTES + size
-        return memoryview(out), ends
+    count = len(sizes)
+    ends = np.cumsum(sizes + OVERHEAD_BYTES)
+    starts = ends - sizes - OVERHEAD_BYTES
+    out = np.zeros(int(ends[-1]) if count else 0, np.uint8)
+    headers = np.empty(count, _HEADER)
+    headers["length"] = sizes + TAG_BYTES
+    headers["tag"] = _TAG_RECORD_WITHOUT_TIMESTAMP
+    base = np.uint64((first_number << INSTANT_BITS) & WORD_MASK)
+    numbers = np.arange(count, dtype=np.uint64) << np.uint64(INSTANT_BITS)
+    headers["stamp"] = numbers + base + (since_epoch_ns & INSTANT_MASK).view(np.uint64)
+    rows = headers.view(np.uint8).reshape(count, _HEADER.itemsize)
+    out[starts[:, None] + _HEADER_PLACES] = rows
+    has_lateness = sizes >= SMALLEST_WITH_LATENESS_BYTES
+    lateness = (emitted_ns - since_epoch_ns[has_lateness]).astype(">i8")
+    places = starts[has_lateness, None] + _LATENESS_PLACES
+    out[places] = lateness.view(np.uint8).reshape(len(lateness), 8)
+    return out.data, ends

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from flinknet.config import PARTITIONERS, TCP, Scenario, is_partitioner
 from flinknet.core.producer import partition_type_of
@@ -166,15 +167,17 @@ def task_name(task: TaskDeploymentDescriptor) -> str:
 def load_plan_of(scenario: Scenario) -> LoadPlan:
     """The plan of a scenario.
 
-    Relays have as many subtasks as there are producers and are joined to them one by one, as Flink
-    joins operators of equal parallelism; the partitioner is that of the last edge.
+    A relay is joined to the stage before it one by one where it has as many subtasks, and by
+    rebalance where not, as Flink joins operators; the partitioner is that of the last edge.
 
     Raises: ConfigError when the scenario cannot be deployed.
     """
     _check(scenario)
-    workload = scenario.workload
-    partitioners = ["forward"] * workload.relays + [workload.partitioner]
-    parallelisms = [workload.producers] * (1 + workload.relays) + [workload.consumers]
+    parallelisms = scenario.workload.parallelisms
+    partitioners = [
+        "forward" if before == own else "rebalance" for before, own in pairwise(parallelisms[:-1])
+    ]
+    partitioners.append(scenario.workload.partitioner)
     return placed_load_plan(scenario, partitioners, _places(parallelisms, scenario))
 
 
@@ -411,11 +414,11 @@ def _check(scenario: Scenario) -> None:
             f"{scenario.task_managers} task manager(s) for {stages} stages that are split: each"
             f" needs one of its own; use --task-managers {stages} or more, or --placement spread"
         )
-    is_forward = workload.partitioner == "forward"
-    if is_forward and workload.producers != workload.consumers:
+    *_, writers, readers = workload.parallelisms
+    if workload.partitioner == "forward" and writers != readers:
         raise ConfigError(
-            f"forward needs as many consumers as producers, not {workload.producers} and"
-            f" {workload.consumers}; make them equal, or use --partitioner rebalance"
+            f"forward needs as many consumers as {'relays' if workload.relays else 'producers'},"
+            f" not {writers} and {readers}; make them equal, or use --partitioner rebalance"
         )
     for slow in workload.slow_consumers:
         if not 0 <= slow.index < workload.consumers:

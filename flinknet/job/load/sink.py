@@ -84,6 +84,7 @@ class LatencySink(LatencyMeter):
         self._words = self._stamps.data  # gives plain ints, in a third of the time
         self._scratch = np.empty(KEPT_STAMPS, np.uint64)
         self._lateness = np.zeros(KEPT_STAMPS, np.int64)
+        self._lateness_words = self._lateness.data
         self._has_lateness = False  # of some record so far
         self._lacks_lateness = False  # some record was too small for it
         self._kept = 0
@@ -195,9 +196,14 @@ class LatencySink(LatencyMeter):
             self._lateness[start:end] = _NO_LATENESS
             self._lacks_lateness = True
         else:
-            self._lateness[start:end] = np.ndarray(
-                end - start, _LATENESS, memory, offset + LATENESS_OFFSET, record_bytes
-            )
+            at = offset + LATENESS_OFFSET
+            if end - start == 1:
+                word = int.from_bytes(memory[at : at + 8], "big", signed=True)
+                self._lateness_words[start] = word
+            else:
+                self._lateness[start:end] = np.ndarray(
+                    end - start, _LATENESS, memory, at, record_bytes
+                )
             self._has_lateness = True
 
     def _count_kept(self) -> None:

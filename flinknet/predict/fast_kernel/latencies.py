@@ -66,7 +66,14 @@ def _count(m: Words, f: Numbers, slopes: int, first_ns: int, last_ns: int, recor
 def take_records(
     m: Words, f: Numbers, slopes: int, channel: int, records: int, begin_ns: int, delay_ns: int
 ) -> None:
-    """Count the latencies of the next records of a channel, ramp by ramp."""
+    """Count the latencies of the next records of a channel, ramp by ramp, and note when each is
+    done with where that is wanted.
+    """
+    departure = m[channel + w.DEPARTURES]
+    if departure:
+        for number in range(records):
+            m[departure + number] = begin_ns + delay_ns * (number + 1)
+        m[channel + w.DEPARTURES] = departure + records
     ramp, position = m[channel + w.DONE_RAMP], m[channel + w.DONE_POSITION]
     taken = 0
     while taken < records:

@@ -75,12 +75,14 @@ def _emit_until(m: Words, source: int, until_ns: int) -> int:
 
 @compiled
 def _flush_all(m: Words, source: int, now: int) -> None:
-    """The beat of the flusher."""
+    """The beat of the flusher: the next one is a timeout after the end of its round, which takes
+    no less than what the period is longer.
+    """
     if m[source + w.ALL_ELEMENTS] > 0:
         low = m[source + w.OUTPUTS]
         for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
             flush(m, m[place])
-    m[source + w.FLUSH_NS] = now + m[w.PERIOD_NS]
+    m[source + w.FLUSH_NS] = max(now + m[w.TIMEOUT_NS], m[source + w.FLUSH_NS] + m[w.PERIOD_NS])
 
 
 @compiled

@@ -88,7 +88,8 @@ HEAD_WORDS = 64
 
 # A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
 # reader, its messages under way, its input channel; whether it has come to its end, at either side;
-# what its source has counted of it; where it is unknown when records came, what was sent last.
+# what its source has counted of it; where it is unknown when records came, what was sent last;
+# where to note when its next record is done with, 0 for nowhere.
 (
     SOURCE,
     PLACE,
@@ -132,8 +133,9 @@ HEAD_WORDS = 64
     SENT_RAMP,
     SENT_POSITION,
     LAST_SENT_NS,
-) = range(42)
-CHANNEL_WORDS = 42
+    DEPARTURES,
+) = range(43)
+CHANNEL_WORDS = 43
 
 RAMP_WORDS = 3  # records, first and last instant
 MESSAGE_WORDS = 5  # kind, records, whether its buffer is a floating one, when sent, longest wait

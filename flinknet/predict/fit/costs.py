@@ -23,10 +23,10 @@ from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays
 from .loop_costs import LoopFit
 from .queued import NOT_QUEUED, Queued
+from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .saturation import Saturation
+from .unseen import Unseen
 from .window_rows import ExchangeRows
-
-ASSUMED_CONSUME_NS_PER_RECORD = 20.0
 
 SATURATED_SEND_SHARE = 0.05
 """Of a producer's time at the highest rate, what goes with the message and not with its records:
@@ -57,6 +57,8 @@ class CostFit:
 
     Attributes:
         queued: by the recorded backlog; found only where latency was not recorded.
+        unseen: what messages captured between processes leave open; None where the run recorded
+            itself.
     """
 
     costs: CostModel
@@ -64,6 +66,7 @@ class CostFit:
     delays: Delays = NO_DELAYS
     is_message_share_assumed: bool = False  # of the consumers' time
     queued: Queued = NOT_QUEUED
+    unseen: Unseen | None = None
 
 
 def fit_costs(

@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
-from flinknet.results import Measured
+from flinknet.results import EdgeShare, Measured
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.units import human_count, human_duration
 
@@ -27,6 +27,10 @@ BARRIERS = frozenset(
 COUNTS_DIFFER_FROM = 0.005
 """Relative difference between the records counted by a run and by its trace that is stated."""
 
+RECORDED_NEARLY_ALL = 0.95
+"""Share of an edge's records from which on none are missed: Flink's counters are not read at the
+same instants."""
+
 STARVED_EXPLAINED_FROM = 0.05
 """Share of the channels' time without credit that is worth an explanation."""
 
@@ -39,17 +43,42 @@ def warnings_of(run: RecordedRun) -> list[str]:
     return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
 
 
-def caveats(observed: ObservedRun) -> tuple[str, ...]:
-    """Lines for a person, the weightiest first."""
+def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str, ...]:
+    """Lines for a person, the weightiest first.
+
+    Args:
+        share: how much of the edge was recorded, by Flink's own plan and counters.
+    """
     run, rows, measured = observed.run, observed.rows, observed.measured
     found = [
         *run.notes,
-        _of_local_channels(run),
+        _of_known_channels(share) or _of_local_channels(run),
         _of_barriers(rows),
         _of_count(run, measured),
         _of_credit(run, rows, measured),
     ]
     return tuple(each for each in found if each)
+
+
+def _of_known_channels(share: EdgeShare | None) -> str | None:
+    """The same by what Flink says; None where it does not say."""
+    if share is None or share.channels is None or share.local_channels is None:
+        return None
+    if not share.local_channels:
+        return None if (share.recorded_share or 1.0) > RECORDED_NEARLY_ALL else _of_counters(share)
+    local = f"{share.local_channels:,} of {share.channels:,} channels"
+    part = f"{share.local_channels / share.channels:.0%}"
+    return f"{local} ({part}) are local, never on the wire: {_of_counters(share)}"
+
+
+def _of_counters(share: EdgeShare) -> str:
+    if share.recorded_share is None:
+        return "how many records they carry is unknown, and no figure here includes them"
+    return (
+        f"the trace has {share.recorded_share:.0%} of the edge's"
+        f" {human_count(share.records_per_s)} records/s by Flink's counters, and the figures here"
+        " are of that part"
+    )
 
 
 def _of_local_channels(run: RecordedRun) -> str | None:

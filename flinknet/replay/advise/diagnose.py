@@ -81,10 +81,10 @@ def diagnose_captured(edge: str, channels: Sequence[ChannelTime]) -> list[Verdic
             do="does" if len(held) == 1 and not is_all else "do",
             share=f"{shares[held[0]]:.0%}"
             if is_all
-            else _named([f"{shares[each]:.0%}" for each in held]),
+            else named([f"{shares[each]:.0%}" for each in held]),
         )
-        named = () if is_all else tuple(each for each in held if each >= 0)
-        found.append(Verdict(edge, kind, shares[held[0]], said, named))
+        consumers = () if is_all else tuple(each for each in held if each >= 0)
+        found.append(Verdict(edge, kind, shares[held[0]], said, consumers))
     found.sort(key=lambda each: -each.share)
     if found:
         return found
@@ -99,7 +99,7 @@ def diagnose_captured(edge: str, channels: Sequence[ChannelTime]) -> list[Verdic
 
 def _consumers(indexes: Sequence[int], count: int) -> str:
     names = [f"consumer {each}" if each >= 0 else "an unknown consumer" for each in indexes]
-    return f"{_named(names)} of {count}"
+    return f"{named(names)} of {count}"
 
 
 def verdict_of_blocking(edge: str, written_share: float | None) -> Verdict:
@@ -161,10 +161,10 @@ def _of_consumers(
     if not slow or len(slow) == len(shares):
         return None
     text = text.format(
-        who=_named([f"consumer {index}" for index in slow]),
+        who=named([f"consumer {index}" for index in slow]),
         are="is" if len(slow) == 1 else "are",
         them="it" if len(slow) == 1 else "them",
-        share=_named([f"{shares[index]:.0%}" for index in slow]),
+        share=named([f"{shares[index]:.0%}" for index in slow]),
         count=len(shares),
     )
     return Verdict(edge, kind, shares[slow[0]], text, tuple(slow))
@@ -185,7 +185,7 @@ def _grouped(
     return groups
 
 
-def _named(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
     """Some names in a row, not all of many."""
     shown = list(names[:CONSUMERS_NAMED])
     if len(names) > CONSUMERS_NAMED:

@@ -10,6 +10,7 @@ from typing import Any
 
 from flinknet.results import Verdict
 from flinknet.trace import RunManifest
+from flinknet.trace.job_names import named_edges
 
 from .order import EdgeOrder, vertex_of
 
@@ -23,7 +24,7 @@ PRESSED = frozenset({"bottleneck", "credit-starved"})
 
 NOT_FROM_SOURCES = (
     "its records come from another task, as that gets to them, and not at instants of their own;"
-    " ask for the edge behind the sources"
+    " what is predicted for it stands with the job from end to end"
 )
 
 
@@ -46,14 +47,12 @@ def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
     """Who stands at the ends of an edge: by the job of the run, else by its relays, which stand in
     a row. Of what was recorded between processes the consumers are not known; see `order`.
     """
+    only = {each.edge for each in manifest.channels} if edge is None else {edge}
+    own = named_edges(manifest).get(only.pop()) if len(only) == 1 else None
+    if own is not None:
+        return EdgeEnds(own.source, own.target, own.source_name, own.target_name)
     if edge is None:
         return EdgeEnds(0, 1, *ONLY_EDGE.split(" → "))
-    job: Any = manifest.scenario.get("job")
-    if isinstance(job, Mapping):
-        names = {each["index"]: each["name"] for each in job["vertices"]}
-        own = next(each for each in job["edges"] if each["index"] == edge)
-        source, target = own["source"], own["target"]
-        return EdgeEnds(source, target, names[source], names[target])
     if manifest.is_from_between:
         vertex = vertex_of(manifest.of_edge(edge))
         of = "" if vertex is None else f" of vertex {vertex.hex()[:VERTEX_DIGITS]}"
@@ -68,6 +67,13 @@ def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
     )
 
 
+def task_of(vertex: str, subtask: int, count: int) -> str:
+    """A subtask of a vertex that has a name and whose subtasks have none: consumer 3 of 4."""
+    singular, _, number = vertex.partition(" ")
+    number = f"{number}." if number else ""
+    return f"{singular.removesuffix('s')} {number}{subtask} of {count}"
+
+
 def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
     """Whether the records of an edge came at instants of their own, or were captured."""
     if edge is None or manifest.is_from_between:
@@ -79,12 +85,16 @@ def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
     return ends_of(manifest, edge).source not in fed
 
 
-def pressed_from_behind(verdict: Verdict) -> Verdict:
-    """The verdict on an edge that is pressed and does not hold the job up itself."""
+def pressed_from_behind(verdict: Verdict, behind: str) -> Verdict:
+    """The verdict on an edge that is pressed and does not hold the job up itself.
+
+    Args:
+        behind: the edge that does.
+    """
     text = (
         f"pressed from behind: {verdict.share:.0%} of the time its consumers did not get to its"
-        " records, for they had to wait for their own output; the edge that holds the job up is"
-        " behind it"
+        f" records, for they waited for their own output; the bottleneck is further downstream, on"
+        f" {behind}"
     )
     return replace(verdict, kind="pressed", text=text)
 
@@ -143,20 +153,10 @@ def pressure_between(order: EdgeOrder, pressed: Sequence[int]) -> dict[int, Pres
     return found
 
 
-def bottlenecks(edges: Sequence[tuple[EdgeEnds, Mapping[str, float]]]) -> list[int]:
-    """Which edges hold the job up: pressure travels upstream, so it is those that are pressed and
-    have no pressed edge behind them.
-
-    Args:
-        edges: of one run; the ends of each, and its verdicts with their shares.
-
-    Returns: their places, those with the largest share first.
-    """
-    pressed = {
-        place: max(share for kind, share in verdicts.items() if kind in PRESSED)
-        for place, (_, verdicts) in enumerate(edges)
-        if PRESSED & verdicts.keys()
-    }
-    behind = {edges[place][0].source for place in pressed}
-    last = [place for place in pressed if edges[place][0].target not in behind]
-    return sorted(last, key=lambda place: -pressed[place])
+def upstream_of(edges: Sequence[EdgeEnds], last: EdgeEnds) -> list[bool]:
+    """Of each edge of a run, whether what passes on it comes to the producers of another one."""
+    vertices, before = {last.source}, set[int]()
+    while vertices != before:
+        before = set(vertices)
+        vertices |= {each.source for each in edges if each.target in before}
+    return [each.target in vertices for each in edges]

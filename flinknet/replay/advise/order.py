@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flinknet.core.wire.ids import ResultPartitionID
-from flinknet.errors import FrameCorruptedError
 from flinknet.graph.lineage import ancestors
 from flinknet.trace import RunManifest
 
+from ..executions import producer_of
 from ..observe.blocking import MilestoneRow
 
 
@@ -42,10 +41,12 @@ def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> 
     vertices: set[bytes | None] = set()
     graphs: set[bytes] = set()
     for channel in manifest.channels:
-        vertex, graph = _producer(channel.partition)
-        vertices.add(vertex)
-        if graph is not None:
-            graphs.add(graph)
+        producer = producer_of(channel.partition)
+        if producer is None:
+            vertices.add(None)
+        else:
+            vertices.add(producer.execution_vertex_id.job_vertex_id.raw)
+            graphs.add(producer.execution_graph_id.raw)
     passed_ns: dict[tuple[int, int], int] = {}
     for row in milestones:
         key = row.data_type, row.value
@@ -94,15 +95,3 @@ class EdgeOrder:
 
     def _outputs_of(self, vertex: bytes) -> int:
         return sum(each.vertex == vertex for each in self._edges)
-
-
-def _producer(partition: str) -> tuple[bytes | None, bytes | None]:
-    """Vertex and execution graph of the producer of a partition, which a manifest has as hex; None
-    for text that is no partition."""
-    if len(partition) != 2 * ResultPartitionID.BYTES:
-        return None, None
-    try:
-        producer = ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
-    except (ValueError, FrameCorruptedError):  # an edited manifest
-        return None, None
-    return producer.execution_vertex_id.job_vertex_id.raw, producer.execution_graph_id.raw

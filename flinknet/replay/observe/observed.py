@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,20 @@ from .blocking import (
 from .credit import STARVED, StarvedRow, merge_starved
 from .latency import LATENCY, ChannelLatency, LatencyRow, merge_latency
 from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow
-from .one_pass import InPass, InTimeSlices, NamedTable, named_table, pass_units, rows_in, tables_of
-from .regimes import REGIME_COLUMNS, RegimeRow, merge_regimes, split_time_slice
+from .one_pass import (
+    InPass,
+    InTimeSlices,
+    NamedTable,
+    SliceTable,
+    named_table,
+    pass_units,
+    rows_in,
+    tables_here,
+    tables_of,
+)
+from .regimes import REGIME_COLUMNS, RegimeRow, merge_regimes
 from .sums import Sums
+from .task_times import MERGE_TASK_TIMES, TaskTimeRow, observe_slice
 from .windowed import (
     BACKLOG,
     MERGE_BACKLOG,
@@ -136,6 +147,7 @@ class ObservedRows:
     histograms: list[RunHistogram]
     blocked: list[BlockedRow]
     milestones: list[MilestoneRow]
+    task_times: list[TaskTimeRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,25 @@ def observe(
         split: slices of time that each run is cut into, also for the arrivals; None for as many as
             suit its size.
     """
+    questions, slices = _questions(runs, split)
+    units = pass_units(runs, spark.sparkContext.defaultParallelism, split)
+    whole = tables_of(spark, units, questions, slices, _MERGES)
+    return ObservedTables(
+        **{name: named_table(whole, name, questions[name].row) for name in _TABLES},
+        regimes=named_table(whole, "regimes", RegimeRow),
+        whole=whole,
+    )
+
+
+def observe_here(runs: Sequence[RecordedRun]) -> list[ObservedRun]:
+    """What `collect` gives, computed in this process without Spark: for small runs."""
+    units = pass_units(runs, 1, 1)
+    return _observed(tables_here(units, *_questions(runs, 1), _MERGES), runs)
+
+
+def _questions(
+    runs: Sequence[RecordedRun], split: int | None
+) -> tuple[dict[str, InPass], InTimeSlices]:
     arrivals = arrivals_asked({run.run: slice_edges(run, split) for run in runs})
     questions = {
         "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.row),
@@ -165,19 +196,22 @@ def observe(
         "latency": InPass(LATENCY, merge_latency, LatencyRow, adds_up=False),
         "credit_starved": InPass(STARVED, merge_starved, StarvedRow, adds_up=False),
         "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.row),
-    }
-    in_between = {
         "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, adds_up=False),
         "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
     }
-    regimes = InTimeSlices(split_time_slice, REGIME_COLUMNS, merge_regimes, RegimeRow)
-    units = pass_units(runs, spark.sparkContext.defaultParallelism, split)
-    whole = tables_of(spark, units, questions | in_between, {"regimes": regimes}, _MERGES)
-    return ObservedTables(
-        **{name: named_table(whole, name, each.row) for name, each in questions.items()},
-        regimes=named_table(whole, "regimes", regimes.row),
-        whole=whole,
+    slices = InTimeSlices(
+        observe_slice,
+        REGIME_COLUMNS,
+        {
+            "regimes": SliceTable(merge_regimes, RegimeRow),
+            "task_times": SliceTable(MERGE_TASK_TIMES, TaskTimeRow),
+        },
     )
+    return questions, slices
+
+
+_TABLES = ("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals")
+"""Answers that are tables of their own; others are for the summaries."""
 
 
 def _all_channels(latency: pa.Table) -> pa.Table:
@@ -211,6 +245,7 @@ _SUMMARIES: Mapping[str, tuple[type, str, Merge]] = {
     "blocked": (BlockedRow, "blocked", _as_it_is),
     "milestones": (MilestoneRow, "milestones", _as_it_is),
     "regimes": (ChannelRegime, "regimes", Sums(("run", "channel", "regime"), ("ns",))),
+    "task_times": (TaskTimeRow, "task_times", _as_it_is),
 }
 """What the summary of a run needs: the dataclass of its rows, and the table it is made from."""
 
@@ -219,11 +254,16 @@ _MERGES = {_PREFIX + name: (source, merge) for name, (_, source, merge) in _SUMM
 
 def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[ObservedRun]:
     """Compute all tables, and bring what the summaries need to the driver."""
-    found = {name: list[Any]() for name in _SUMMARIES}
     summaries = tables.whole.where(tables.whole["name"].startswith(_PREFIX))
-    for table in collected(NamedTable, summaries):
-        name = table.name.removeprefix(_PREFIX)
-        found[name] = rows_of(_SUMMARIES[name][0], rows_in(table.rows))
+    return _observed(collected(NamedTable, summaries), runs)
+
+
+def _observed(tables: Iterable[NamedTable], runs: Sequence[RecordedRun]) -> list[ObservedRun]:
+    found = {name: list[Any]() for name in _SUMMARIES}
+    for table in tables:
+        if table.name.startswith(_PREFIX):
+            name = table.name.removeprefix(_PREFIX)
+            found[name] = rows_of(_SUMMARIES[name][0], rows_in(table.rows))
     observed = []
     for run in runs:
         rows = ObservedRows(

@@ -8,7 +8,7 @@ all blocks that lie in it or within its margins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from ..spark.frames import (
 from ..spark.units import Asked, WorkUnit
 from .time_slices import (
     TimeSlice,
-    TimeSliceQuestion,
     completed,
     time_slice_columns,
     time_slices_of,
@@ -56,6 +55,8 @@ _SET_ASIDE: Mapping[tuple[int, int], tuple[str, ...]] = {
     (MessageKind.BUFFER_RESPONSE, TracePoint.CONSUMED): ("at_ns", "data_type", "sequence_number"),
     (MessageKind.ADD_CREDIT, TracePoint.RECEIVED): ("at_ns",),
     (MessageKind.RESUME_CONSUMPTION, TracePoint.RECEIVED): ("at_ns",),
+    (MessageKind.BUFFER_RESPONSE, TracePoint.WRITER_WAITS): ("at_ns",),
+    (MessageKind.BUFFER_RESPONSE, TracePoint.WRITER_RESUMES): ("at_ns",),
 }
 """What regimes look at, by kind and point."""
 
@@ -64,6 +65,12 @@ _PLACED = frozenset(_SET_ASIDE) - {
     (MessageKind.BUFFER_RESPONSE, TracePoint.CONSUMED),
 }
 """Of which their order among all is needed."""
+
+
+SliceQuestion = Callable[
+    [TimeSlice, Mapping[int, EventColumns | SortedEvents]], Mapping[str, Iterable[Columns]]
+]
+"""As TimeSliceQuestion, with the rows of several tables by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +114,29 @@ class InPass:
 
 
 @dataclass(frozen=True, slots=True)
-class InTimeSlices:
-    """A question put to whole slices, and how its answers become a table.
+class SliceTable:
+    """How the answers about slices become a table.
 
     Attributes:
-        columns: that it needs in addition to those of every slice.
         row: dataclass of the rows, before and after they are merged.
     """
 
-    question: TimeSliceQuestion
-    columns: tuple[str, ...]
     merge: Merge
     row: type
+
+
+@dataclass(frozen=True, slots=True)
+class InTimeSlices:
+    """A question put to whole slices, whose answers are several tables.
+
+    Attributes:
+        question: gives the rows of each table.
+        columns: that it needs in addition to those of every slice.
+    """
+
+    question: SliceQuestion
+    columns: tuple[str, ...]
+    tables: Mapping[str, SliceTable]
 
 
 def pass_units(runs: Sequence[RecordedRun], cores: int, split: int | None) -> list[PassUnit]:
@@ -149,7 +167,7 @@ def tables_of(
     spark: SparkSession,
     units: Sequence[PassUnit],
     questions: Mapping[str, InPass],
-    in_time_slices: Mapping[str, InTimeSlices],
+    in_time_slices: InTimeSlices,
     summaries: Mapping[str, tuple[str, Merge]],
 ) -> DataFrame:
     """The tables of all questions, a row for each; small, and kept by Spark once computed.
@@ -159,11 +177,34 @@ def tables_of(
 
     Returns: name, and rows as an Arrow stream, for `rows_in`.
     """
+    answer, merge = _work_of(questions, in_time_slices, summaries)
+    return merged(map_units(spark, units, answer, NamedTable), merge, NamedTable).cache()
+
+
+def tables_here(
+    units: Sequence[PassUnit],
+    questions: Mapping[str, InPass],
+    in_time_slices: InTimeSlices,
+    summaries: Mapping[str, tuple[str, Merge]],
+) -> list[NamedTable]:
+    """The rows of `tables_of`, computed in this process: for runs that are not worth a session."""
+    answer, merge = _work_of(questions, in_time_slices, summaries)
+    schema = schema_of(NamedTable)
+    parts = [pa.table(dict(each), schema=schema) for unit in units for each in answer(unit)]
+    return rows_of(NamedTable, merge(pa.concat_tables(parts)))
+
+
+def _work_of(
+    questions: Mapping[str, InPass],
+    in_time_slices: InTimeSlices,
+    summaries: Mapping[str, tuple[str, Merge]],
+) -> tuple[Callable[[PassUnit], Iterator[Columns]], Merge]:
+    """What is done with each unit, and with the answers of all."""
     asked = {name: each.asked for name, each in questions.items()}
     kinds = {name: each.row for name, each in asked.items()}
-    kinds |= {name: each.row for name, each in in_time_slices.items()}
+    kinds |= {name: each.row for name, each in in_time_slices.tables.items()}
     merges = {name: each.merge for name, each in questions.items()}
-    merges |= {name: each.merge for name, each in in_time_slices.items()}
+    merges |= {name: each.merge for name, each in in_time_slices.tables.items()}
     adding = {name: each.merge for name, each in questions.items() if each.adds_up}
 
     def answer(unit: PassUnit) -> Iterator[Columns]:
@@ -181,7 +222,7 @@ def tables_of(
                 found[name] = summary(found[source])
         return pa.table(dict(_packed(found)), schema=schema_of(NamedTable))
 
-    return merged(map_units(spark, units, answer, NamedTable), merge, NamedTable).cache()
+    return answer, merge
 
 
 def named_table(tables: DataFrame, name: str, row: type) -> DataFrame:
@@ -204,7 +245,7 @@ def rows_in(data: bytes) -> pa.Table:
 def _answered(
     unit: PassUnit,
     asked: Mapping[str, Asked],
-    in_time_slices: Mapping[str, InTimeSlices],
+    in_time_slices: InTimeSlices,
     kinds: Mapping[str, type],
 ) -> dict[str, pa.Table]:
     time_slice = unit.time_slice
@@ -229,13 +270,9 @@ def _answered(
                     aside.take(block, entry.first_ns, entry.last_ns)
     answers = {name: tally.answers() for name, tally in tallies.items()}
     if aside is not None:
-        columns = time_slice_columns(
-            name for each in in_time_slices.values() for name in each.columns
-        )
+        columns = time_slice_columns(in_time_slices.columns)
         events = completed(time_slice, columns, aside.events())
-        answers |= {
-            name: each.question(time_slice, events) for name, each in in_time_slices.items()
-        }
+        answers |= in_time_slices.question(time_slice, events)
     schemas = {name: schema_of(kinds[name]) for name in answers}
     return {
         name: pa.Table.from_batches(record_batches(each, schemas[name]), schemas[name])
@@ -287,7 +324,7 @@ class SetAside:
                 continue
             part = {name: block[name][start:end].copy() for name in names}
             if key in _PLACED:
-                part["place"] = np.arange(self._rows + start, self._rows + end, dtype=np.int32)
+                part["place"] = self._rows + block["order"][start:end].astype(np.int64)
             if keep is not None:
                 part = {name: values[keep[start:end]] for name, values in part.items()}
             self._parts[channel].setdefault(key, []).append(part)

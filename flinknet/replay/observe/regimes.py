@@ -137,6 +137,12 @@ def offered_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Interv
     return _switched(events, is_offered, None, to_ns)
 
 
+def creditless_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+    """When the producer of a channel had no credit, whether or not its messages tell of a
+    backlog."""
+    return _switched(events, _sent(events)["credit_after"] == 0, MessageKind.ADD_CREDIT, to_ns)
+
+
 def blocked_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
     """When a blocking event had left the producer of a channel and its consumer had not said to go
     on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
@@ -180,14 +186,18 @@ def _switched(
 def split_time_slice(
     unit: TimeSlice, events: Mapping[int, EventColumns | SortedEvents]
 ) -> Iterator[Columns]:
+    """Rows of RegimeRow: the time of each channel of a slice."""
     for channel in unit.channels:
-        yield from _split_channel(unit, channel, events[channel])
+        yield regime_rows(unit, channel, regimes_in(unit, events[channel]))
 
 
-def _split_channel(
-    unit: TimeSlice, channel: int, events: EventColumns | SortedEvents
-) -> Iterator[Columns]:
-    regimes = regimes_of(
+def regimes_in(unit: TimeSlice, events: EventColumns | SortedEvents) -> Regimes:
+    """The time of a channel within a slice.
+
+    Args:
+        events: of the channel.
+    """
+    return regimes_of(
         paired_buffers(events),
         starved_intervals(events, unit.to_ns),
         blocked_intervals(events, unit.to_ns),
@@ -195,6 +205,10 @@ def _split_channel(
         unit.to_ns,
         offered_intervals(events, unit.to_ns),
     )
+
+
+def regime_rows(unit: TimeSlice, channel: int, regimes: Regimes) -> Columns:
+    """Rows of RegimeRow for one channel of a slice."""
     width_ns = window_width_ns(unit.measured_to_ns - unit.measured_from_ns)
     first = (unit.from_ns - unit.measured_from_ns) // width_ns
     starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
@@ -205,7 +219,7 @@ def _split_channel(
     widths_ns = np.diff(edges_ns)
     spent["idle"] = widths_ns - np.sum(list(spent.values()), axis=0)
     count = len(starts_ns)
-    yield {
+    return {
         "run": np.full(len(spent) * count, unit.run),
         "channel": np.full(len(spent) * count, channel),
         "from_ns": np.tile(starts_ns - unit.measured_from_ns, len(spent)),

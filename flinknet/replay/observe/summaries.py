@@ -21,6 +21,7 @@ from flinknet.results import (
     ReplayedChannel,
     WindowMeasured,
 )
+from flinknet.trace.job_names import channel_names
 
 from .messages import MessagesRow
 from .observed import ObservedRows, ObservedRun, backlog_summary, channels_of
@@ -65,7 +66,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     for row in _counted(observed):
         kind = kind_name(row.kind, row.data_type)
         messages.setdefault(row.channel, Counter())[kind] += row.messages
-    channels = channels_of(observed)
+    channels, names = channels_of(observed), channel_names(observed.run.manifest)
     if observed.run.manifest.is_from_between:
         passed = {row.channel: row.records for row in rows.throughput_by_channel}
         channels = [
@@ -82,6 +83,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
             starved_ns=starved.get(each.channel),
             regimes=_shares(spent_ns(rows, {each.channel})),
             messages=dict(messages.get(each.channel, Counter()).most_common()),
+            name=names.get(each.channel),
         )
         for each in channels
     )

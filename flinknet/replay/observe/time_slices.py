@@ -39,7 +39,7 @@ EVENTS_PER_TIME_SLICE_MIN = 100_000
 LONGEST_LIFE_NS = 100_000_000_000
 """A buffer that lives longer is not followed across the edge of a slice."""
 
-SLICE_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number")
+SLICE_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number", "order")
 """What shows whether a channel is whole, with `first_record_ns`."""
 
 _LIFE_COLUMNS = ("at_ns", "sequence_number")
@@ -51,12 +51,16 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 class TimeSlice:
     """All channels of a run in [from_ns, to_ns), which lies within its measured part.
 
-    `margin_ns` is what is read more on both sides at first.
+    Attributes:
+        producers, consumers: subtasks at the ends of the channels, in their order.
+        margin_ns: what is read more on both sides at first.
     """
 
     run: int
     files: list[str]
     channels: list[int]
+    producers: list[int]
+    consumers: list[int]
     from_ns: int
     to_ns: int
     measured_from_ns: int
@@ -84,6 +88,8 @@ def time_slices_of(
             run.run,
             [str(file.absolute()) for file in run.files],
             [info.index for info in run.manifest.channels],
+            [info.producer for info in run.manifest.channels],
+            [info.consumer for info in run.manifest.channels],
             from_ns,
             to_ns,
             run.from_ns,
@@ -193,12 +199,15 @@ def _read(
     from_ns: int,
     to_ns: int,
 ) -> dict[int, EventColumns]:
-    """The events of channels from one instant to another."""
+    """The events of channels from one instant to another; `place` is their order of recording."""
     parts: dict[int, list[EventColumns]] = {channel: [] for channel in channels}
+    columns, recorded = (*columns, "place"), 0
     for file in files:
         with TraceReader(Path(file)) as reader:
-            for rows in reader.events(columns, channels, from_ns, to_ns):
+            for rows in reader.events(columns[:-1], channels, from_ns, to_ns):
                 channel = rows["channel"]
+                rows["place"] = recorded + rows["order"].astype(np.int64)
+                recorded += int(rows["order"].max()) + 1
                 bounds = [0, *(np.flatnonzero(np.diff(channel)) + 1).tolist(), len(channel)]
                 for start, end in pairwise(bounds):
                     part = {name: values[start:end] for name, values in rows.items()}

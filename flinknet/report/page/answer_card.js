@@ -61,8 +61,8 @@ function patch(keys, beyond) {
 // The value of a single target, and how far from the limit it is; of several targets the closest.
 function reached({margin, targets}, point) {
   const metric = targets[0].split(/[<>]/)[0].trim().replace(".", "_"), isLatency = metric !== "throughput", isOne = targets.length === 1;
-  const worst = point.latency_high_ns, latency = isLatency && (worst ?? point.latency_ns ?? {})[metric];
-  const value = !isOne || !isLatency ? "" : `${worst ? "worst case " : ""}${latency == null ? "" : `${duration(latency)}, `}`;
+  const upper = point.latency_high_ns, latency = isOne && isLatency ? (upper ?? point.latency_ns)?.[metric] ?? null : null;
+  const value = latency === null ? "" : upper ? `up to ${duration(latency)} (90 % interval), ` : `${duration(latency)}, `;
   if (margin < -1) return `: ${value}${+(1 - margin).toPrecision(3)} times the limit`;
   const side = margin < 0 ? "past" : !isOne ? "inside" : isLatency ? "below" : "above";
   return `: ${value}${percent(Math.abs(margin), 0)} ${side} the limit`;

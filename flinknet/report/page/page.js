@@ -1,6 +1,6 @@
 // Puts the page together: one run at a time, and all of them next to each other if there are several.
 
-const {replays} = JSON.parse(document.getElementById("data").textContent);
+const {replays, jobs = []} = JSON.parse(document.getElementById("data").textContent);
 
 const runName = (answer) => answer.trace.path.replace(/\/+$/, "").split("/").pop();
 
@@ -26,7 +26,8 @@ function showAll() {
 
 function start() {
   if (replays.length === 1) { showRun(replays[0]); return; }
-  const views = [["all runs", showAll], ...replays.map((answer) => [runName(answer), () => showRun(answer)])];
+  const jobName = (job) => jobs.length > 1 ? `job ${runName({trace: job})}` : "the job";
+  const views = [...jobs.map((job) => [jobName(job), () => showJob(job)]), ["all runs", showAll], ...replays.map((answer) => [runName(answer), () => showRun(answer)])];
   const buttons = views.map(([name, show]) => h("button", {type: "button", onclick: (event) => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button === event.currentTarget)));
     tip.hide();

@@ -96,7 +96,7 @@ function latencySection(answer) {
 
 function latencyNotSeen() {
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions are ranges: the lowest and the highest value that the messages allow."));
+    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions come with 90 % intervals."));
 }
 
 const channelName = (each) => `${each.channel}: ${each.producer} → ${each.consumer}`;

@@ -15,6 +15,9 @@ const MEANING = {
   backlog: "Data buffers still queued at the producer when one left, averaged over the buffers.",
   backlogMax: "The longest queue of data buffers that a producer announced.",
   buffers: "Data buffers per second over all channels: each costs processor time on both sides.",
+  packets: "Packets per second at most, where every message leaves on its own; without acknowledgements.",
+  bytes: "Bytes per second on the network: payload, headers of messages and of packets.",
+  cpu: "CPU against the recorded setting, in percent of a core, on both sides together.",
   memory: "The most that all buffer pools of producers and consumers can take.",
 };
 
@@ -25,7 +28,7 @@ function timeoutNs(text) {
   return number < 0 ? Infinity : number * (units[unit] ?? 1);
 }
 
-// Of each point the least and greatest of a latency that is an interval; else as the model errs.
+// Of each point the 90 % interval of its latency, if there is one; else as the model errs.
 function bandOf(line, metric, error) {
   const between = line.map((point) => point.latency_low_ns && point.latency_high_ns && metric in point.latency_low_ns
     ? [point.latency_low_ns[metric], point.latency_high_ns[metric]] : null);
@@ -95,7 +98,7 @@ function tradeOffs(answer) {
     const error = answer.model_error;
     const isBetween = line.some((point) => point.latency_high_ns);
     const ofError = isDoubtful(answer) ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
-    const ofLatency = isBetween ? "The band covers the lowest to the highest value that the messages allow." : ofError;
+    const ofLatency = isBetween ? "The band is the 90 % interval." : ofError;
     const memory = new Set(line.map((point) => METRICS.memory.value(point)));
     return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
       chart(`Latency by ${state.x}`, ofLatency,
@@ -145,16 +148,24 @@ function nothingPredicted(points) {
 
 function settingsTable(answer) {
   const heads = [...answer.varies.map((name) => [name]), ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99],
-    ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers], ["memory", MEANING.memory], [""]];
+    ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers],
+    ["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU", MEANING.cpu], ["memory", MEANING.memory], [""]];
   heads.splice(answer.varies.length, 0, ["", FRONTIER]);
   const rows = answer.trade_offs.map((point) => ({recorded: point.is_recorded, cells: [
     ...answer.varies.map((name) => point.setting[name]), point.is_on_frontier ? "◆" : "",
     count(point.throughput_records_per_s), duration(point.latency_ns.p50), duration(point.latency_ns.p99),
     fixed(point.backlog_buffers.mean), count(point.backlog_buffers.max), count(point.buffers_per_s),
-    bytes(point.memory_bytes), point.marks.map((mark) => `← ${mark}`).join(" ")]}));
+    ...priceCells(point), bytes(point.memory_bytes), point.marks.map((mark) => `← ${mark}`).join(" ")]}));
   return h("details", {open: rows.length <= 12 ? "" : null}, h("summary", {}, `All ${rows.length} settings`),
     rows.length && answer.trade_offs.some((point) => point.is_on_frontier) ? h("p", {class: "note small"}, `◆ on the frontier: ${FRONTIER.toLowerCase()}`) : null,
     table(heads, rows));
+}
+
+function priceCells({price}) {
+  if (!price) return [MISSING, MISSING, MISSING];
+  const cores = price.cpu_cores_change;
+  return [count(price.packets_per_s), `${bytes(price.bytes_per_s)}/s`,
+    cores === null ? MISSING : `${cores > 0 ? "+" : ""}${(cores * 100).toFixed(1)} %`];
 }
 
 const fixed = (value) => value === null || value === undefined ? MISSING : value.toFixed(2);

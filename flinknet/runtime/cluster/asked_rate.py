@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinknet.config import Scenario
+from flinknet.config import ON_OFF, Scenario, on_off_ns
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.results import RunWarning
 from flinknet.units import human_count
@@ -78,7 +78,9 @@ def asked_rate(
     if None in counted:
         taken_per_s, waiting = throughput, 0.0
     due = offered_per_s * within_s
-    if workload.arrivals != "constant":
+    if workload.arrivals.startswith(ON_OFF):  # where in its period the measured part begins
+        waiting += offered_per_s * on_off_ns(workload.arrivals)[1] / 1e9
+    elif workload.arrivals != "constant":
         waiting += _SIGMAS * math.sqrt(due)
     return AskedRate(
         offered_per_s, taken_per_s, (offered_per_s - taken_per_s) * within_s - waiting, due

@@ -112,15 +112,17 @@ def test_records_wait_in_order_while_the_pool_is_exhausted() -> None:
 
 
 @pytest.mark.row("S028")
-def test_the_flusher_beats_once_a_timeout_from_when_it_was_served() -> None:
-    flusher = OutputFlusher(100, start_ns=1000)
+def test_the_flusher_beats_a_timeout_after_the_end_of_its_round() -> None:
+    flusher = OutputFlusher(100, start_ns=1000, overhead_ns=20)
     assert flusher.next_deadline_ns() == 1100
     assert not flusher.is_due(now_ns=1099)
     assert flusher.is_due(now_ns=1100)
     assert not flusher.is_due(now_ns=1100)
-    assert flusher.next_deadline_ns() == 1200
-    assert flusher.is_due(now_ns=1270)
-    assert flusher.next_deadline_ns() == 1370
+    assert flusher.next_deadline_ns() == 1220
+    assert flusher.is_due(now_ns=1230)
+    assert flusher.next_deadline_ns() == 1340  # a round takes 20 in any case
+    assert flusher.is_due(now_ns=1390)
+    assert flusher.next_deadline_ns() == 1490
     flusher.stop()
     assert flusher.next_deadline_ns() is None
     assert not flusher.is_due(now_ns=10_000)

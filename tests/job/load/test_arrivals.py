@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinknet.config import check_arrivals
+from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import IntArray, RecordedArrivals, ScheduledArrivals
 from tests.strategies import ArrivalPlan, arrival_plans
 
@@ -59,7 +61,7 @@ def test_instants_are_ascending_complete_and_the_same_in_any_portions(
 
 
 def test_another_seed_gives_other_instants() -> None:
-    for law in ("constant", "poisson", "bursts"):
+    for law in ("constant", "poisson", "bursts", "on-off:50ms:150ms"):
         first, second = (
             all_of(arrivals_of(ArrivalPlan(law, 1000, 0, 50, seed))) for seed in (1, 2)
         )
@@ -87,6 +89,26 @@ def test_bursts_come_in_hundreds_at_one_instant_and_keep_the_mean_rate() -> None
     values, counts = np.unique(instants, return_counts=True)
     assert counts.tolist() == [100] * 10 + [50]
     assert np.diff(values).tolist() == pytest.approx([100_000_000] * 10, abs=1)
+
+
+@pytest.mark.parametrize("rate_per_s", [1e5, 1000.0, 3.0])
+def test_on_and_off_keeps_the_mean_rate_and_its_silences(rate_per_s: float) -> None:
+    whole_s = 40
+    arrivals = ArrivalPlan("on-off:50ms:150ms", rate_per_s, 0, int(whole_s * rate_per_s), 5)
+    instants = all_of(arrivals_of(arrivals))
+    assert (instants % 200_000_000 <= 50_000_000).all()
+    assert int(instants[-1]) == pytest.approx(whole_s * SECOND_NS, rel=0.02)
+    if rate_per_s == 1000:
+        gaps = np.diff(instants)
+        assert sorted(set((gaps / 1e4).round().tolist())) == [25, 15_025]
+        starts = np.flatnonzero(gaps > 150_000_000)
+        assert set(np.diff(starts).tolist()) == {200}
+
+
+@pytest.mark.parametrize("law", ["on-off:50ms", "on-off:0:5ms", "on-off:5:5", "often"])
+def test_a_law_that_is_none_is_refused(law: str) -> None:
+    with pytest.raises(ConfigError, match=r"--arrivals: "):
+        check_arrivals(law, "--arrivals")
 
 
 def test_without_a_number_of_records_there_is_no_end() -> None:
@@ -130,7 +152,7 @@ def test_recorded_instants_are_taken_when_they_are_due(
     assert next_ns == (instants[len(taken)] if len(taken) < len(instants) else None)
 
 
-@pytest.mark.parametrize("law", ["constant", "poisson", "bursts"])
+@pytest.mark.parametrize("law", ["constant", "poisson", "bursts", "on-off:100us:100us"])
 def test_records_are_counted_from_the_end_of_the_warm_up(law: str) -> None:
     arrivals = ScheduledArrivals(
         law, 1e6, start_ns=0, records=20_000, seed=5, counted_from_ns=7_000_000

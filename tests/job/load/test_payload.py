@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from flinknet.config import RecordSize
 from flinknet.core.wire.records import Record, RecordStreamDecoder, decode_element
+from flinknet.job.load.draws import DrawnSizes
 from flinknet.job.load.payload import (
     INSTANT_BITS,
     INSTANT_MASK,
-    MixedRecordFactory,
     RecordFactory,
+    serialize_mixed,
 )
 
 NUMBERS = 1 << (64 - INSTANT_BITS)
@@ -81,13 +82,13 @@ def test_records_of_one_instant_are_those_of_many_equal_instants(
 
 
 @pytest.mark.parametrize("low", [8, 12, 16])
-def test_mixed_records_have_sizes_of_their_range_and_the_same_fields(low: int) -> None:
-    size = RecordSize(low, 40)
-    factory = MixedRecordFactory(size, seed=4)
+def test_mixed_records_have_their_sizes_and_the_same_fields(low: int) -> None:
+    sizes = DrawnSizes(RecordSize(low, 40), seed=4).take(400)
+    assert set(sizes.tolist()) == set(range(low, 41))
     instants = np.arange(1000, 1400, dtype=np.int64)
-    data, ends = factory.serialize(NUMBERS - 5, instants, 5000)
+    data, ends = serialize_mixed(NUMBERS - 5, sizes, instants, 5000)
     values = values_of(data)
-    assert {len(value) for value in values} == set(range(low, 41))
+    assert [len(value) for value in values] == sizes.tolist()
     assert np.diff(ends, prepend=0).tolist() == [len(value) + 5 for value in values]
     for index, value in enumerate(values):
         assert stamp_of(value) == ((NUMBERS - 5 + index) % NUMBERS, 1000 + index)
@@ -95,15 +96,7 @@ def test_mixed_records_have_sizes_of_their_range_and_the_same_fields(low: int) -
             assert int.from_bytes(value[8:16], "big") == 4000 - index
 
 
-def test_the_same_seed_gives_the_same_sizes() -> None:
-    instants = np.arange(100, dtype=np.int64)
-    ends = [
-        MixedRecordFactory(RecordSize(8, 50), seed).serialize(0, instants, 0)[1].tolist()
-        for seed in (1, 1, 2)
-    ]
-    assert ends[0] == ends[1] != ends[2]
-
-
 def test_no_records_are_no_bytes() -> None:
-    data, ends = MixedRecordFactory(RecordSize(8, 9), 1).serialize(0, np.empty(0, np.int64), 0)
+    none = np.empty(0, np.int64)
+    data, ends = serialize_mixed(0, none, none, 0)
     assert (len(data), len(ends)) == (0, 0)

@@ -94,6 +94,27 @@ def test_relays_are_joined_one_by_one_and_the_partitioner_is_that_of_the_last_ed
     assert len(ids) == 6
 
 
+def test_relays_can_have_parallelisms_and_delays_of_their_own() -> None:
+    scenario = scenario_of(
+        5,
+        producers=2,
+        consumers=1,
+        relays=3,
+        relay_parallelism=(2, 4, 4),
+        relay_delay_ns_per_record=(0, 5, 7),
+        partitioner="hash",
+    )
+    load = load_plan_of(scenario)
+    assert [each.parallelism for each in load.plan.vertices] == [2, 2, 4, 4, 1]
+    assert [each.partitioner for each in load.plan.edges] == [
+        *("forward", "rebalance", "forward", "hash"),
+    ]
+    assert scenario.workload.relay_delays_ns == [0, 5, 7]
+    one_for_all = replace(scenario.workload, relay_parallelism=(3,), relay_delay_ns_per_record=(9,))
+    assert one_for_all.parallelisms == [2, 3, 3, 3, 1]
+    assert one_for_all.relay_delays_ns == [9, 9, 9]
+
+
 @pytest.mark.row("S045")
 @pytest.mark.row("S080")
 def test_a_channel_is_local_where_its_producer_sits_in_the_consumers_task_manager() -> None:

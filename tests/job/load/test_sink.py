@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from flinknet.config import RecordSize
 from flinknet.core.consumer import RecordReader
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.payload import MixedRecordFactory, RecordFactory
+from flinknet.job.load.draws import DrawnSizes
+from flinknet.job.load.payload import RecordFactory, serialize_mixed
 from flinknet.job.load.sink import KEPT_STAMPS, Disorder, LatencySink
 
 EPOCH_NS = 5_000_000
@@ -93,14 +94,14 @@ def test_every_figure_is_that_of_the_plain_model(
     if window[1] is not None:
         sink.measured_to_ns = plain.to_ns = EPOCH_NS + window[1]
     reader = RecordReader()
-    fixed, mixed = RecordFactory(size.low_bytes, 12), MixedRecordFactory(size, 3)
+    fixed, drawn = RecordFactory(size.low_bytes, 12), DrawnSizes(size, 3)
     number = 0
     for now_ns, instants, emitted in written:
         if not is_open_loop:
             instants = [emitted] * len(instants)
         since = np.array(instants, np.int64) - EPOCH_NS
         if not size.is_constant:
-            data, _ = mixed.serialize(number, since, emitted - EPOCH_NS)
+            data, _ = serialize_mixed(number, drawn.take(len(since)), since, emitted - EPOCH_NS)
         elif is_open_loop:
             data = fixed.serialize(number, since, len(since), emitted - EPOCH_NS)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.edges import EdgeEnds, bottlenecks, ends_of, is_from_sources
+from flinknet.replay.advise.edges import EdgeEnds, ends_of, is_from_sources, upstream_of
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest
@@ -70,18 +70,17 @@ def ends(source: int, target: int) -> EdgeEnds:
 
 
 @pytest.mark.parametrize(
-    ("edges", "expected"),
+    ("edges", "last", "expected"),
     [
-        ([((0, 1), {"bottleneck": 0.9}), ((1, 2), {"credit-starved": 0.8})], [1]),
-        ([((0, 1), {"bottleneck": 0.9}), ((1, 2), {"idle": 0.8})], [0]),
-        ([((0, 1), {"flush-limited": 0.9}), ((1, 2), {"idle": 0.8})], []),
-        ([((0, 2), {"bottleneck": 0.5}), ((1, 3), {"bottleneck": 0.9, "skewed": 1.0})], [1, 0]),
+        ([(0, 1), (1, 2), (2, 3)], 2, [True, True, False]),
+        ([(0, 1), (1, 2), (2, 3)], 0, [False, False, False]),
+        ([(0, 2), (1, 2), (2, 3), (1, 4)], 2, [True, True, False, False]),
     ],
 )
-def test_the_pressed_edge_with_no_pressed_edge_behind_it(
-    edges: list[tuple[tuple[int, int], dict[str, float]]], expected: list[int]
+def test_edges_upstream_of_another(
+    edges: list[tuple[int, int]], last: int, expected: list[bool]
 ) -> None:
-    assert bottlenecks([(ends(*each), verdicts) for each, verdicts in edges]) == expected
+    assert upstream_of([ends(*each) for each in edges], ends(*edges[last])) == expected
 
 
 def test_runs_are_opened_edge_by_edge(sawtooth_run: Path, tmp_path: Path) -> None:

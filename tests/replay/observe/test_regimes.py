@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.predict.intervals import NOTHING, Intervals, from_switches
+from flinknet.predict.intervals import NOTHING, Intervals, from_switches, merged
 from flinknet.replay.observe.observed import observe
 from flinknet.replay.observe.regimes import (
     REGIMES,
@@ -223,3 +223,25 @@ def test_regimes_of_a_recorded_run_sum_to_its_time(
     assert spent["in_receiver_queue"] == 2 * 99 * 50_000
     assert spent["waiting_for_credit"] == 2 * 24 * (5_020_000 - 70_000)
     assert spent["blocked_by_alignment"] == spent["idle"] == 0
+
+
+def test_a_credit_that_a_buffer_takes_at_once_ends_no_starving() -> None:
+    """At 10 a credit comes and the buffer that takes it leaves, at the same instant."""
+    rows = {
+        "at_ns": [5, 10, 10, 30],
+        "point": [TracePoint.SENT, TracePoint.SENT, TracePoint.RECEIVED, TracePoint.RECEIVED],
+        "kind": [MessageKind.BUFFER_RESPONSE] * 2 + [MessageKind.ADD_CREDIT] * 2,
+        "data_type": [DATA, DATA, 0, 0],
+        "backlog_buffers": [1, 1, -1, -1],
+        "credit_after": [0, 0, 1, 1],
+        "place": [0, 2, 1, 3],
+    }
+    events = {name: np.array(values) for name, values in rows.items()}
+    assert instants(starved_intervals(events, 100)) == set(range(5, 30))
+
+
+@given(st.lists(interval_sets(), max_size=4))
+def test_sets_that_overlap_are_merged(found: list[Intervals]) -> None:
+    union = merged(found)
+    assert instants(union) == set[int]().union(*map(instants, found))
+    assert (union.starts_ns[1:] > union.ends_ns[:-1]).all()

@@ -1,0 +1,256 @@
+"""Answers of Flink's REST API as values: jobs with their vertices and places, TaskManagers.
+
+Releases 1.20 and 2.x give the same fields; what one of them lacks is None. Anything that does not
+look like Flink's answer is refused, for it comes from outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flinknet.core.wire.ids import JobVertexID
+from flinknet.errors import RemoteTransportError
+from flinknet.graph.running_job import (
+    RunningInput,
+    RunningJob,
+    RunningSubtask,
+    RunningTaskManager,
+    RunningVertex,
+)
+
+from .answers import OVERVIEW, RestAnswers
+
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
+"""States of a job that runs no longer."""
+
+SUBTASKS_MAX = 32_768
+"""Flink's limit of parallelism."""
+
+NAME_CHARACTERS_MAX = 80
+"""Of a vertex; Flink cuts names there in its metrics, too."""
+
+_HEX_ID = re.compile(r"[0-9a-f]{32}")
+
+Answer = Mapping[str, Any]
+
+
+def job_overviews(answers: RestAnswers) -> list[Answer]:
+    """Every job that the cluster knows: jid, name, state, and when anything of it changed.
+
+    Raises: RemoteTransportError, as all of these.
+    """
+    return _objects(answers, OVERVIEW, "jobs")
+
+
+def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
+    """A job, without the places of its subtasks."""
+    path = f"/jobs/{job_id}"
+    found = answers.get(path)
+    try:
+        nodes = {str(each["id"]): each for each in found["plan"]["nodes"]}
+        vertices = tuple(_vertex(each, nodes) for each in found["vertices"])
+        return RunningJob(
+            id=_hex_id(found["jid"]),
+            name=printable(str(found["name"])),
+            state=str(found["state"]),
+            is_batch=_is_batch(found),
+            started_at_ms=int(found["start-time"]),
+            vertices=_in_order(vertices),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _strange(answers, path, error) from None
+
+
+def vertex_details(answers: RestAnswers, job_id: str, vertex: RunningVertex) -> list[Answer]:
+    """What the JobManager says of each subtask of a vertex."""
+    return _objects(answers, f"/jobs/{job_id}/vertices/{vertex.id}", "subtasks")
+
+
+def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
+    """The vertex with the places of its subtasks."""
+    subtasks = []
+    for each in details:
+        try:
+            index = int(each["subtask"])
+            place = each.get("taskmanager-id") or None
+            subtasks.append(
+                RunningSubtask(
+                    index,
+                    int(each.get("attempt", 0)),
+                    str(each.get("status", "")),
+                    None if place in (None, "(unassigned)") else printable(str(place)),
+                )
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise RemoteTransportError(
+                f"--rest: a subtask of {vertex.name} is not described as Flink does ({error})"
+            ) from None
+    return replace(vertex, subtasks=tuple(sorted(subtasks, key=lambda each: each.index)))
+
+
+def read_placed_job(answers: RestAnswers, job_id: str) -> RunningJob:
+    """A job with the places of its subtasks."""
+    job = read_job(answers, job_id)
+    return replace(
+        job,
+        vertices=tuple(
+            placed(each, vertex_details(answers, job.id, each)) for each in job.vertices
+        ),
+    )
+
+
+def read_jobs(answers: RestAnswers) -> tuple[RunningJob, ...]:
+    """The jobs that run, with their places; those that ended last if none does."""
+    known = job_overviews(answers)
+    wanted = [each for each in known if each.get("state") not in ENDED] or known
+    return tuple(read_placed_job(answers, _hex_id(each.get("jid"))) for each in wanted)
+
+
+def read_task_managers(
+    answers: RestAnswers, *, with_memory: bool = False
+) -> tuple[RunningTaskManager, ...]:
+    """The TaskManagers of the cluster.
+
+    Args:
+        with_memory: ask each for its network memory.
+    """
+    path = "/taskmanagers"
+    found = []
+    for each in _objects(answers, path, "taskmanagers"):
+        try:
+            task_manager = RunningTaskManager(
+                id=path_segment(each["id"]),
+                host=_host_of(str(each.get("path", ""))),
+                data_port=int(each["dataPort"]),
+                slots=int(each["slotsNumber"]),
+                free_slots=int(each["freeSlots"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise _strange(answers, path, error) from None
+        if with_memory:
+            task_manager = _with_memory(answers, task_manager)
+        found.append(task_manager)
+    return tuple(found)
+
+
+def read_settings(answers: RestAnswers) -> dict[str, str]:
+    """The cluster's configuration, as far as it is not all defaults."""
+    path = "/jobmanager/config"
+    found = answers.get(path)
+    try:
+        return {str(each["key"]): str(each["value"]) for each in found}
+    except (KeyError, TypeError) as error:
+        raise _strange(answers, path, error) from None
+
+
+def _with_memory(answers: RestAnswers, of: RunningTaskManager) -> RunningTaskManager:
+    found = answers.get(f"/taskmanagers/{of.id}")
+    memory = found.get("memoryConfiguration") or {} if isinstance(found, dict) else {}
+    metrics = found.get("metrics") or {} if isinstance(found, dict) else {}
+    return replace(
+        of,
+        network_memory_bytes=_whole(memory.get("networkMemory")),
+        network_segments=_whole(metrics.get("nettyShuffleMemorySegmentsTotal")),
+        network_segments_used=_whole(metrics.get("nettyShuffleMemorySegmentsUsed")),
+    )
+
+
+def path_segment(value: Any) -> str:
+    """An id that stands in a path. Raises: ValueError for one that would change the path."""
+    text = str(value)
+    if not text.isprintable() or text in ("", ".", "..") or set(text) & set("/\\?#%"):
+        raise ValueError(f"{text!r} is not an id")
+    return text
+
+
+def printable(text: str) -> str:
+    """A name of the cluster's, on one line."""
+    return "".join(each if each.isprintable() else " " for each in text).strip()
+
+
+def _vertex(answer: Answer, nodes: Mapping[str, Answer]) -> RunningVertex:
+    name = printable(str(answer["name"]))
+    if len(name) > NAME_CHARACTERS_MAX:
+        name = name[: NAME_CHARACTERS_MAX - 1] + "…"
+    parallelism = int(answer["parallelism"])
+    if not 0 < parallelism <= SUBTASKS_MAX:
+        raise ValueError(f"parallelism {parallelism}")
+    node = nodes.get(str(answer["id"]), {})
+    group = answer.get("slotSharingGroupId")
+    return RunningVertex(
+        id=_vertex_id(answer["id"]),
+        name=name,
+        parallelism=parallelism,
+        max_parallelism=int(answer.get("maxParallelism", -1)),
+        inputs=tuple(
+            RunningInput(
+                _vertex_id(each["id"]),
+                printable(str(each.get("ship_strategy", ""))),
+                str(each.get("exchange", "pipelined_bounded")).lower(),
+            )
+            for each in sorted(node.get("inputs") or (), key=lambda each: int(each["num"]))
+        ),
+        subtasks=(),
+        slot_sharing_group=None if group is None else str(group),
+    )
+
+
+def _in_order(vertices: Sequence[RunningVertex]) -> tuple[RunningVertex, ...]:
+    """Each behind all that it reads."""
+    waiting, ordered = list(vertices), list[RunningVertex]()
+    done: set[JobVertexID] = set()
+    known = {each.id for each in vertices}
+    while waiting:
+        ready = [
+            each
+            for each in waiting
+            if all(one.source in done or one.source not in known for one in each.inputs)
+        ]
+        if not ready:
+            raise ValueError("the plan has a cycle")
+        ordered += ready
+        done |= {each.id for each in ready}
+        waiting = [each for each in waiting if each.id not in done]
+    return tuple(ordered)
+
+
+def _is_batch(job: Answer) -> bool:
+    kind = job.get("job-type") or job["plan"].get("type")
+    return str(kind).upper() == "BATCH"
+
+
+def _objects(answers: RestAnswers, path: str, name: str) -> list[Answer]:
+    found = answers.get(path)
+    listed = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise _strange(answers, path, KeyError(name))
+    return listed
+
+
+def _host_of(akka_path: str) -> str:
+    """Of pekko.tcp://flink@HOST:PORT/user/…"""
+    return akka_path.partition("@")[2].partition("/")[0].rpartition(":")[0].strip("[]")
+
+
+def _hex_id(value: Any) -> str:
+    text = str(value)
+    if not _HEX_ID.fullmatch(text):
+        raise RemoteTransportError(f"--rest: {text[:40]!r} is not the id of a job")
+    return text
+
+
+def _vertex_id(value: Any) -> JobVertexID:
+    return JobVertexID(bytes.fromhex(_hex_id(value)))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _strange(answers: RestAnswers, path: str, error: Exception) -> RemoteTransportError:
+    return RemoteTransportError(
+        f"--rest: {answers.name}{path}: not as expected of Flink ({type(error).__name__}: {error})"
+    )

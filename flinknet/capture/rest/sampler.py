@@ -1,0 +1,238 @@
+"""Flink's own metrics over time, as lines of the metrics file of a trace (`trace.metrics`).
+
+Each look takes one request for each vertex. The JobManager fetches metrics from TaskManagers when
+somebody asks, at most every metrics.fetcher.update-interval (10 s by default), so most looks find
+nothing new: only of subtasks whose counters have moved the other metrics are asked for, and only
+they get a line. Its instant is the one at which the change was noticed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from flinknet.errors import RemoteTransportError
+from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
+
+from .answers import RestAnswers
+from .jobs import (
+    ENDED,
+    job_overviews,
+    path_segment,
+    placed,
+    read_job,
+    read_task_managers,
+    vertex_details,
+)
+
+CHECKPOINTS_EVERY_LOOKS = 5
+
+JOB_AGAIN_LOOKS = 5
+"""The JobManager answers from a copy that is up to 3 s old: after a change a job is asked for again
+so many times."""
+
+NO_WATERMARK_MS = -(1 << 63)
+"""Of a task that got none yet."""
+
+_COUNTERS = {
+    "read-records": "numRecordsIn",
+    "write-records": "numRecordsOut",
+    "read-bytes": "numBytesIn",
+    "write-bytes": "numBytesOut",
+    "accumulated-busy-time": "accumulateBusyTimeMs",
+    "accumulated-idle-time": "accumulateIdleTimeMs",
+    "accumulated-backpressured-time": "accumulateBackPressuredTimeMs",
+}
+"""Of a subtask's description -> the metric's own name."""
+
+TASK_METRICS = (
+    *("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond"),
+    *("numBuffersOut", "checkpointAlignmentTime", "checkpointStartDelayNanos"),
+    *("debloatedBufferSize", "estimatedTimeToConsumeBuffersMs", "currentInputWatermark"),
+    *(f"Shuffle.Netty.Input.num{what}In{where}" for what in ("Bytes", "Buffers")
+      for where in ("Local", "Remote")),
+    *(f"Shuffle.Netty.Input.Buffers.{name}" for name in ("inputQueueLength", "inPoolUsage",
+      "inputExclusiveBuffersUsage", "inputFloatingBuffersUsage")),
+    *(f"Shuffle.Netty.Output.Buffers.{name}" for name in ("outputQueueLength", "outPoolUsage")),
+)  # fmt: skip
+"""Asked for each subtask; what one does not have is left out of the answer."""
+
+TASK_MANAGER_METRICS = (
+    *("Status.JVM.CPU.Load", "Status.JVM.CPU.Time"),
+    *(f"Status.Shuffle.Netty.{name}" for name in ("TotalMemorySegments", "AvailableMemorySegments",
+      "UsedMemorySegments", "TotalMemory", "AvailableMemory", "UsedMemory",
+      "RequestedMemoryUsage")),
+)  # fmt: skip
+
+_CHECKPOINT_FIELDS = {
+    "status": "status",
+    "checkpoint_type": "type",
+    "trigger_timestamp": "triggered_at_ms",
+    "end_to_end_duration": "duration_ms",
+    "state_size": "state_bytes",
+    "checkpointed_size": "checkpointed_bytes",
+    "processed_data": "processed_bytes",
+    "persisted_data": "persisted_bytes",
+    "num_subtasks": "subtasks",
+}
+
+Line = dict[str, Any]
+
+
+class Sampler:
+    """Looks at a cluster again and again.
+
+    Attributes:
+        jobs: that run, or ran while it looked, with the places of their subtasks.
+        task_managers: of the cluster.
+
+    Args:
+        now_ns: the clock of the trace.
+    """
+
+    def __init__(self, answers: RestAnswers, now_ns: Callable[[], int]) -> None:
+        self._answers = answers
+        self._now_ns = now_ns
+        self._looks = 0
+        self._jobs: dict[str, RunningJob] = {}
+        self._modified: dict[str, tuple[Any, int]] = {}
+        self._before: dict[tuple[Any, ...], Any] = {}
+        self._checkpoints: set[tuple[str, int]] = set()
+        self.task_managers: tuple[RunningTaskManager, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[RunningJob, ...]:
+        """See the class."""
+        return tuple(self._jobs.values())
+
+    def look(self) -> list[Line]:
+        """What is new since the last look.
+
+        Raises: RemoteTransportError if the JobManager does not answer.
+        """
+        lines: list[Line] = []
+        running = [each for each in job_overviews(self._answers) if each.get("state") not in ENDED]
+        for overview in running:
+            try:
+                lines += self._look_at(str(overview["jid"]), overview.get("last-modification"))
+            except RemoteTransportError:
+                if len(running) == 1 and not self._jobs:
+                    raise
+                # it has ended between two requests; the next look says so
+        if running:
+            lines += self._look_at_task_managers()
+        self._looks += 1
+        return lines
+
+    def _look_at(self, job_id: str, modified: Any) -> list[Line]:
+        before, again = self._modified.get(job_id, (None, 0))
+        if before != modified or job_id not in self._jobs:
+            again = JOB_AGAIN_LOOKS
+        if again:
+            known = read_job(self._answers, job_id)
+            self.task_managers = read_task_managers(self._answers)
+        else:
+            known = self._jobs[job_id]
+        self._modified[job_id] = modified, max(again - 1, 0)
+        lines: list[Line] = []
+        vertices = []
+        for vertex in known.vertices:
+            details = vertex_details(self._answers, known.id, vertex)
+            vertex = placed(vertex, details)
+            vertices.append(vertex)
+            for each in details:
+                lines += self._look_at_subtask(known, vertex, each)
+        self._jobs[job_id] = replace(known, vertices=tuple(vertices))
+        if self._looks % CHECKPOINTS_EVERY_LOOKS == 0:
+            lines += self._new_checkpoints(known)
+        return lines
+
+    def _look_at_subtask(
+        self, job: RunningJob, vertex: RunningVertex, details: Mapping[str, Any]
+    ) -> list[Line]:
+        found = details.get("metrics")
+        counters = {
+            name: value
+            for key, name in _COUNTERS.items()
+            if (value := _number((found or {}).get(key))) is not None
+        }
+        subtask, attempt = int(details["subtask"]), int(details.get("attempt", 0))
+        key = job.id, vertex.id, subtask
+        now = attempt, counters
+        if not any(counters.values()) or self._before.get(key) == now:
+            return []
+        self._before[key] = now
+        at_ns = self._now_ns()
+        path = f"/jobs/{job.id}/vertices/{vertex.id}/subtasks/{subtask}/metrics"
+        place = next((each.task_manager for each in vertex.subtasks if each.index == subtask), None)
+        line = {
+            "at_ns": at_ns,
+            "task_manager": place,
+            "task": vertex.task_name(subtask),
+            "job": job.id,
+            "vertex": str(vertex.id),
+            "subtask": subtask,
+            "attempt": attempt,
+        }
+        metrics = self._metrics(path, TASK_METRICS)
+        if metrics.get("currentInputWatermark") == NO_WATERMARK_MS:
+            del metrics["currentInputWatermark"]
+        return [line | counters | metrics]
+
+    def _look_at_task_managers(self) -> list[Line]:
+        lines = []
+        for each in self.task_managers:
+            found = self._metrics(f"/taskmanagers/{each.id}/metrics", TASK_MANAGER_METRICS)
+            if found and self._before.get(("tm", each.id)) != found:
+                self._before["tm", each.id] = found
+                lines.append({"at_ns": self._now_ns(), "task_manager": each.id, **found})
+        return lines
+
+    def _new_checkpoints(self, job: RunningJob) -> list[Line]:
+        try:
+            found = self._answers.get(f"/jobs/{job.id}/checkpoints")
+        except RemoteTransportError:  # they are off
+            return []
+        lines = []
+        for each in reversed((found.get("history") if isinstance(found, dict) else None) or ()):
+            number = each.get("id")
+            if each.get("status") == "IN_PROGRESS" or (job.id, number) in self._checkpoints:
+                continue
+            self._checkpoints.add((job.id, number))
+            fields = {name: each[key] for key, name in _CHECKPOINT_FIELDS.items() if key in each}
+            lines.append({"at_ns": self._now_ns(), "job": job.id, "checkpoint": number} | fields)
+        return lines
+
+    def _metrics(self, path: str, names: tuple[str, ...]) -> dict[str, float]:
+        try:
+            found = self._answers.get(f"{path}?get={','.join(names)}")
+        except RemoteTransportError:  # a subtask or TaskManager that is gone
+            return {}
+        values = {}
+        for each in found if isinstance(found, list) else ():
+            value = _number(each.get("value")) if isinstance(each, dict) else None
+            if value is not None:
+                values[short_name(path_segment(each.get("id")))] = value
+        return values
+
+
+def short_name(metric: str) -> str:
+    """A metric without its scope, but for those of the JVM: inPoolUsage, JVM.CPU.Load."""
+    if metric.startswith("Status.JVM."):
+        return metric.removeprefix("Status.")
+    return metric.rpartition(".")[2]
+
+
+def _number(value: Any) -> float | int | None:
+    """REST gives numbers as such or as text; NaN is none. Large counters are not rounded."""
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(value) if number.is_integer() and not isinstance(value, str) else number

@@ -1,0 +1,145 @@
+"""A job that runs on a real Flink cluster, as its JobManager describes it.
+
+Plain values: whoever asks the JobManager makes them (`capture.rest`), the planner reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flinknet.core.wire.ids import JobVertexID
+
+from .wiring import DistributionPattern, Wiring
+
+_POINTWISE = ("FORWARD", "RESCALE")
+"""Ship strategies that do not join everybody with everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSubtask:
+    """One subtask: its current attempt, and where that runs (None: not placed yet)."""
+
+    index: int
+    attempt: int
+    state: str
+    task_manager: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningInput:
+    """What a vertex reads.
+
+    Attributes:
+        source: the vertex that writes it.
+        ship_strategy: name of the partitioner, such as REBALANCE.
+        exchange: name of the partition type, such as pipelined_bounded.
+    """
+
+    source: JobVertexID
+    ship_strategy: str
+    exchange: str
+
+    @property
+    def pattern(self) -> DistributionPattern:
+        """Who is joined with whom."""
+        name = self.ship_strategy.upper()
+        if name.startswith(_POINTWISE):
+            return DistributionPattern.POINTWISE
+        return DistributionPattern.ALL_TO_ALL
+
+
+@dataclass(frozen=True, slots=True)
+class RunningVertex:
+    """One vertex of a job.
+
+    Attributes:
+        inputs: in the order of its gates.
+        slot_sharing_group: id of the group; None where the release does not say.
+    """
+
+    id: JobVertexID
+    name: str
+    parallelism: int
+    max_parallelism: int
+    inputs: tuple[RunningInput, ...]
+    subtasks: tuple[RunningSubtask, ...]
+    slot_sharing_group: str | None = None
+
+    def task_name(self, subtask: int) -> str:
+        """Name of a task, with its number among its like."""
+        return f"{self.name} ({subtask + 1}/{self.parallelism})"
+
+    @property
+    def task_managers(self) -> tuple[str | None, ...]:
+        """Where each subtask runs."""
+        places = {each.index: each.task_manager for each in self.subtasks}
+        return tuple(places.get(index) for index in range(self.parallelism))
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """One job.
+
+    Attributes:
+        id: of the job, hexadecimal.
+        started_at_ms: since 1970.
+        vertices: each behind all that it reads.
+    """
+
+    id: str
+    name: str
+    state: str
+    is_batch: bool
+    started_at_ms: int
+    vertices: tuple[RunningVertex, ...]
+
+    def vertex(self, vertex_id: JobVertexID) -> RunningVertex | None:
+        """The vertex of an id."""
+        return next((each for each in self.vertices if each.id == vertex_id), None)
+
+    def edges(self) -> list[tuple[RunningVertex, RunningVertex, RunningInput]]:
+        """Producer, consumer and what joins them, by consumer."""
+        found = []
+        for target in self.vertices:
+            for each in target.inputs:
+                source = self.vertex(each.source)
+                if source is not None:
+                    found.append((source, target, each))
+        return found
+
+    def with_parallelism(self, parallelism: dict[JobVertexID, int]) -> RunningJob:
+        """The same job with other numbers of subtasks, which are not placed."""
+        return replace(
+            self,
+            vertices=tuple(
+                replace(each, parallelism=parallelism[each.id], subtasks=())
+                if each.id in parallelism
+                else each
+                for each in self.vertices
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTaskManager:
+    """One TaskManager of a cluster; None where the JobManager does not say.
+
+    Attributes:
+        host: that its address names.
+        data_port: what consumers connect to.
+        network_segments, network_segments_used: of its network memory.
+    """
+
+    id: str
+    host: str
+    data_port: int
+    slots: int
+    free_slots: int
+    network_memory_bytes: int | None = None
+    network_segments: int | None = None
+    network_segments_used: int | None = None
+
+
+def wiring_of(source: RunningVertex, target: RunningVertex, joined: RunningInput) -> Wiring:
+    """The channels of an edge."""
+    return Wiring(joined.pattern, source.parallelism, target.parallelism)

@@ -1,0 +1,78 @@
+"""What is drawn for each record of a source: its key, its size; the same for the same seed, in
+whatever portions the records are taken.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.arrays import IntArray
+from flinknet.config import EXPONENTIAL, RecordSize
+
+_DRAWN = 8192
+"""Keys that are drawn at once: a draw for a few takes as long as for a hundred."""
+
+
+class KeyDraws:
+    """Keys from 0 on, uniform or by a Zipf distribution, in which key 0 is the most frequent.
+
+    Args:
+        keys: number of different keys.
+        skew: exponent of the distribution; 0: all alike.
+    """
+
+    def __init__(self, keys: int, skew: float, seed: int) -> None:
+        self._keys = keys
+        self._skew = skew
+        self._share_ends: NDArray[np.float64] | None = None
+        self._random = np.random.default_rng(seed)
+        self._drawn: IntArray = np.empty(0, np.int64)
+
+    def take(self, count: int) -> IntArray:
+        """The keys of the next records."""
+        if len(self._drawn) < count:
+            more = max(count, _DRAWN)
+            self._drawn = np.concatenate((self._drawn, self._draw(more)))
+        keys, self._drawn = self._drawn[:count], self._drawn[count:]
+        return keys
+
+    def _draw(self, count: int) -> IntArray:
+        if not self._skew:
+            return self._random.integers(0, self._keys, count)
+        if self._share_ends is None:
+            self._share_ends = _zipf(self._keys, self._skew)
+        return np.searchsorted(self._share_ends, self._random.random(count))
+
+
+def _zipf(keys: int, skew: float) -> NDArray[np.float64]:
+    """Where the share of each key ends, from 0 to 1."""
+    ends = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -skew)
+    ends /= ends[-1]
+    return ends
+
+
+class ValueSizes(Protocol):
+    """Sizes of record values, in the order of a source's records."""
+
+    def take(self, count: int) -> IntArray:
+        """The sizes of the next records, in bytes."""
+
+
+class DrawnSizes:
+    """Sizes by the distribution of a RecordSize."""
+
+    def __init__(self, size: RecordSize, seed: int) -> None:
+        self._size = size
+        self._random = np.random.default_rng(seed)
+
+    def take(self, count: int) -> IntArray:
+        """The sizes of the next records, in bytes."""
+        low, high = self._size.low_bytes, self._size.high_bytes
+        if self._size.law == EXPONENTIAL:
+            # what the way down to whole bytes takes away is half a byte in the mean
+            above = self._random.exponential(self._size.mean_bytes - low + 0.5, count)
+            return np.minimum(low + above, high).astype(np.int64)
+        return self._random.integers(low, high, count, np.int64, endpoint=True)

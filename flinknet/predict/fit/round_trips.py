@@ -1,0 +1,272 @@
+"""What buffers cost, from the time that passes between a buffer and its credit.
+
+Only buffers that were alone on their channel count: the credit belongs to one buffer then. Those of
+other channels to the same process were on their way at the same time, mostly of the same flush, and
+their records take its time, too. How much of a round trip goes with records shows where their
+number varies. Where it does not, it may be anything from nothing to all that a round trip takes
+beyond the least that was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
+from flinknet.trace.event_block import EventColumns
+
+from . import SAMPLES_MIN
+from .delays import NO_DELAYS, Delays, spread_of
+from .window_rows import places_by_channel
+
+FloatArray = npt.NDArray[np.float64]
+
+ASSUMED_CONSUME_NS_PER_RECORD = 20.0
+
+WAY_SHARE = 0.4
+"""Of a round trip without records, what the way to the reader takes; as much is the way back, and
+the rest goes into handling the buffer."""
+
+WAY_SHARES = (0.25, 0.5)
+"""Least and greatest share that it may be."""
+
+DELAYS_SHARE, DELAYS_SHARES = 0.6, (0.2, 1.0)
+"""Of what round trips vary by, what happens to buffers on their way and not the credit on its way
+back; and the least and greatest share that it may be."""
+
+QUICK = 0.1
+"""Quantile of the times that the machine did not disturb."""
+
+PARTS = 4
+"""Of a run, whose times for each record are compared."""
+
+ALIKE = 0.5
+"""Largest difference between parts, as a share of their mean, of a time that is known."""
+
+TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundTrips:
+    """Of buffers that were alone on their channel; columns.
+
+    Attributes:
+        total_ns: round trip, from a buffer until its credit is back.
+        records: of the buffer.
+        company: records of all buffers to the same process at that time, its own among them.
+        consumer: index of its consumer.
+        at_ns: when it passed.
+    """
+
+    total_ns: IntArray
+    records: IntArray
+    company: IntArray
+    consumer: IntArray
+    at_ns: IntArray
+
+    def of(self, consumer: int) -> RoundTrips:
+        """Those to one consumer."""
+        own = self.consumer == consumer
+        return RoundTrips(
+            self.total_ns[own],
+            self.records[own],
+            self.company[own],
+            self.consumer[own],
+            self.at_ns[own],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """What is known of the typical round trip.
+
+    Attributes:
+        total_ns: with its records.
+        records: that take their time in it.
+        ns_per_record: the best guess, the mean over consumers.
+        low_ns, high_ns: between which it lies.
+    """
+
+    total_ns: float
+    records: float
+    ns_per_record: float
+    low_ns: float
+    high_ns: float
+
+    def fixed_ns(self, ns_per_record: float) -> float:
+        """The rest, if a record takes that long."""
+        return max(self.total_ns - ns_per_record * self.records, 0.0)
+
+    def drawn(self, costs: CostModel, random: np.random.Generator) -> CostModel:
+        """Costs that this round trip may have come of."""
+        ns_per_record = random.uniform(self.low_ns, self.high_ns)
+        factor = ns_per_record / self.ns_per_record if self.ns_per_record else 1.0
+        costs = replace(
+            costs,
+            consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
+        )
+        return _with_way(costs, self.fixed_ns(ns_per_record), float(random.uniform(*WAY_SHARES)))
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedCosts:
+    """The costs, what was assumed for them, and what else the round trips show.
+
+    Attributes:
+        round_trip: the typical one; None where too few were measured.
+    """
+
+    costs: CostModel
+    note: str
+    delays: Delays = NO_DELAYS
+    round_trip: RoundTrip | None = None
+
+
+def fit_captured(
+    sent: EventColumns,
+    credit: EventColumns,
+    consumer_of: Mapping[int, int],
+    consumers: int,
+    process_of: Mapping[int, str] | None = None,
+) -> CapturedCosts:
+    """The costs of an exchange.
+
+    Args:
+        sent: data buffers.
+        credit: AddCredits.
+        consumer_of: channel to index of its consumer.
+        consumers: their number.
+        process_of: channel to the process of its consumer; None for one each.
+    """
+    trips = round_trips(sent, credit, consumer_of, process_of)
+    if len(trips.total_ns) < SAMPLES_MIN:
+        note = (
+            "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"
+            " no credit came back that belongs to one buffer alone"
+        )
+        costs = replace(
+            TYPICAL_COSTS, consume_ns_per_record=(ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
+        )
+        return CapturedCosts(costs, note)
+    low_ns, ns_per_record, high_ns = _ns_per_record(trips)
+    slopes_ns = np.full(consumers, ns_per_record)
+    for each in range(consumers):
+        own = trips.of(each)
+        if len(own.total_ns) >= SAMPLES_MIN and low_ns > 0:
+            slopes_ns[each] = _ns_per_record(own)[1]
+    without_records_ns = trips.total_ns - slopes_ns[trips.consumer] * trips.company
+    fixed_ns = max(float(np.median(without_records_ns)), 0.0)
+    note = (
+        f"assumed: {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip is network delay in"
+        " each direction"
+    )
+    company = float(np.median(trips.company))
+    trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns)
+    beyond_ns = (DELAYS_SHARE * (without_records_ns - fixed_ns)).astype(np.int64)
+    spread_ns = spread_of(beyond_ns, np.maximum(trips.records, 1))
+    costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
+    delays = Delays(spread_ns) if len(spread_ns) else NO_DELAYS
+    return CapturedCosts(_with_way(costs, fixed_ns, WAY_SHARE), note, delays, trip)
+
+
+def round_trips(
+    sent: EventColumns,
+    credit: EventColumns,
+    consumer_of: Mapping[int, int],
+    process_of: Mapping[int, str] | None = None,
+) -> RoundTrips:
+    """Of each buffer between two credits without another one of its channel."""
+    processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
+    traffic = _Traffic.by_process(sent, processes)
+    credited = places_by_channel(credit)
+    columns: list[tuple[IntArray, ...]] = []
+    for channel, own in places_by_channel(sent).items():
+        own = own[np.argsort(sent["at_ns"][own], kind="stable")]
+        at_ns = sent["at_ns"][own].astype(np.int64)
+        credit_ns = np.sort(credit["at_ns"][credited.get(channel, _NONE)]).astype(np.int64)
+        before = np.searchsorted(at_ns, credit_ns)  # buffers that passed before each credit
+        is_alone = np.diff(before) == 1
+        which, back_ns = before[1:][is_alone] - 1, credit_ns[1:][is_alone]
+        records = np.maximum(sent["records"][own][which], 0).astype(np.int64)
+        near_ns = int(np.median(back_ns - at_ns[which])) // 2 if len(which) else 0
+        company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
+        consumer = np.full(len(which), consumer_of[channel])
+        columns.append((back_ns - at_ns[which], records, company, consumer, at_ns[which]))
+    if not columns:
+        return RoundTrips(_NONE, _NONE, _NONE, _NONE, _NONE)
+    return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Traffic:
+    """When buffers passed to one process, and records up to each of them."""
+
+    at_ns: IntArray
+    reached: IntArray
+
+    @classmethod
+    def by_process(cls, sent: EventColumns, process_of: Mapping[int, str]) -> dict[str, _Traffic]:
+        found = {}
+        names = np.array([process_of[each] for each in sent["channel"].tolist()], dtype=object)
+        for name in dict.fromkeys(names.tolist()):
+            own = np.flatnonzero(names == name)
+            own = own[np.argsort(sent["at_ns"][own], kind="stable")]
+            records = np.maximum(sent["records"][own], 0)
+            at_ns = sent["at_ns"][own].astype(np.int64)
+            found[name] = cls(at_ns, np.r_[0, np.cumsum(records)].astype(np.int64))
+        return found
+
+    def records_near(self, sent_ns: IntArray, near_ns: int) -> IntArray:
+        """Records that passed so close before or after a buffer, its own among them."""
+        first = np.searchsorted(self.at_ns, sent_ns - near_ns)
+        last = np.searchsorted(self.at_ns, sent_ns + near_ns, side="right")
+        found: IntArray = self.reached[last] - self.reached[first]
+        return found
+
+
+def _ns_per_record(trips: RoundTrips) -> tuple[float, float, float]:
+    """Time for each record: least, best guess, greatest. By the quick ones among buffers with few
+    and with many records at a time: what the machine adds now and then would hide it.
+    """
+    parts = np.array_split(np.argsort(trips.at_ns, kind="stable"), PARTS)
+    found = [_slope_ns(trips.total_ns[part], trips.company[part]) for part in parts]
+    known = np.array([each for each in found if each is not None])
+    if len(known) == PARTS and known.min() >= 0 and np.ptp(known) <= ALIKE * known.mean():
+        whole = _slope_ns(trips.total_ns, trips.company)
+        best = float(np.median(known)) if whole is None else whole
+        return min(float(known.min()), best), best, max(float(known.max()), best)
+    typical_ns, records = float(np.median(trips.total_ns)), float(np.median(trips.company))
+    least_ns = min(float(np.quantile(trips.total_ns, 0.01)), TYPICAL_ROUND_TRIP_NS)
+    high_ns = max(typical_ns - least_ns, 0.0) / max(records, 1.0)
+    return 0.0, high_ns / 2, high_ns
+
+
+def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
+    """None where their numbers are alike."""
+    if len(records) < SAMPLES_MIN:
+        return None
+    low, high = np.quantile(records, [0.25, 0.75])
+    few, many = records <= low, records >= high
+    more = float(np.mean(records[many]) - np.mean(records[few]))
+    if more <= 0:
+        return None
+    quick_ns = np.quantile(total_ns[many], QUICK) - np.quantile(total_ns[few], QUICK)
+    most_ns = float(np.quantile(total_ns[many] / np.maximum(records[many], 1), QUICK))
+    return min(float(quick_ns) / more, most_ns)
+
+
+def _with_way(costs: CostModel, round_trip_ns: float, share: float) -> CostModel:
+    """The costs where the way to the reader takes this share of a round trip."""
+    receive_ns = max((1 - 2 * share) * round_trip_ns, 0.0)
+    return replace(
+        costs,
+        transit_ns=share * round_trip_ns,
+        receive_ns_per_message=receive_ns or costs.receive_ns_per_message,
+    )
+
+
+_NONE = np.zeros(0, np.int64)

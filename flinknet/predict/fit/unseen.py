@@ -1,0 +1,81 @@
+"""What messages captured between processes leave open, and draws of what it may have been.
+
+Two things bear on predictions: when the records of a buffer came, and how much of a buffer's round
+trip, until its credit is back, is the way to its reader. A draw takes a value for each that the
+messages allow. All draws come from the seed of the run and a number, so they can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..recorded import Ramps, RecordedExchange
+from .arrivals import Pattern, Seen
+from .delays import Delays
+from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unseen:
+    """Of one exchange in the window [from_ns, to_ns).
+
+    Attributes:
+        seen: by channel, the stretches of time in which records came.
+        pattern: of the records in them.
+        round_trip: from a buffer until its credit is back; None where that was not measured.
+    """
+
+    seen: Mapping[int, Seen]
+    pattern: Pattern
+    from_ns: int
+    to_ns: int
+    round_trip: RoundTrip | None
+
+    def is_of(self, exchange: RecordedExchange) -> bool:
+        """Whether it is of that window."""
+        return self.from_ns == exchange.measured_from_ns
+
+    def arrivals(self, seed: int) -> dict[int, Ramps]:
+        """The best guess of the arrivals of each channel."""
+        random = np.random.default_rng(seed)
+        return self._arrivals(self.pattern.dispersion, random, to_ns=self.to_ns)
+
+    def drawn(self, exchange: RecordedExchange, number: int) -> RecordedExchange:
+        """The exchange as it may have been.
+
+        Args:
+            number: of the draw.
+        """
+        random = np.random.default_rng((exchange.seed, number))
+        dispersion = self.pattern.draw(random, number)
+        costs = exchange.costs
+        if self.round_trip is not None:
+            costs = self.round_trip.drawn(costs, random)
+        arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
+        return replace(
+            exchange,
+            seed=exchange.seed + number,  # the phase of the flusher is open, too
+            costs=costs,
+            channels=tuple(
+                replace(each, arrivals=arrivals[each.channel]) for each in exchange.channels
+            ),
+        )
+
+    def delays(self, delays: Delays, seed: int, number: int) -> Delays:
+        """The delays of the machine as they may have been in a draw."""
+        random = np.random.default_rng((seed, number, 1))
+        factor = random.uniform(*DELAYS_SHARES) / DELAYS_SHARE
+        return replace(delays, spread_ns=(delays.spread_ns * factor).astype(np.int64))
+
+    def _arrivals(
+        self, dispersion: float, random: np.random.Generator, *, to_ns: int
+    ) -> dict[int, Ramps]:
+        found = {}
+        for channel, seen in self.seen.items():
+            own = seen.up_to(to_ns)
+            own = own.within_bursts() if self.pattern.is_on_off else own
+            found[channel] = own.drawn(dispersion, random).within(self.from_ns, to_ns)
+        return found

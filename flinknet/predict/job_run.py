@@ -1,0 +1,369 @@
+"""The job end to end: its exchanges joined, each computed by the compiled kernel in the order in
+which records pass them.
+
+What leaves the consumers of one exchange comes to the producers of the next: a buffer's records one
+after the other, as their task gets to them, so buffers leave the first exchange whole and reach the
+next one as bursts. A record keeps the instant at which it came to the job, so its age at the last
+consumer is the latency of the job.
+
+Flushers of different tasks beat at the same period, but nobody knows at what distance from each
+other: a record that leaves one exchange with a beat waits for the next beat of the next one, and
+that distance stays through a run. So a job is computed several times with other phases, and the
+spread is part of the answer.
+
+Pressure is not computed: where a writer would have to wait for buffers, the exchange and all that
+is joined to it are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.histogram import LogLinearHistogram
+
+from .fast_path import FastOutcome, is_covered
+from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
+from .recorded_job import (
+    BEHIND_UNKNOWN,
+    NO_RECORDS,
+    NOTHING,
+    UNKNOWN_ORIGIN,
+    Departures,
+    RecordedJob,
+)
+from .what_if import (
+    duration_ns,
+    memory_of,
+    recorded_load,
+    simulate_part,
+    without_idle_tasks,
+)
+
+PHASES = 5
+"""Times that a job is computed with other phases of its flushers."""
+
+LATE_BEATS = 2
+LATE_NS = 20_000_000
+"""Records that a task passes on come at most so many beats of the flusher, and so long, off the
+instants that follow from its inputs: how far the assumed instants of a tap are off, and more."""
+
+FOLLOWING_SHARE = 0.9
+"""Of the records of an exchange have to follow those of the one before it."""
+
+_SATURATED = (
+    "saturated: its producers would wait for buffers, which was not recorded, and holds up what is"
+    " before it"
+)
+_NO_MODEL = (
+    "the compiled model does not know this exchange (checkpoints, debloating, tcp mode, the highest"
+    " rate, or no exclusive buffers)"
+)
+_NOT_FOLLOWING = (
+    "its records do not come as those into its task do (a window, a timer, a call that waits), so"
+    " what other settings do before the task does not show behind it"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HopOutcome:
+    """What a job came to on one of its edges, over all phases.
+
+    Attributes:
+        latency: from when a record came to the edge.
+        since_source: from when it came to the job.
+        duration_ns: that records and messages count over.
+        why_unknown: None if all of this is known.
+    """
+
+    latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    records: int = 0
+    messages: int = 0
+    duration_ns: int = 0
+    memory_bytes: int | None = None
+    why_unknown: str | None = None
+
+    @property
+    def throughput_records_per_s(self) -> float | None:
+        """Records consumed a second."""
+        return self.records * 1e9 / self.duration_ns if self.duration_ns else None
+
+    @property
+    def buffers_per_s(self) -> float | None:
+        """Data buffers sent a second."""
+        return self.messages * 1e9 / self.duration_ns if self.duration_ns else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobOutcome:
+    """What a job came to.
+
+    Attributes:
+        hops: of each edge.
+        latency: from when a record came to the job until the last task on its way was done.
+        by_phase: the same of each of the phases.
+        throughput_records_per_s: that leave the job.
+        why_unknown: None if all edges are known.
+    """
+
+    hops: tuple[HopOutcome, ...]
+    latency: LogLinearHistogram
+    by_phase: tuple[LogLinearHistogram, ...]
+    throughput_records_per_s: float | None
+    why_unknown: str | None = None
+
+    @property
+    def buffers_per_s(self) -> float | None:
+        """Data buffers sent a second on all edges."""
+        if self.why_unknown is not None:
+            return None
+        return sum(each.buffers_per_s or 0.0 for each in self.hops)
+
+
+def simulate_job(
+    job: RecordedJob, settings: Sequence[Setting], *, phases: int | None = None
+) -> JobOutcome:
+    """What a job comes to under other settings.
+
+    Args:
+        settings: of each edge.
+        phases: times that it is computed; None for PHASES, once where nothing beats.
+
+    Raises: ConfigError when the buffers of an edge do not fit into network memory.
+    """
+    if phases is None:
+        phases = PHASES if any(each.network.buffer_timeout_ns > 0 for each in settings) else 1
+    runs = [_JobRun(job, settings, phase) for phase in range(phases)]
+    hops = tuple(_joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
+    whys = [each.why_unknown for each in hops]
+    by_phase = tuple(run.latency for run in runs)
+    rates = [hops[n].throughput_records_per_s for n in job.ends]
+    is_known = not any(whys)
+    return JobOutcome(
+        hops,
+        merged(by_phase) if is_known else LogLinearHistogram(),
+        by_phase if is_known else (),
+        sum(each or 0.0 for each in rates) if is_known else None,
+        next((why for why in whys if why), None),
+    )
+
+
+def checked(job: RecordedJob) -> RecordedJob:
+    """The job, without the edges whose recorded records do not follow those of the edge before them
+    under the recorded settings."""
+    settings = [Setting(each.exchange.network, each.exchange.flow_control) for each in job.edges]
+    run = _JobRun(job, settings, 0)
+    whys = [
+        None
+        if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived)
+        else _NOT_FOLLOWING
+        for edge, arrived in zip(job.edges, run.arrived, strict=True)
+    ]
+    return job.without(whys)
+
+
+def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> bool:
+    """Whether most records were recorded about when they come by what is before them."""
+    beat_ns = exchange.beat_ns(exchange.network) or 0
+    bound_ns = LATE_BEATS * beat_ns + LATE_NS
+    ours, recorded = (
+        np.sort(np.concatenate([each.arrivals_ns for each in channels]))
+        for channels in (arrived, exchange.channels)
+    )
+    ranks = np.linspace(0.0, 1.0, 1001)
+    places = (np.rint(ranks * (len(each) - 1)).astype(np.int64) for each in (ours, recorded))
+    off_ns = np.abs(np.subtract(*(v[at] for v, at in zip((ours, recorded), places, strict=True))))
+    return bool((off_ns <= bound_ns).mean() >= FOLLOWING_SHARE)
+
+
+def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
+    """What the windows of a job came to together."""
+    if len(parts) == 1:
+        return parts[0]
+    why = next((each.why_unknown for each in parts if each.why_unknown), None)
+    edges = range(len(parts[0].hops))
+    hops = tuple(_joined_hops([each.hops[n] for each in parts]) for n in edges)
+    if why is not None:
+        return JobOutcome(hops, LogLinearHistogram(), (), None, why)
+    rates = [each.throughput_records_per_s or 0.0 for each in parts]
+    phases = range(len(parts[0].by_phase))
+    return JobOutcome(
+        hops,
+        merged([each.latency for each in parts]),
+        tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
+        float(np.mean(rates)),
+    )
+
+
+def _joined_hops(parts: Sequence[HopOutcome]) -> HopOutcome:
+    """An edge over all phases."""
+    why = next((each.why_unknown for each in parts if each.why_unknown), None)
+    if why is not None:
+        return HopOutcome(why_unknown=why)
+    return HopOutcome(
+        merged([each.latency for each in parts]),
+        merged([each.since_source for each in parts]),
+        sum(each.records for each in parts),
+        sum(each.messages for each in parts),
+        sum(each.duration_ns for each in parts),
+        parts[0].memory_bytes,
+    )
+
+
+class _JobRun:
+    """A job computed once, edge after edge.
+
+    Attributes:
+        latency: of the job.
+        arrived: of each edge, the channels with the records that came; None behind a source and
+            where that is unknown.
+    """
+
+    def __init__(self, job: RecordedJob, settings: Sequence[Setting], phase: int) -> None:
+        self.hops: list[HopOutcome] = []
+        self.latency = LogLinearHistogram()
+        self.arrived: list[tuple[RecordedChannel, ...] | None] = []
+        self._job, self._settings, self._phase = job, settings, phase
+        self._departed: list[dict[int, Departures]] = []  # by edge and consumer
+        self._flushers = 0
+        for number in range(len(job.edges)):
+            self._pass(number)
+
+    def _pass(self, number: int) -> None:
+        edge, before = self._job.edges[number], self._job.feeding[number]
+        why = self._job.whys_unknown[number]
+        if why is None and before is not None and self.hops[before].why_unknown is not None:
+            why = BEHIND_UNKNOWN
+        channels = None
+        if why is None:
+            exchange, origins = self._exchange(number)
+            channels = exchange.channels if before is not None else None
+            why = self._run(number, exchange, origins)
+        self.arrived.append(channels)
+        if why is not None:
+            self.hops.append(HopOutcome(why_unknown=why))
+            self._departed.append({})
+        self._flushers += edge.exchange.producers
+
+    def _exchange(self, number: int) -> tuple[RecordedExchange, dict[int, IntArray]]:
+        """The exchange with what comes to it, and by channel the origins of that."""
+        edge, before, setting = (
+            self._job.edges[number],
+            self._job.feeding[number],
+            self._settings[number],
+        )
+        exchange = replace(
+            edge.exchange.under(setting),
+            seed=edge.exchange.seed + self._phase,
+            flushers_before=self._flushers,
+            keeps_departures=True,
+        )
+        if before is None:
+            return exchange, {each.channel: each.arrivals_ns for each in exchange.channels}
+        departed, passages = self._departed[before], self._job.passages[number]
+        origins = {}
+        coming: dict[int, IntArray] = {}
+        for producer, passage in passages.items():
+            for channel, own in passage.through(departed.get(producer, NOTHING)):
+                coming[channel], origins[channel] = own.at_ns, own.origins_ns
+        channels = []
+        for each in exchange.channels:
+            if each.channel in coming:
+                channels.append(replace(each, arrivals=Ramps.of(coming[each.channel])))
+            elif each.producer not in passages and edge.has_own_instants and each.records:
+                channels.append(each)  # its inputs were not recorded: as it was
+                origins[each.channel] = np.full(each.records, UNKNOWN_ORIGIN)
+        last_ns = max((int(each.arrivals.last_ns[-1]) for each in channels), default=0)
+        exchange = replace(
+            exchange,
+            channels=tuple(channels),
+            measured_to_ns=max(exchange.measured_to_ns, last_ns),
+            has_instants=True,
+            costs=replace(exchange.costs, emit_ns_per_record=0.0),  # its task's, at the hop before
+        )
+        return exchange, origins
+
+    def _run(
+        self, number: int, exchange: RecordedExchange, origins: dict[int, IntArray]
+    ) -> str | None:
+        """Compute an exchange. Returns: why that is not possible; None if it was."""
+        if not exchange.records:
+            return NO_RECORDS
+        edge, setting = self._job.edges[number], self._settings[number]
+        fast = simulate_part(exchange, setting.network)
+        if fast is None:
+            return _why_not(exchange, setting)
+        spread_ns = edge.delays.awake(edge.exchange.waking_share(setting)).spread_ns
+        latency, since_source = LogLinearHistogram(), LogLinearHistogram()
+        by_consumer: dict[int, list[Departures]] = {}
+        for each in exchange.channels:
+            if not each.records:
+                continue
+            done_ns, origins_ns = fast.departures_ns[each.channel], origins[each.channel]
+            delays_ns = _drawn(spread_ns, len(done_ns), number)
+            own_ns = done_ns - each.arrivals_ns + delays_ns
+            latency.add(np.maximum(own_ns, 0))
+            is_known = origins_ns != UNKNOWN_ORIGIN
+            aged_ns = np.where(is_known, origins_ns - delays_ns, UNKNOWN_ORIGIN)
+            since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
+            by_consumer.setdefault(each.consumer, []).append(Departures(done_ns, aged_ns))
+        self._departed.append({key: _in_order(own) for key, own in by_consumer.items()})
+        self.hops.append(
+            HopOutcome(
+                latency,
+                since_source,
+                fast.records,
+                fast.messages,
+                self._duration_ns(number, exchange, fast),
+                memory_of(exchange, setting.network),
+            )
+        )
+        if number in self._job.ends:
+            self.latency.merge(since_source)
+        return None
+
+    def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:
+        """How long the records of an edge took: the window, or as much more as it or what is before
+        it takes for them."""
+        edge, before = self._job.edges[number], self._job.feeding[number]
+        window = edge.exchange.under(self._settings[number])
+        late_ns = exchange.measured_to_ns - window.measured_to_ns
+        own_ns = duration_ns(
+            fast.last_ns - late_ns,
+            fast.records,
+            fast.messages,
+            window,
+            self._settings[number].network,
+        )
+        return own_ns if before is None else max(own_ns, self.hops[before].duration_ns)
+
+
+def _why_not(exchange: RecordedExchange, setting: Setting) -> str:
+    exchange = without_idle_tasks(exchange)
+    load = recorded_load(exchange, setting.network)
+    return _SATURATED if is_covered(exchange, setting.network, load) else _NO_MODEL
+
+
+def _in_order(parts: Sequence[Departures]) -> Departures:
+    if len(parts) == 1:
+        return parts[0]
+    at_ns = np.concatenate([each.at_ns for each in parts])
+    order = np.argsort(at_ns, kind="stable")
+    return Departures(at_ns[order], np.concatenate([each.origins_ns for each in parts])[order])
+
+
+_STEPS = (197, 211, 223, 227, 229, 233)
+"""Prime to the number of quantiles of a spread, so that each comes as often."""
+
+
+def _drawn(spread_ns: IntArray, count: int, number: int) -> IntArray:
+    """Delays of successive records, unlike on successive edges."""
+    if not len(spread_ns):
+        return np.zeros(count, np.int64)
+    places = (np.arange(count) * _STEPS[number % len(_STEPS)] + 61 * number) % len(spread_ns)
+    found: IntArray = spread_ns[places]
+    return found

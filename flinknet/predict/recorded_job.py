@@ -1,0 +1,171 @@
+"""A recorded job: its exchanges, how they follow each other, and what its tasks pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+
+from .fit.delays import NO_DELAYS, Delays
+from .recorded import RecordedExchange
+
+WHOLE_WITHIN = 0.02
+"""A task whose outputs are so close to a whole number for each input emits that number."""
+
+UNKNOWN_ORIGIN = -1
+
+BEHIND_UNKNOWN = "what comes to it is unknown, for the edge before it is"
+TWO_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
+NO_RECORDS = "the trace has no instants of its records"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobEdge:
+    """An exchange within its job.
+
+    Attributes:
+        source, target: the vertices that it joins.
+        exchange: as it was recorded. Consumers are numbered as the producers of the exchanges
+            behind them are.
+        delays: that its machines add.
+        has_own_instants: its recorded arrivals are when its producers emitted its records; False
+            where they are when those came to the job.
+        why_unknown: why nothing can be said of it; None if something can.
+    """
+
+    source: int
+    target: int
+    exchange: RecordedExchange
+    delays: Delays = NO_DELAYS
+    has_own_instants: bool = True
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Departures:
+    """Records in the order in which a task was done with them.
+
+    Attributes:
+        at_ns: when.
+        origins_ns: when they came to the job, less what machines delayed them by;
+            UNKNOWN_ORIGIN where that is not known.
+    """
+
+    at_ns: IntArray
+    origins_ns: IntArray
+
+
+NOTHING = Departures(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+class RecordedJob:
+    """The exchanges of a job.
+
+    Attributes:
+        edges: those of one task before those behind it.
+    """
+
+    def __init__(self, edges: Sequence[JobEdge]) -> None:
+        self.edges = tuple(edges)
+
+    @cached_property
+    def feeding(self) -> tuple[int | None, ...]:
+        """Of each edge the one whose consumers are its producers; None behind a source. Of several
+        the first, and `whys_unknown` names the reason.
+        """
+        return tuple(next(iter(self._into(each.source)), None) for each in self.edges)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The edges that lead out of the job."""
+        sources = {each.source for each in self.edges}
+        return tuple(n for n, each in enumerate(self.edges) if each.target not in sources)
+
+    @cached_property
+    def whys_unknown(self) -> tuple[str | None, ...]:
+        """Of each edge, why it cannot be predicted under any setting; None if it can."""
+        found: list[str | None] = []
+        for number, each in enumerate(self.edges):
+            why = each.why_unknown
+            inputs, before = len(self._into(each.source)), self.feeding[number]
+            if why is None and inputs > 1:
+                why = (
+                    f"its task has {inputs} inputs, and which of them its records follow is unknown"
+                )
+            if why is None and not each.exchange.records:
+                why = NO_RECORDS
+            if why is None and before is not None and found[before] is not None:
+                why = BEHIND_UNKNOWN
+            found.append(why)
+        return tuple(found)
+
+    @cached_property
+    def passages(self) -> tuple[dict[int, Passage], ...]:
+        """Of each edge, what its producers do with their inputs; empty behind a source."""
+        found: list[dict[int, Passage]] = []
+        for each, before in zip(self.edges, self.feeding, strict=True):
+            taken: dict[int, int] = {}
+            if before is not None:
+                for channel in self.edges[before].exchange.channels:
+                    taken[channel.consumer] = taken.get(channel.consumer, 0) + channel.records
+            found.append({} if before is None else _passages(each.exchange, taken))
+        return tuple(found)
+
+    def without(self, whys: Sequence[str | None]) -> RecordedJob:
+        """The same with edges that were found to be unknown."""
+        return RecordedJob(
+            [
+                each if why is None or each.why_unknown else replace(each, why_unknown=why)
+                for each, why in zip(self.edges, whys, strict=True)
+            ]
+        )
+
+    def _into(self, vertex: int) -> list[int]:
+        return [number for number, each in enumerate(self.edges) if each.target == vertex]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passage:
+    """What a task does with its records.
+
+    Attributes:
+        outputs_per_input: records out for each one in.
+        routes: channels of successive records out, as recorded; over and over if there are more.
+    """
+
+    outputs_per_input: float
+    routes: IntArray
+
+    def through(self, departures: Departures) -> Iterator[tuple[int, Departures]]:
+        """What comes to each channel of departures of the task's inputs."""
+        count = round(len(departures.at_ns) * self.outputs_per_input)
+        if not count:
+            return
+        inputs = (np.arange(count) / self.outputs_per_input).astype(np.int64)
+        np.minimum(inputs, len(departures.at_ns) - 1, out=inputs)
+        routes = np.resize(self.routes, count)
+        for channel in np.unique(routes).tolist():
+            own = inputs[routes == channel]
+            yield channel, Departures(departures.at_ns[own], departures.origins_ns[own])
+
+
+def _passages(exchange: RecordedExchange, taken: dict[int, int]) -> dict[int, Passage]:
+    """By producer; those whose inputs were not recorded are left out."""
+    found = {}
+    for producer, inputs in taken.items():
+        own = [each for each in exchange.channels if each.producer == producer and each.records]
+        if not own:
+            continue
+        instants_ns = np.concatenate([each.arrivals_ns for each in own])
+        channels = np.repeat([each.channel for each in own], [each.records for each in own])
+        order = np.argsort(instants_ns, kind="stable")
+        ratio = len(order) / inputs
+        whole = max(round(ratio), 1)
+        if abs(ratio / whole - 1) <= WHOLE_WITHIN:
+            ratio = float(whole)
+        found[producer] = Passage(ratio, channels[order].astype(np.int64))
+    return found

@@ -1,0 +1,96 @@
+"""The graph of a job from its edges: which of them leads to the producers of which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinknet.graph.lineage import ancestors
+
+from ..read import RecordedRun
+from .edges import VERTEX_DIGITS, ends_of
+from .order import vertex_of
+
+NOT_SHOWN = (
+    "which task its records come from does not show between TaskManagers: the ids of its vertices"
+    " follow from uids, or a vertex before it was not recorded"
+)
+SEVERAL_OUTPUTS = (
+    "the task before it has several outputs, and which of them leads to it does not show between"
+    " TaskManagers"
+)
+NOT_ASKED_FOR = "the requests for its channels were not recorded, so its producers are unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedEdge:
+    """An edge and the vertices at its ends, as numbers that edges of one job share.
+
+    Attributes:
+        name: how it is shown.
+        why_unknown: why it is not known what it is behind; None if it is.
+    """
+
+    run: RecordedRun
+    name: str
+    source: int
+    target: int
+    why_unknown: str | None = None
+
+
+def joined_edges(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
+    """The edges of one trace, those of one task before those behind it."""
+    if runs[0].manifest.is_from_between:
+        return _in_order(_between(runs))
+    ends = [ends_of(run.manifest, run.edge) for run in runs]
+    return _in_order(
+        [
+            JoinedEdge(run, each.name, each.source, each.target)
+            for run, each in zip(runs, ends, strict=True)
+        ]
+    )
+
+
+def _between(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
+    """By the ids of vertices, as far as they show who feeds whom."""
+    vertices = [vertex_of(run.manifest) for run in runs]
+    known = [each for each in vertices if each is not None]
+    before = ancestors(known)
+    numbers = {vertex: number for number, vertex in enumerate(dict.fromkeys(known))}
+    children: dict[bytes, list[bytes]] = {}
+    for each in dict.fromkeys(known):
+        for parent in before.get(each, ())[:1]:
+            children.setdefault(parent, []).append(each)
+    found = []
+    for place, (run, vertex) in enumerate(zip(runs, vertices, strict=True)):
+        own = place + len(runs)  # a vertex that no other edge has
+        ends = ends_of(run.manifest, run.edge)
+        if vertex is None:
+            found.append(JoinedEdge(run, ends.name, own, own + len(runs), NOT_ASKED_FOR))
+            continue
+        behind = children.get(vertex, [])
+        is_only = known.count(vertex) == 1 and len(behind) == 1
+        target, name = own + len(runs), ends.name
+        if is_only:
+            target = numbers[behind[0]]
+            name = f"{ends.source_name} → vertex {behind[0].hex()[:VERTEX_DIGITS]}"
+        why = None
+        if vertex not in before:
+            why = NOT_SHOWN
+        elif before[vertex]:
+            parent = before[vertex][0]
+            if known.count(parent) != 1 or len(children[parent]) != 1:
+                why = SEVERAL_OUTPUTS
+        found.append(JoinedEdge(run, name, numbers[vertex], target, why))
+    return found
+
+
+def _in_order(edges: Sequence[JoinedEdge]) -> list[JoinedEdge]:
+    """Those of one task before those behind it; what goes round comes last."""
+    left, found = list(edges), list[JoinedEdge]()
+    while left:
+        waiting = {each.target for each in left}
+        free = [each for each in left if each.source not in waiting] or left
+        found += free
+        left = [each for each in left if each not in free]
+    return found

@@ -1,0 +1,87 @@
+"""Executions of jobs in a trace that was recorded between processes: jobs come and go in it.
+
+A partition names the execution graph of its producer. A job that is submitted again has another
+one; a job that restarts keeps it, and its tasks have a higher attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
+from flinknet.errors import FrameCorruptedError
+from flinknet.trace import ChannelInfo, RunManifest, TraceReader
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution of a job, as far as a trace has it.
+
+    Attributes:
+        channels: in the manifest's order.
+        from_ns, to_ns: from its first event to behind its last one.
+        restarts: how often the task that was started most often was started again.
+    """
+
+    channels: tuple[ChannelInfo, ...]
+    from_ns: int
+    to_ns: int
+    restarts: int
+
+
+def producer_of(partition: str) -> ExecutionAttemptID | None:
+    """Who produces a partition, which a manifest has as hex; None for text that is no partition."""
+    if len(partition) != 2 * ResultPartitionID.BYTES:
+        return None
+    try:
+        return ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
+    except (ValueError, FrameCorruptedError):  # an edited manifest
+        return None
+
+
+def executions_of(manifest: RunManifest, files: Iterable[Path]) -> list[Execution]:
+    """The executions in a trace, the earliest first; those of which no event was kept are left out.
+
+    A channel whose request was not recorded belongs to the execution that was there when it began.
+    """
+    spans = _spans(files)
+    known: dict[bytes, list[ChannelInfo]] = {}
+    strays: list[ChannelInfo] = []
+    for channel in manifest.channels:
+        if channel.index in spans:
+            producer = producer_of(channel.partition)
+            own = known.setdefault(producer.execution_graph_id.raw, []) if producer else strays
+            own.append(channel)
+    if strays and not known:
+        return [_execution(strays, spans)]
+    found = [_execution(own, spans) for own in known.values()]
+    found.sort(key=lambda each: each.from_ns)
+    for stray in strays:
+        at_ns = spans[stray.index][0]
+        place = max((i for i, each in enumerate(found) if each.from_ns <= at_ns), default=0)
+        found[place] = _execution([*found[place].channels, stray], spans)
+    return found
+
+
+def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int]]) -> Execution:
+    attempts = (producer_of(each.partition) for each in channels)
+    return Execution(
+        tuple(sorted(channels, key=lambda each: each.index)),
+        min(spans[each.index][0] for each in channels),
+        max(spans[each.index][1] for each in channels) + 1,
+        max((each.attempt_number for each in attempts if each is not None), default=0),
+    )
+
+
+def _spans(files: Iterable[Path]) -> dict[int, tuple[int, int]]:
+    """First and last instant of each channel, by the indexes."""
+    spans: dict[int, tuple[int, int]] = {}
+    for file in files:
+        with TraceReader(file) as reader:
+            for entry in reader.blocks():
+                for channel, _, first_ns, last_ns in entry.channels.tolist():
+                    low, high = spans.get(channel, (first_ns, last_ns))
+                    spans[channel] = min(low, first_ns), max(high, last_ns)
+    return spans

@@ -1,0 +1,316 @@
+"""Jobs of several exchanges: which settings to predict them under, and the answers about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from flinknet.errors import ConfigError
+from flinknet.options import effective_flink_keys
+from flinknet.predict.exchange import recorded_setting
+from flinknet.predict.grid import Grid
+from flinknet.predict.recorded import Setting
+from flinknet.results import (
+    BacklogSummary,
+    JobAnswer,
+    JobEdgePoint,
+    JobObserved,
+    JobPoint,
+    LatencySummary,
+    ModelError,
+    TradeOffPoint,
+)
+
+from .advise.job_graph import JoinedEdge, joined_edges
+from .candidates import settings_of, window_for
+from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
+from .observe.observed import ObservedRun
+from .outcome import Window
+from .predicted import Predicted
+from .read import RecordedRun
+from .spark.frames import collected
+from .windows import at_least, spread_windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS_MAX = 3_000_000
+"""Records of a job, over its edges, that are simulated for each setting: some seconds of it."""
+
+_NO_LATENCY = LatencySummary(count=0)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeTimeouts:
+    """Buffer timeouts for some edges of a job, by the number of an edge or a part of its name; the
+    others keep what was recorded."""
+
+    of: tuple[tuple[str, int], ...]
+
+    def on(self, names: Sequence[str]) -> list[int | None]:
+        """The timeout of each edge; None where it stays.
+
+        Raises: ConfigError for an edge that does not exist, or a name of several.
+        """
+        found: list[int | None] = [None] * len(names)
+        for text, timeout_ns in self.of:
+            if text.isdecimal():
+                places = [int(text) - 1] if 0 < int(text) <= len(names) else []
+            else:
+                places = [n for n, name in enumerate(names) if text.lower() in name.lower()]
+                starts = [n for n in places if names[n].lower().startswith(text.lower())]
+                places = starts if len(starts) == 1 else places
+            if len(places) != 1:
+                what = "several edges match" if places else "there is no edge"
+                listed = "; ".join(f"{n} {name}" for n, name in enumerate(names, 1))
+                raise ConfigError(f"--edge-timeout: {what} {text!r}; the edges are {listed}")
+            found[places[0]] = timeout_ns
+        return found
+
+
+def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeouts]) -> None:
+    """Raises: ConfigError for timeouts of edges that do not exist."""
+    groups = _of_jobs(runs)
+    if asked and not groups:
+        raise ConfigError("--edge-timeout is for jobs of several exchanges, and there is none")
+    for group in groups:
+        for each in asked:
+            each.on([joined.name for joined in joined_edges(group)])
+
+
+def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
+    """The edges of each trace that has several."""
+    edged = [each for each in runs if each.edge is not None]
+    return [list(group) for _, group in groupby(edged, key=lambda each: each.path)]
+
+
+def plan_jobs(
+    observed: Sequence[ObservedRun],
+    grid: Grid,
+    edge_timeouts: Sequence[EdgeTimeouts],
+    *,
+    max_records: int | None,
+) -> list[JobPlan]:
+    """The jobs among some runs."""
+    of_run = {each.run.run: each for each in observed}
+    return [
+        _plan(
+            number,
+            [of_run[run.run] for run in group],
+            joined_edges(group),
+            grid,
+            edge_timeouts,
+            max_records,
+        )
+        for number, group in enumerate(_of_jobs([each.run for each in observed]))
+    ]
+
+
+def _plan(
+    number: int,
+    observed: Sequence[ObservedRun],
+    joined: Sequence[JoinedEdge],
+    grid: Grid,
+    edge_timeouts: Sequence[EdgeTimeouts],
+    max_records: int | None,
+) -> JobPlan:
+    runs = [each.run for each in joined]
+    run = runs[0]
+    candidates = [
+        JobCandidate(settings)
+        for settings in zip(*(settings_of(each, grid) for each in runs), strict=True)
+    ]
+    recorded = [recorded_setting(each.manifest) for each in runs]
+    names = tuple(each.name for each in joined)
+    for each in edge_timeouts:
+        candidates.append(with_timeouts(recorded, each.on(names)))
+    settings = [setting for each in candidates for setting in each.settings]
+    records = sum(each.measured.records for each in observed)
+    windows: tuple[Window, ...] = (Window(run.from_ns, run.to_ns),)
+    is_asked = run.is_asked_part
+    if max_records is not None:
+        to_ns = window_for(run, max(each.measured.records for each in observed), max_records)
+        windows = (Window(run.from_ns, at_least(run, to_ns, settings)),)
+    elif records > RECORDS_MAX:
+        windows = spread_windows(run, RECORDS_MAX / records, settings)
+    used_ns = sum(each.to_ns - each.from_ns for each in windows)
+    return JobPlan(
+        number,
+        tuple(runs),
+        names,
+        tuple(each.source for each in joined),
+        tuple(each.target for each in joined),
+        tuple(each.why_unknown for each in joined),
+        tuple(dict.fromkeys(candidates)),
+        windows,
+        used_ns >= run.duration_ns,
+        is_asked,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedJobs:
+    """Jobs with what is predicted for them, and the table of that."""
+
+    plans: Sequence[JobPlan]
+    rows: Sequence[JobRow]
+    table: DataFrame
+
+
+def predict_all_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> PredictedJobs:
+    """Predict every candidate of every job."""
+    table = predict_jobs(spark, plans).cache()
+    return PredictedJobs(plans, collected(JobRow, table), table)
+
+
+def job_answers(
+    jobs: PredictedJobs, observed: Sequence[ObservedRun], predicted: Predicted
+) -> list[JobAnswer]:
+    """The answer about each job."""
+    of_run = {each.run.run: each for each in observed}
+    return [
+        _answer(
+            plan,
+            [each for each in jobs.rows if each.job == plan.number],
+            [of_run[each.run] for each in plan.edges],
+            predicted,
+        )
+        for plan in jobs.plans
+    ]
+
+
+def _answer(
+    plan: JobPlan, rows: Sequence[JobRow], observed: Sequence[ObservedRun], predicted: Predicted
+) -> JobAnswer:
+    by_key = {(each.candidate, each.edge): each for each in rows}
+    names = plan.names
+    contradicted = _contradicted(plan, names, predicted)
+    points = tuple(
+        _point(plan, number, names, by_key, contradicted) for number in range(len(plan.candidates))
+    )
+    seen = _observed(plan, observed)
+    recorded = points[plan.recorded]
+    total = by_key[plan.recorded, WHOLE_JOB]
+    return JobAnswer(
+        path=str(plan.edges[0].path),
+        edges=names,
+        feeding=tuple(
+            next((n for n, target in enumerate(plan.targets) if target == source), None)
+            for source in plan.sources
+        ),
+        observed=seen,
+        model_error=ModelError(
+            throughput=_relative(
+                recorded.total.throughput_records_per_s, seen.throughput_records_per_s
+            ),
+            p50=_relative(recorded.total.latency_ns.p50, seen.latency_ns.p50),
+            p99=_relative(recorded.total.latency_ns.p99, seen.latency_ns.p99),
+            buffers_per_s=_relative(recorded.total.buffers_per_s, seen.buffers_per_s),
+        ),
+        points=points,
+        simulated_ns=sum(each.to_ns - each.from_ns for each in plan.windows),
+        is_whole=plan.is_whole,
+        notes=tuple(total.notes),
+    )
+
+
+def _contradicted(plan: JobPlan, names: Sequence[str], predicted: Predicted) -> str | None:
+    """Why no latency of the job can be predicted, by what contradicts that of one of its edges."""
+    for run, name in zip(plan.edges, names, strict=True):
+        why = predicted.recorded_of(run).why_no_latency
+        if why is not None:
+            return f"{name}: {why}"
+    return None
+
+
+def _point(
+    plan: JobPlan,
+    number: int,
+    names: Sequence[str],
+    rows: Mapping[tuple[int, int], JobRow],
+    contradicted: str | None,
+) -> JobPoint:
+    settings = plan.candidates[number].settings
+    total = rows[number, WHOLE_JOB]
+    edges = []
+    for place, (name, setting) in enumerate(zip(names, settings, strict=True)):
+        row = rows[number, place]
+        since = LatencySummary(**json.loads(row.since_source)) if row.since_source else _NO_LATENCY
+        is_known = contradicted is None
+        edges.append(
+            JobEdgePoint(
+                name,
+                setting.network.buffer_timeout_ns,
+                row.throughput_records_per_s,
+                row.latency_ns if is_known else _NO_LATENCY,
+                since if is_known else _NO_LATENCY,
+                row.buffers_per_s,
+                row.why_unknown,
+            )
+        )
+    why = total.why_unknown
+    if why is not None:
+        first = next((each for each in edges if each.why_unknown), None)
+        why = why if first is None else f"{first.edge}: {first.why_unknown}"
+    return JobPoint(
+        tuple(each.network.buffer_timeout_ns for each in settings),
+        _total(total, settings[0], number == plan.recorded, contradicted),
+        tuple(edges),
+        why,
+    )
+
+
+def _total(
+    row: JobRow, setting: Setting, is_recorded: bool, contradicted: str | None
+) -> TradeOffPoint:
+    """The figures of the whole job; its config is that of its first edge."""
+    bounds = json.loads(row.bounds) if row.bounds else (None, None)
+    low, high = (each and LatencySummary(**each) for each in bounds)
+    if contradicted is not None:
+        low = high = None
+    return TradeOffPoint(
+        config=dict(effective_flink_keys(setting.network)),
+        throughput_records_per_s=row.throughput_records_per_s,
+        latency_ns=row.latency_ns if contradicted is None else _NO_LATENCY,
+        backlog_buffers=BacklogSummary(None, None),
+        buffers_per_s=row.buffers_per_s,
+        is_recorded=is_recorded,
+        memory_bytes=row.memory_bytes,
+        flow_control=setting.flow_control,
+        round_trip_ns=setting.round_trip_ns,
+        consumer_speed=setting.consumer_speed,
+        rate_factor=setting.rate_factor,
+        method=None if row.count is None else "kernel",
+        latency_low_ns=low,
+        latency_high_ns=high,
+        why_no_latency=contradicted,
+    )
+
+
+def _observed(plan: JobPlan, observed: Sequence[ObservedRun]) -> JobObserved:
+    """What was observed of the whole job."""
+    sources = set(plan.sources)
+    ends = [
+        each for each, target in zip(observed, plan.targets, strict=True) if target not in sources
+    ]
+    rates = [each.measured.throughput_records_per_s for each in ends]
+    buffers = [
+        each.measured.buffers * 1e9 / each.run.duration_ns
+        for each in observed
+        if each.run.duration_ns
+    ]
+    is_known = len(ends) == 1 and not ends[0].run.manifest.is_from_between
+    return JobObserved(
+        sum(each for each in rates if each is not None) if None not in rates else None,
+        ends[0].measured.latency_ns if is_known else _NO_LATENCY,
+        sum(buffers) if buffers else None,
+    )
+
+
+def _relative(predicted: float | None, observed: float | None) -> float | None:
+    if predicted is None or not observed:
+        return None
+    return (predicted - observed) / observed

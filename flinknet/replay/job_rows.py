@@ -1,0 +1,305 @@
+"""Jobs of several exchanges as a whole: one prediction for each job and setting, inside the
+executors; see `predict.job_run`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flinknet.errors import ConfigError
+from flinknet.predict.captured import load_captured
+from flinknet.predict.exchange import load_exchange, recorded_setting
+from flinknet.predict.job_run import (
+    JobOutcome,
+    checked,
+    joined_jobs,
+    simulate_job,
+)
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.recorded_job import JobEdge, RecordedJob
+from flinknet.predict.tapped_consumers import with_consumers
+from flinknet.results import LatencySummary
+from flinknet.trace import open_run
+
+from .outcome import Window
+from .read import RecordedRun
+from .spark.frames import Columns, columns_of, map_units
+from .windows import why_too_short
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WHOLE_JOB = -1
+"""Stands in the column `edge` for the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCandidate:
+    """A setting for each edge of a job."""
+
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """A job to predict.
+
+    Attributes:
+        edges: those of one task before those behind it.
+        names: of the edges.
+        sources, targets: vertex at each end of each edge.
+        whys: of each edge, why it cannot be joined to the others; None if it can.
+        windows: of the trace, that are simulated.
+    """
+
+    number: int
+    edges: tuple[RecordedRun, ...]
+    names: tuple[str, ...]
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    whys: tuple[str | None, ...]
+    candidates: tuple[JobCandidate, ...]
+    windows: tuple[Window, ...]
+    is_whole: bool
+    is_asked: bool
+
+    @property
+    def recorded(self) -> int:
+        """The number of the candidate that was recorded."""
+        settings = tuple(recorded_setting(each.manifest) for each in self.edges)
+        return next(n for n, each in enumerate(self.candidates) if each.settings == settings)
+
+
+@dataclass(frozen=True, slots=True)
+class JobUnit:
+    """A job with a share of its candidates; `settings` are theirs, one after the other."""
+
+    job: int
+    path: str
+    edges: list[int]
+    sources: list[int]
+    targets: list[int]
+    whys: list[str]
+    candidates: list[int]
+    settings: list[Setting]
+    windows: list[Window]
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """What is predicted for a job, or for one of its edges; None where that is unknown.
+
+    Attributes:
+        edge: place of the edge; WHOLE_JOB for the job.
+        buffer_timeout_ns: of the edge; of the first one for the job.
+        records: simulated, over all phases and windows.
+        count: of the latencies; this and what follows are fields of `results.LatencySummary`: from
+            when a record came to the edge, for the job to its source.
+        since_source: such fields as JSON, from when a record came to the job.
+        bounds: such fields as JSON, of the least and the greatest by phase.
+    """
+
+    job: int
+    candidate: int
+    edge: int
+    buffer_timeout_ns: int
+    records: int | None = None
+    throughput_records_per_s: float | None = None
+    buffers_per_s: float | None = None
+    memory_bytes: int | None = None
+    count: int | None = None
+    min: int | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: int | None = None
+    since_source: str | None = None
+    bounds: str | None = None
+    notes: list[str] = field(default_factory=list)
+    why_unknown: str | None = None
+
+    @property
+    def latency_ns(self) -> LatencySummary:
+        """The latency; of no records where it is unknown."""
+        if self.count is None:
+            return LatencySummary(count=0)
+        names = (each.name for each in fields(LatencySummary))
+        return LatencySummary(**{name: getattr(self, name) for name in names})
+
+
+def predict_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> DataFrame:
+    """Predict every candidate of every job. Returns: rows of JobRow."""
+    units = _units(plans, spark.sparkContext.defaultParallelism)
+    return map_units(spark, units, _row_columns, JobRow)
+
+
+def _row_columns(unit: JobUnit) -> Iterable[Columns]:
+    return [columns_of(JobRow, list(rows_of_unit(unit)))]
+
+
+def _units(plans: Sequence[JobPlan], cores: int) -> list[JobUnit]:
+    units = []
+    for plan in plans:
+        parts = min(cores, len(plan.candidates))
+        for part in range(parts):
+            numbers = list(range(part, len(plan.candidates), parts))
+            units.append(
+                JobUnit(
+                    plan.number,
+                    str(plan.edges[0].path.absolute()),
+                    [each.edge or 0 for each in plan.edges],
+                    list(plan.sources),
+                    list(plan.targets),
+                    [each or "" for each in plan.whys],
+                    numbers,
+                    [each for n in numbers for each in plan.candidates[n].settings],
+                    list(plan.windows),
+                    plan.is_asked,
+                )
+            )
+    return units
+
+
+def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
+    """The rows of a unit: of each candidate the job and its edges."""
+    loaded = [_load(unit, window) for window in unit.windows]
+    jobs = [job for job, _ in loaded]
+    notes = list(dict.fromkeys(note for _, own in loaded for note in own))
+    count = len(unit.edges)
+    for place, candidate in enumerate(unit.candidates):
+        settings = unit.settings[place * count : (place + 1) * count]
+        why = None
+        if unit.is_asked:
+            window_ns = unit.windows[-1].to_ns - unit.windows[0].from_ns
+            whys = (why_too_short(window_ns, each) for each in settings)
+            why = next((each for each in whys if each is not None), None)
+        try:
+            outcome = None
+            if why is None:
+                outcome = joined_jobs([simulate_job(job, settings) for job in jobs])
+        except ConfigError as failure:
+            why = str(failure)
+        if outcome is None:
+            for edge in range(WHOLE_JOB, count):
+                yield JobRow(
+                    job=unit.job,
+                    candidate=candidate,
+                    edge=edge,
+                    buffer_timeout_ns=settings[max(edge, 0)].network.buffer_timeout_ns,
+                    why_unknown=why,
+                )
+        else:
+            yield from _rows(unit.job, candidate, settings, outcome, notes)
+
+
+def _rows(
+    job: int,
+    candidate: int,
+    settings: Sequence[Setting],
+    outcome: JobOutcome,
+    notes: list[str],
+) -> Iterator[JobRow]:
+    is_known = outcome.why_unknown is None
+    yield JobRow(
+        job=job,
+        candidate=candidate,
+        edge=WHOLE_JOB,
+        buffer_timeout_ns=settings[0].network.buffer_timeout_ns,
+        records=sum(each.records for each in outcome.hops) if is_known else None,
+        throughput_records_per_s=outcome.throughput_records_per_s,
+        buffers_per_s=outcome.buffers_per_s,
+        memory_bytes=sum(each.memory_bytes or 0 for each in outcome.hops) if is_known else None,
+        bounds=json.dumps([asdict(each) for each in _bounds(outcome)]) if is_known else None,
+        notes=notes,
+        why_unknown=outcome.why_unknown,
+        **(asdict(outcome.latency.summary()) if is_known else {}),
+    )
+    for edge, (hop, setting) in enumerate(zip(outcome.hops, settings, strict=True)):
+        is_known = hop.why_unknown is None
+        yield JobRow(
+            job=job,
+            candidate=candidate,
+            edge=edge,
+            buffer_timeout_ns=setting.network.buffer_timeout_ns,
+            records=hop.records if is_known else None,
+            throughput_records_per_s=hop.throughput_records_per_s,
+            buffers_per_s=hop.buffers_per_s,
+            memory_bytes=hop.memory_bytes,
+            since_source=json.dumps(asdict(hop.since_source.summary())) if is_known else None,
+            why_unknown=hop.why_unknown,
+            **(asdict(hop.latency.summary()) if is_known else {}),
+        )
+
+
+def _bounds(outcome: JobOutcome) -> list[LatencySummary]:
+    """The least and the greatest of each figure over the phases."""
+    summaries = [asdict(each.summary()) for each in outcome.by_phase]
+    found = []
+    for pick in (min, max):
+        values: dict[str, Any] = {
+            name: pick((each[name] for each in summaries if each[name] is not None), default=None)
+            for name in summaries[0]
+        }
+        found.append(LatencySummary(**values))
+    return found
+
+
+def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
+    """The job of a window, and what was assumed."""
+    path = Path(unit.path)
+    manifest = open_run(path).manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    is_from_between = manifest.is_from_between
+    load = load_captured if is_from_between else load_exchange
+    found = [load(path, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
+    exchanges = [exchange for exchange, _ in found]
+    if is_from_between:
+        exchanges = [_with_consumers(n, unit, exchanges) for n in range(len(exchanges))]
+    edges = []
+    for n, (exchange, (_, fit)) in enumerate(zip(exchanges, found, strict=True)):
+        is_fed = unit.sources[n] in unit.targets
+        edges.append(
+            JobEdge(
+                unit.sources[n],
+                unit.targets[n],
+                exchange,
+                fit.delays if is_from_between or not is_fed else found[0][1].delays,
+                is_from_between or not is_fed,
+                unit.whys[n] or None,
+            )
+        )
+    job = RecordedJob(edges)
+    notes = list(dict.fromkeys(note for _, fit in found for note in fit.notes))
+    return (checked(job) if is_from_between else job), notes
+
+
+def _with_consumers(
+    number: int, unit: JobUnit, exchanges: Sequence[RecordedExchange]
+) -> RecordedExchange:
+    """An exchange with its consumers numbered as the producers behind it."""
+    behind = [
+        each.producers
+        for each, source in zip(exchanges, unit.sources, strict=True)
+        if source == unit.targets[number]
+    ]
+    return with_consumers(exchanges[number], max(behind)) if behind else exchanges[number]
+
+
+def with_timeouts(settings: Sequence[Setting], timeouts_ns: Sequence[int | None]) -> JobCandidate:
+    """The settings with other buffer timeouts on some edges."""
+    return JobCandidate(
+        tuple(
+            each
+            if timeout_ns is None
+            else replace(each, network=replace(each.network, buffer_timeout_ns=timeout_ns))
+            for each, timeout_ns in zip(settings, timeouts_ns, strict=True)
+        )
+    )

@@ -1,0 +1,162 @@
+"""Flink's own metrics of the ends of an edge, from the metrics file of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flinknet.results import (
+    EdgeShare,
+    FlinkMetrics,
+    Measured,
+    TaskManagerMetrics,
+    TaskMetrics,
+    VertexMetrics,
+)
+from flinknet.trace import RunManifest
+from flinknet.trace.job_names import NamedEdge, named_edges
+from flinknet.trace.metrics import Series, read_series
+
+from ..read import RecordedRun
+
+_BUSY, _IDLE = "accumulateBusyTimeMs", "accumulateIdleTimeMs"
+_PRESSED = "accumulateBackPressuredTimeMs"
+
+BROADCAST = "broadcast"
+
+
+def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
+    """What Flink reported while the part that is used was recorded; None where the job is not
+    known, and of a run of flinknet's own.
+
+    Args:
+        measured: of the channels that were recorded.
+    """
+    edges = named_edges(run.manifest)
+    numbers = {each.edge for each in run.manifest.channels}
+    edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
+    if edge is None or not run.manifest.is_from_between:
+        return None
+    series = read_series(run.path, run.from_ns, run.to_ns)
+    vertices: Sequence[Mapping[str, Any]] = run.manifest.scenario["job"]["vertices"]
+    of_index = {each["index"]: each for each in vertices}
+    source, target = (_vertex(of_index[each], series) for each in (edge.source, edge.target))
+    records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
+    recorded = measured.throughput_records_per_s
+    share = EdgeShare(
+        edge.channels,
+        edge.local_channels,
+        records_per_s,
+        None if not records_per_s or recorded is None else min(recorded / records_per_s, 1.0),
+        _local_bytes_share(of_index[edge.target], edge, edges.values(), series),
+    )
+    return FlinkMetrics(
+        (source, target),
+        tuple(_task_manager(each) for each in series if each.task is None),
+        share,
+    )
+
+
+def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
+    own = {each.task: each for each in _tasks_of(vertex, series)}
+    tasks = tuple(
+        TaskMetrics(
+            name,
+            place,
+            *(_share(own.get(name), each) for each in (_BUSY, _IDLE, _PRESSED)),
+            *(_rate(own.get(name), each) for each in ("numRecordsIn", "numRecordsOut")),
+            *(_mean(own.get(name), each) for each in ("inPoolUsage", "outPoolUsage")),
+        )
+        for name, place in zip(vertex["tasks"], vertex["task_managers"], strict=False)
+    )
+    return VertexMetrics(
+        vertex["name"],
+        vertex["parallelism"] or len(tasks),
+        busy=_mean_of(tasks, "busy"),
+        idle=_mean_of(tasks, "idle"),
+        back_pressured=_mean_of(tasks, "back_pressured"),
+        records_in_per_s=_sum_of(tasks, "records_in_per_s"),
+        records_out_per_s=_sum_of(tasks, "records_out_per_s"),
+        tasks=tasks,
+    )
+
+
+def _tasks_of(vertex: Mapping[str, Any], series: Iterable[Series]) -> list[Series]:
+    names = set(vertex["tasks"])
+    return [
+        each for each in series if each.task in names and each.vertex in (None, vertex.get("id"))
+    ]
+
+
+def _records_per_s(
+    manifest: RunManifest,
+    edge: NamedEdge,
+    edges: Iterable[NamedEdge],
+    source: VertexMetrics,
+    target: VertexMetrics,
+) -> float | None:
+    """Records on all channels of an edge: what its consumers read if they read nothing else, or
+    what its producers write if they write nothing else.
+    """
+    others = [each for each in edges if each.index != edge.index]
+    if not any(each.target == edge.target for each in others):
+        return target.records_in_per_s
+    if any(each.source == edge.source for each in others):
+        return None
+    described = manifest.scenario["job"]["edges"]
+    partitioner = next(each["partitioner"] for each in described if each["index"] == edge.index)
+    return None if partitioner == BROADCAST else source.records_out_per_s
+
+
+def _local_bytes_share(
+    target: Mapping[str, Any],
+    edge: NamedEdge,
+    edges: Iterable[NamedEdge],
+    series: Iterable[Series],
+) -> float | None:
+    if any(each.target == edge.target for each in edges if each.index != edge.index):
+        return None
+    own = _tasks_of(target, series)
+    local, remote = (
+        [each.increase_per_s(name) for each in own]
+        for name in ("numBytesInLocal", "numBytesInRemote")
+    )
+    known = [each for each in (*local, *remote) if each is not None]
+    if not own or len(known) < 2 * len(own) or not sum(known):
+        return None
+    return sum(each for each in local if each is not None) / sum(known)
+
+
+def _task_manager(series: Series) -> TaskManagerMetrics:
+    segments = series.mean("TotalMemorySegments")
+    cpu_ns_per_s = series.increase_per_s("JVM.CPU.Time")
+    return TaskManagerMetrics(
+        series.task_manager or "",
+        None if cpu_ns_per_s is None else cpu_ns_per_s / 1e9,
+        None if segments is None else round(segments),
+        series.mean("UsedMemorySegments"),
+    )
+
+
+def _share(series: Series | None, name: str) -> float | None:
+    """A time in ms that accumulates, as a share."""
+    ms_per_s = None if series is None else series.increase_per_s(name)
+    return None if ms_per_s is None else min(ms_per_s / 1000, 1.0)
+
+
+def _rate(series: Series | None, name: str) -> float | None:
+    return None if series is None else series.increase_per_s(name)
+
+
+def _mean(series: Series | None, name: str) -> float | None:
+    return None if series is None else series.mean(name)
+
+
+def _mean_of(tasks: Sequence[TaskMetrics], name: str) -> float | None:
+    total = _sum_of(tasks, name)
+    return None if total is None else total / len(tasks)
+
+
+def _sum_of(tasks: Sequence[TaskMetrics], name: str) -> float | None:
+    values = [getattr(each, name) for each in tasks]
+    return None if not values or None in values else float(sum(values))

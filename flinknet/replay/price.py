@@ -1,0 +1,169 @@
+"""What each predicted setting costs: messages, packets, bytes, CPU.
+
+The CPU that a message takes is measured by the job's own counters where these changed enough while
+the trace was recorded; a job under an even load does not show it, and then it is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from flinknet.arrays import FloatArray, IntArray
+from flinknet.results import CpuCost, Measured, MessageCount, Price, TradeOffPoint
+from flinknet.trace.metrics import Series, read_series
+
+from .observe.observed import ObservedRun
+
+BUFFER_RESPONSE_BYTES = 47
+"""Header of a buffer on the wire, from Flink 2.0 on; 4 less before."""
+
+ADD_CREDIT_BYTES = 29
+
+PACKET_HEADER_BYTES = 52
+"""IPv4 and TCP with time stamps."""
+
+SEGMENT_BYTES_MAX = 1448
+"""Payload of a TCP packet on Ethernet."""
+
+FLINK_CPU_NS_PER_MESSAGE = 90_000.0
+"""Of both TaskManagers, with the credit that comes back and their system calls: of Flink 2.3, from
+1 and 5 ms against 100 ms at the same 4 000 records/s."""
+
+OWN_CPU_NS_PER_MESSAGE = 24_000.0
+"""The same of flinknet's own stack: sending and receiving of `simulator.cost_model`."""
+
+LEARNT_FROM_INTERVALS = 12
+"""Intervals between two reports, at least, to tell messages from records."""
+
+LEARNT_ERROR_MAX = 0.3
+"""Standard error of what is learnt, relative to it."""
+
+SAME_RATE = 0.02
+"""Records per second that differ by less are the same work."""
+
+_CPU_TIME, _MESSAGES, _RECORDS = "JVM.CPU.Time", "numBuffersInRemote", "numRecordsIn"
+"""Flink's numBuffersOut counts buffers that are finished; a flush sends what is in one so far."""
+
+
+def priced(
+    points: Sequence[TradeOffPoint],
+    measured: Measured,
+    messages: Sequence[MessageCount],
+    cpu_cost: CpuCost,
+) -> tuple[TradeOffPoint, ...]:
+    """The points with their prices.
+
+    Args:
+        measured: of the recorded setting; as much payload a record and as many credit messages a
+            buffer are taken of the others.
+        messages: by kind.
+    """
+    data = next((each for each in messages if each.kind == "DATA_BUFFER"), None)
+    recorded = next((each for each in points if each.is_recorded), None)
+    if data is None or recorded is None or not measured.records or not measured.buffers:
+        return tuple(points)
+    payload_bytes = data.payload_bytes / measured.records
+    credits = min(measured.credits.messages / measured.buffers, 1.0)
+    return tuple(
+        replace(each, price=_price(each, recorded, payload_bytes, credits, cpu_cost))
+        for each in points
+    )
+
+
+def _price(
+    point: TradeOffPoint,
+    recorded: TradeOffPoint,
+    payload_bytes: float,
+    credits: float,
+    cpu_cost: CpuCost,
+) -> Price | None:
+    buffers_per_s, records_per_s = point.buffers_per_s, point.throughput_records_per_s
+    if not buffers_per_s or records_per_s is None:
+        return None
+    if point.flow_control != "credit":
+        credits = 0.0
+    frame_bytes = BUFFER_RESPONSE_BYTES + payload_bytes * records_per_s / buffers_per_s
+    messages_per_s = buffers_per_s * (1 + credits)
+    packets_per_s = buffers_per_s * (ceil(frame_bytes / SEGMENT_BYTES_MAX) + credits)
+    bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
+    before = recorded.buffers_per_s
+    cpu_cores = None
+    if before and _is_same_work(point, recorded):
+        cpu_cores = (buffers_per_s - before) * cpu_cost.ns_per_message / 1e9
+    return Price(
+        messages_per_s,
+        packets_per_s,
+        bytes_per_s + packets_per_s * PACKET_HEADER_BYTES,
+        None if not before else messages_per_s - before * (1 + credits),
+        cpu_cores,
+    )
+
+
+def _is_same_work(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
+    one, other = point.throughput_records_per_s, recorded.throughput_records_per_s
+    if not one or not other or point.flow_control != recorded.flow_control:
+        return False
+    return abs(one / other - 1) <= SAME_RATE and point.consumer_speed == recorded.consumer_speed
+
+
+def cpu_cost_of(observed: ObservedRun) -> CpuCost:
+    """What a message costs: by the job's own counters, or as it is assumed."""
+    run = observed.run
+    if not run.manifest.is_from_between:
+        return CpuCost(
+            OWN_CPU_NS_PER_MESSAGE, "assumed: that of flinknet's own stack", is_learnt=False
+        )
+    learnt_ns = learnt_ns_per_message(read_series(run.path, run.from_ns, run.to_ns))
+    if learnt_ns is not None:
+        return CpuCost(learnt_ns, "measured by the job's own counters", is_learnt=True)
+    return CpuCost(FLINK_CPU_NS_PER_MESSAGE, "assumed: as measured of Flink 2.3", is_learnt=False)
+
+
+def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
+    """CPU time of a message, from how the use of all TaskManagers followed messages and records;
+    None where these did not change enough, or together.
+    """
+    managers = _counters((each for each in series if each.task is None), _CPU_TIME)
+    tasks = [each for each in series if each.task is not None]
+    messages, records = _counters(tasks, _MESSAGES), _counters(tasks, _RECORDS)
+    if not managers or not messages or not records:
+        return None
+    counters = [*managers, *messages, *records]
+    from_ns = max(int(at_ns[0]) for at_ns, _ in counters)
+    to_ns = min(int(at_ns[-1]) for at_ns, _ in counters)
+    step_ns = max(int(np.diff(at_ns).max()) for at_ns, _ in managers)
+    intervals = (to_ns - from_ns) // max(step_ns, 1)
+    if intervals < LEARNT_FROM_INTERVALS:
+        return None
+    marks_ns = np.linspace(from_ns, to_ns, intervals + 1)
+    cpu_ns, sent, read = (
+        np.diff(np.sum([np.interp(marks_ns, *each) for each in of], axis=0))
+        for of in (managers, messages, records)
+    )
+    causes = np.column_stack([np.ones(intervals), sent, read])
+    if np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1)) < causes.shape[1]:
+        return None
+    solution, *_ = np.linalg.lstsq(causes, cpu_ns, rcond=None)
+    residual = cpu_ns - causes @ solution
+    variance = residual @ residual / (intervals - causes.shape[1])
+    error = float(np.sqrt(variance * np.linalg.inv(causes.T @ causes)[1, 1]))
+    found = float(solution[1])
+    return found if found > 0 and error <= LEARNT_ERROR_MAX * found else None
+
+
+def _counters(series: Iterable[Series], name: str) -> list[tuple[IntArray, FloatArray]]:
+    """Instants and values of a counter, of all that have it; none if one has too little of it."""
+    found = []
+    for each in series:
+        column = each.values.get(name)
+        if column is None:
+            continue
+        known = ~np.isnan(column)
+        if known.sum() < 2:
+            return []
+        found.append((each.at_ns[known], column[known]))
+    return found

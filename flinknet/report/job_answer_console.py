@@ -1,0 +1,146 @@
+"""A job of several exchanges from end to end, as a terminal table."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
+from flinknet.units import MISSING, format_duration_ns, human_count, human_duration
+
+from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
+
+UNKNOWN = "unknown"
+
+PHASES = (
+    "in brackets: by how the beats of the flushers lie to each other, which is chance in each run"
+)
+EDGES = (
+    "latency of the job: from when a record came to it until the last task was done with it; of an"
+    " edge: from when a record came to that edge"
+)
+
+
+def print_job_answer(answer: JobAnswer, console: Console) -> None:
+    """Print the section of a job."""
+    console.print()
+    console.rule(f"[bold]{escape(answer.path)}, the job from end to end[/bold]")
+    for line in job_lines(answer):
+        console.print(escape(line), soft_wrap=True)
+    points = answer.points
+    if all(point.why_unknown is not None for point in points) and not _known_edges(points[0]):
+        console.print(f"[bold]nothing is predicted:[/bold] {escape(points[0].why_unknown or '')}")
+        return
+    console.print()
+    console.print(_table(answer))
+    for note in (PHASES, EDGES, *answer.notes):
+        console.print(f"  [dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def job_lines(answer: JobAnswer) -> list[str]:
+    """The model's error, and for which settings the job is unknown and why."""
+    error = answer.model_error
+    figures = {
+        "throughput": error.throughput,
+        "p50": error.p50,
+        "p99": error.p99,
+        "buffers/s": error.buffers_per_s,
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    used = f"{human_duration(answer.simulated_ns)} of the trace"
+    if not known:
+        lines = ["model error unknown: the recorded setting could not be predicted"]
+    else:
+        shown = ", ".join(f"{name} {value:+.1%}" for name, value in known.items())
+        part = "all of it" if answer.is_whole else used
+        lines = [f"model error on the recorded setting: {shown}  ({part} simulated)"]
+        if known and answer.observed.latency_ns.p50 is None:
+            lines.append("latency of the job was not recorded, so its error is unknown")
+    if any(abs(value) > ERROR_TO_BET_ON for value in known.values()):
+        lines.append(
+            f"Do not rely on the predictions below: the model is off by more than"
+            f" {ERROR_TO_BET_ON:.0%} where the answer is known."
+        )
+    whys: dict[str, list[str]] = {}
+    for point in answer.points:
+        why = point.why_unknown or point.total.why_no_latency
+        if why is not None:
+            whys.setdefault(why, []).append(setting_of(answer, point))
+    for why, settings in whys.items():
+        where = "" if len(settings) == len(answer.points) else f" at {', '.join(settings)}"
+        lines.append(f"unknown{where}: {why}")
+    return lines
+
+
+def setting_of(answer: JobAnswer, point: JobPoint) -> str:
+    """What differs between the settings, in words; timeouts edge by edge where they differ."""
+    varied = what_varies([each.total for each in answer.points])
+    words = settings_of(point.total)
+    names = [name for name in varied if name != BUFFER_TIMEOUT]
+    timeouts = list(map(_timeout, point.timeouts_ns))
+    parts = [timeouts[0] if len(set(timeouts)) == 1 else " / ".join(timeouts)]
+    return ", ".join([*parts, *(f"{name} {words[name]}" for name in names)])
+
+
+def _timeout(timeout_ns: int) -> str:
+    return "-1" if timeout_ns < 0 else format_duration_ns(timeout_ns) if timeout_ns else "0"
+
+
+def _known_edges(point: JobPoint) -> bool:
+    return any(each.why_unknown is None for each in point.edges)
+
+
+def _table(answer: JobAnswer) -> Table:
+    table = Table(
+        title="predicted for each buffer timeout",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+    )
+    table.add_column("timeout", justify="right", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    for name in ("records/s", "p50", "p99", "buffers/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for point in answer.points:
+        total = point.total
+        low, high = total.latency_low_ns, total.latency_high_ns
+        table.add_row(
+            setting_of(answer, point),
+            "job" + (" ← recorded" if total.is_recorded else ""),
+            _count(total.throughput_records_per_s),
+            *(_spread(name, total.latency_ns, low, high) for name in ("p50", "p99")),
+            _count(total.buffers_per_s),
+            style="bold",
+        )
+        for number, edge in enumerate(point.edges, 1):
+            table.add_row("", f"{number} {edge.edge}", *_cells(edge), style="dim")
+    return table
+
+
+def _cells(edge: JobEdgePoint) -> list[str]:
+    return [
+        _count(edge.throughput_records_per_s),
+        _duration(edge.latency_ns.p50),
+        _duration(edge.latency_ns.p99),
+        _count(edge.buffers_per_s),
+    ]
+
+
+def _spread(
+    name: str, latency: LatencySummary, low: LatencySummary | None, high: LatencySummary | None
+) -> str:
+    value = _duration(getattr(latency, name))
+    bounds = [None if each is None else getattr(each, name) for each in (low, high)]
+    if value == UNKNOWN or None in bounds or bounds[0] == bounds[1]:
+        return value
+    return f"{value} [dim]({' … '.join(human_duration(each) for each in bounds)})[/dim]"
+
+
+def _duration(value: float | None) -> str:
+    return UNKNOWN if value is None else human_duration(value)
+
+
+def _count(value: float | None) -> str:
+    found = human_count(value)
+    return UNKNOWN if found == MISSING else found

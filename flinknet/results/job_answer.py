@@ -1,0 +1,84 @@
+"""What a replay answers about a job of several exchanges as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .measures import LatencySummary
+from .prediction import ModelError, TradeOffPoint
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdgePoint:
+    """What is predicted for one edge of a job; None where that is unknown.
+
+    Attributes:
+        buffer_timeout_ns: of the producers of the edge.
+        latency_ns: from when a record came to the edge.
+        since_source_ns: from when it came to the job.
+        why_unknown: None if it is known.
+    """
+
+    edge: str
+    buffer_timeout_ns: int
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    since_source_ns: LatencySummary
+    buffers_per_s: float | None
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPoint:
+    """What is predicted for a job under one setting.
+
+    Attributes:
+        timeouts_ns: buffer timeout of each edge.
+        total: of the job: records that leave it; latency from when a record came to it until the
+            last task on its way was done, and the least and the greatest of each figure by how the
+            beats of the flushers lie to each other; buffers over all edges.
+        why_unknown: None if it is known.
+    """
+
+    timeouts_ns: tuple[int, ...]
+    total: TradeOffPoint
+    edges: tuple[JobEdgePoint, ...]
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobObserved:
+    """The job as recorded; None where the trace does not say.
+
+    Attributes:
+        throughput_records_per_s: that left the job.
+        buffers_per_s: over all edges.
+    """
+
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    buffers_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswer:
+    """The answer about a job of several exchanges.
+
+    Attributes:
+        edges: their names, those of one task before those behind it.
+        feeding: of each edge the place of the one before it; None behind a source.
+        model_error: of the recorded setting, where it was observed.
+        simulated_ns: length of what was simulated, for each phase.
+        is_whole: all of the part that is used.
+        notes: what was assumed, as lines.
+    """
+
+    path: str
+    edges: tuple[str, ...]
+    feeding: tuple[int | None, ...]
+    observed: JobObserved
+    model_error: ModelError
+    points: tuple[JobPoint, ...]
+    simulated_ns: int
+    is_whole: bool
+    notes: tuple[str, ...]

@@ -1,0 +1,116 @@
+"""What is written of a job's metrics, and when."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from flinknet.capture.rest.sampler import Sampler, short_name
+from flinknet.errors import RemoteTransportError
+from tests.capture.rest.saved import SINK, SOURCE, MadeAnswers, directory
+
+OVERVIEW = "/jobs/overview"
+
+
+def answers() -> MadeAnswers:
+    """All saved answers of a release, and some metrics."""
+    root = directory("2.3.0")
+    found: dict[str, Any] = {
+        f"/{path.relative_to(root).with_suffix('')}": json.loads(path.read_text())
+        for path in root.rglob("*.json")
+    }
+    job = f"/jobs/{found[OVERVIEW]['jobs'][0]['jid']}"
+    for vertex in (SOURCE, SINK):
+        for subtask in range(3):
+            found[f"{job}/vertices/{vertex}/subtasks/{subtask}/metrics"] = [
+                {"id": "busyTimeMsPerSecond", "value": "NaN"},
+                {"id": "Shuffle.Netty.Input.numBytesInLocal", "value": "9007199254740993"},
+                {"id": "currentInputWatermark", "value": "-9223372036854775808"},
+            ]
+    for task_manager in ("tm-0", "tm-1"):
+        found[f"/taskmanagers/{task_manager}/metrics"] = [
+            {"id": "Status.JVM.CPU.Load", "value": "0.25"},
+            {"id": "Status.Shuffle.Netty.UsedMemorySegments", "value": "20"},
+        ]
+    return MadeAnswers(found)
+
+
+def sinks(found: MadeAnswers) -> list[dict[str, Any]]:
+    path = next(each for each in found.answers if each.endswith(str(SINK)))
+    subtasks: list[dict[str, Any]] = found.answers[path]["subtasks"]
+    return subtasks
+
+
+def test_the_first_look_writes_every_task_every_task_manager_and_checkpoints() -> None:
+    sampler = Sampler(answers(), lambda: 5)
+    lines = sampler.look()
+    tasks = [each for each in lines if "task" in each]
+    assert [each["task"] for each in tasks] == [
+        *("Source: source (1/2)", "Source: source (2/2)"),
+        *("sink (1/3)", "sink (2/3)", "sink (3/3)"),
+    ]
+    last = tasks[-1]
+    assert {each["at_ns"] for each in lines} == {5}
+    assert (last["vertex"], last["subtask"], last["task_manager"]) == (str(SINK), 2, "tm-1")
+    assert last["numBytesInLocal"] == 9007199254740993
+    assert last["numRecordsIn"] > 0
+    assert "busyTimeMsPerSecond" not in last
+    assert "currentInputWatermark" not in last
+    managers = [each for each in lines if set(each) & {"JVM.CPU.Load"}]
+    assert [(each["task_manager"], each["UsedMemorySegments"]) for each in managers] == [
+        ("tm-0", 20),
+        ("tm-1", 20),
+    ]
+    checkpoints = [each for each in lines if "checkpoint" in each]
+    assert [each["status"] for each in checkpoints] == ["COMPLETED"] * 3
+    assert all(each["duration_ms"] > 0 for each in checkpoints)
+    (job,) = sampler.jobs
+    assert job.vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
+
+
+def test_only_what_has_moved_is_asked_for_and_written_again() -> None:
+    found = answers()
+    sampler = Sampler(found, lambda: 5)
+    sampler.look()
+    found.asked.clear()
+    assert sampler.look() == []
+    assert not any("subtasks" in each for each in found.asked)
+    sinks(found)[1]["metrics"]["read-records"] += 100
+    lines = sampler.look()
+    assert [each["task"] for each in lines] == ["sink (2/3)"]
+
+
+def test_a_new_attempt_is_written_with_its_number() -> None:
+    found = answers()
+    sampler = Sampler(found, lambda: 5)
+    sampler.look()
+    sinks(found)[0]["attempt"] = 1
+    (line,) = sampler.look()
+    assert (line["task"], line["attempt"]) == ("sink (1/3)", 1)
+
+
+def test_a_job_that_ends_between_two_requests_disturbs_nothing() -> None:
+    found = answers()
+    sampler = Sampler(found, lambda: 5)
+    sampler.look()
+    for path in [each for each in found.answers if "vertices" in each]:
+        del found.answers[path]
+    assert sampler.look() == []
+    found.answers[OVERVIEW] = copy.deepcopy(found.answers[OVERVIEW])
+    found.answers[OVERVIEW]["jobs"][0]["state"] = "FINISHED"
+    assert sampler.look() == []
+    assert len(sampler.jobs) == 1
+
+
+def test_without_an_answer_the_reason_is_raised() -> None:
+    with pytest.raises(RemoteTransportError, match="404"):
+        Sampler(MadeAnswers({}), lambda: 5).look()
+
+
+def test_metrics_have_short_names() -> None:
+    assert short_name("Shuffle.Netty.Input.Buffers.inPoolUsage") == "inPoolUsage"
+    assert short_name("Status.Shuffle.Netty.UsedMemorySegments") == "UsedMemorySegments"
+    assert short_name("Status.JVM.CPU.Time") == "JVM.CPU.Time"

@@ -1,0 +1,263 @@
+"""Runs in virtual time that something holds up, and what the verdict on each must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig, SlowConsumer
+from flinknet.graph import StreamExecutionEnvironment, StreamGraph
+from flinknet.replay.advise.bottleneck import bottleneck_of
+from flinknet.replay.advise.task_use import job_use
+from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.read import open_runs
+from flinknet.results import Cause
+from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
+from flinknet.simulator.link import LinkSettings
+from tests.simulated_job import COSTS
+from tests.simulation import MS, US, scenario
+from tests.traced_run import trace_job, trace_load
+
+LENGTH_NS = 300 * MS
+SETTINGS = {"taskmanager.memory.segment-size": "4kb", "execution.buffer-timeout.interval": "5 ms"}
+NO_TIMES = np.zeros(0, np.int64)
+
+Make = Callable[[Path], Path]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run, and its verdict: cause, tasks by name, and place where it is one."""
+
+    name: str
+    make: Make
+    cause: Cause
+    tasks: tuple[str, ...] = ()
+    place: str | None = None
+
+
+def same(record: tuple[int, bytes]) -> tuple[int, bytes]:
+    return record
+
+
+def key_of(record: tuple[int, bytes]) -> int:
+    return record[0]
+
+
+def stages(
+    *,
+    enrich: str = "1us",
+    score: str = "1us",
+    sink: str = "1us",
+    skew: float = 0.0,
+    rate: str = "4k/s",
+    checkpoint: str | None = None,
+    parallelism: int = 2,
+    settings: dict[str, str] | None = None,
+) -> StreamGraph:
+    """Source, Enrich, Score, Sink, all to all; delays are for each record."""
+    env = StreamExecutionEnvironment(SETTINGS | (settings or {}))
+    env.set_parallelism(parallelism)
+    if checkpoint is not None:
+        env.enable_checkpointing(checkpoint)
+    records = env.generate(rate=rate, record_size="400b", key_skew=skew)
+    enriched = records.rebalance().map(same).name("Enrich").delay(enrich)
+    scored = enriched.key_by(key_of).map(same).name("Score").delay(score)
+    scored.rebalance().measure_latency().name("Out").delay(sink)
+    return env.execute("Stages")
+
+
+def job(graph: StreamGraph, **options: Any) -> Make:
+    return lambda path: trace_job(path, graph, for_ns=LENGTH_NS, **options)
+
+
+def stops(period_ns: int, length_ns: int) -> Preemptions:
+    """A host that stands still for so long of each period."""
+    starts_ns = np.arange(period_ns // 2, 20 * LENGTH_NS, period_ns, dtype=np.int64)
+    return Preemptions(starts_ns, np.full(len(starts_ns), length_ns), NO_TIMES)
+
+
+def both(name: str) -> tuple[str, ...]:
+    return (f"{name} (1/2)", f"{name} (2/2)")
+
+
+def load(
+    *, costs: Any = TYPICAL_COSTS, options: dict[str, Any] | None = None, **given: Any
+) -> Make:
+    network = NetworkConfig(segment_size_bytes=4096, **given.pop("network", {}))
+    flow_control = given.pop("flow_control", "credit")
+    found = scenario(5 * MS, network=network, size_bytes=400, **given)
+    found = replace(
+        found,
+        task_managers=2 + given.get("relays", 0),
+        network=replace(network, buffer_timeout_ns=5 * MS),
+        flow_control=flow_control,
+    )
+    return lambda path: trace_load(path, found, costs, for_ns=LENGTH_NS, **(options or {}))
+
+
+def burst_branch() -> StreamGraph:
+    """A steady source and a branch that works off bursts: its barriers are late at their sink."""
+    env = StreamExecutionEnvironment(SETTINGS)
+    env.set_parallelism(1)
+    env.enable_checkpointing("20ms")
+    steady = env.generate(rate="20k/s", record_size="400b").name("Steady")
+    bursts = env.generate(rate="1k/s", record_size="400b", arrivals="bursts").name("Bursts")
+    worked = bursts.rebalance().map(same).name("Work").set_parallelism(2).delay("1ms")
+    steady.rebalance().union(worked.rebalance()).measure_latency().name("Out").set_parallelism(2)
+    return env.execute("Branches")
+
+
+SKEWED = ("Score (2/2)",)
+SLOW_LINK = replace(COSTS, transit_ns=20 * MS)
+NARROW = LinkSettings(bandwidth_bytes_per_s=400_000)
+FEW = {
+    "taskmanager.network.memory.buffers-per-channel": "1",
+    "taskmanager.network.memory.floating-buffers-per-gate": "0",
+}
+STOPPED = {"preemptions": {1: stops(50 * MS, 30 * MS)}}
+
+FEW_OF_LOAD = {"exclusive_buffers": 1, "floating_buffers": 0}
+
+CASES = [
+    Case("slow first", job(stages(enrich="400us")), Cause.SLOW_TASKS, both("Enrich")),
+    Case("slow middle", job(stages(score="400us")), Cause.SLOW_TASKS, both("Score")),
+    Case("slow last", job(stages(sink="400us")), Cause.SLOW_TASKS, both("Sink: Out")),
+    Case(
+        "half busy, then slow",
+        job(stages(score="200us", sink="400us")),
+        Cause.SLOW_TASKS,
+        both("Sink: Out"),
+    ),
+    Case(
+        "slow, then half busy",
+        job(stages(enrich="400us", sink="200us")),
+        Cause.SLOW_TASKS,
+        both("Enrich"),
+    ),
+    Case(
+        "four slow ones",
+        job(stages(score="400us", parallelism=4), slots=2),
+        Cause.SLOW_TASKS,
+        tuple(f"Score ({number}/4)" for number in range(1, 5)),
+    ),
+    Case(
+        "slow relay",
+        load(
+            producers=2,
+            consumers=2,
+            relays=1,
+            relay_delay_ns_per_record=400 * US,
+            rate_per_s=4000.0,
+            records=100_000,
+        ),
+        Cause.SLOW_TASKS,
+    ),
+    Case(
+        "slow at the highest rate",
+        load(
+            records=100_000,
+            producers=2,
+            consumers=2,
+            slow_consumers=(SlowConsumer(0, 100 * US), SlowConsumer(1, 100 * US)),
+        ),
+        Cause.SLOW_TASKS,
+    ),
+    Case("skew", job(stages(score="180us", skew=2.0)), Cause.SKEW, SKEWED),
+    Case(
+        "skew before a half busy one",
+        job(stages(score="180us", sink="100us", skew=2.0)),
+        Cause.SKEW,
+        SKEWED,
+    ),
+    Case(
+        "one slow consumer",
+        load(
+            producers=2,
+            consumers=4,
+            rate_per_s=4000.0,
+            records=100_000,
+            slow_consumers=(SlowConsumer(3, MS),),
+        ),
+        Cause.SLOW_SUBTASK,
+        ("consumer 3 of 4",),
+    ),
+    Case(
+        "one slow consumer, tcp",
+        load(
+            producers=2,
+            consumers=4,
+            rate_per_s=4000.0,
+            records=100_000,
+            slow_consumers=(SlowConsumer(3, MS),),
+            flow_control="tcp",
+        ),
+        Cause.SLOW_SUBTASK,
+        ("consumer 3 of 4",),
+    ),
+    Case(
+        "host stops, little load",
+        job(stages(score="150us", enrich="150us"), **STOPPED),
+        Cause.SLOW_HOST,
+        (),
+        "tm-1",
+    ),
+    Case(
+        "host stops",
+        job(stages(score="150us", enrich="150us", rate="5k/s"), **STOPPED),
+        Cause.SLOW_HOST,
+        (),
+        "tm-1",
+    ),
+    Case(
+        "host stops, last stage works",
+        job(stages(sink="150us", rate="5k/s"), **STOPPED),
+        Cause.SLOW_HOST,
+        (),
+        "tm-1",
+    ),
+    Case(
+        "few buffers",
+        load(
+            network=FEW_OF_LOAD, costs=replace(TYPICAL_COSTS, transit_ns=400 * US), records=100_000
+        ),
+        Cause.FEW_BUFFERS,
+    ),
+    Case(
+        "few buffers in a job",
+        job(stages(rate="10k/s", settings=FEW), costs=replace(COSTS, transit_ns=400 * US)),
+        Cause.FEW_BUFFERS,
+    ),
+    Case("alignment", job(burst_branch()), Cause.ALIGNMENT),
+    Case("network latency", job(stages(rate="20k/s"), costs=SLOW_LINK), Cause.NETWORK),
+    Case("network latency, little load", job(stages(rate="1k/s"), costs=SLOW_LINK), Cause.NETWORK),
+    Case(
+        "network latency of a load",
+        load(
+            records=100_000, rate_per_s=20_000.0, costs=replace(TYPICAL_COSTS, transit_ns=20 * MS)
+        ),
+        Cause.NETWORK,
+    ),
+    Case("bandwidth", job(stages(), link=NARROW), Cause.NETWORK),
+    Case(
+        "nothing",
+        job(stages(rate="500/s", settings={"execution.buffer-timeout.interval": "0 ms"})),
+        Cause.NONE,
+    ),
+    Case("buffer timeout", job(stages()), Cause.BUFFER_TIMEOUT),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_verdicts(case: Case, tmp_path: Path) -> None:
+    found = bottleneck_of(job_use(observe_here(open_runs([case.make(tmp_path)]))))
+    assert found.cause is case.cause, found.text
+    if case.tasks:
+        assert set(found.tasks) == set(case.tasks)
+    if case.place is not None:
+        assert found.place == case.place

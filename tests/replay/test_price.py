@@ -1,0 +1,121 @@
+"""What a setting costs; numbers computed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flinknet.replay.price import (
+    ADD_CREDIT_BYTES,
+    BUFFER_RESPONSE_BYTES,
+    PACKET_HEADER_BYTES,
+    learnt_ns_per_message,
+    priced,
+)
+from flinknet.results import (
+    BacklogSummary,
+    CpuCost,
+    CreditSummary,
+    FlushCounts,
+    LatencySummary,
+    Measured,
+    MessageCount,
+    TradeOffPoint,
+)
+from flinknet.trace.metrics import Series
+
+S = 1_000_000_000
+COST = CpuCost(50_000.0, "assumed", is_learnt=False)
+NOTHING = LatencySummary(count=0)
+MEASURED = Measured(
+    records=1000,
+    bytes=100_000,
+    buffers=100,
+    events=0,
+    duration_ns=S,
+    throughput_records_per_s=1000.0,
+    throughput_bytes_per_s=100_000.0,
+    latency_ns=NOTHING,
+    latency_uncorrected_ns=NOTHING,
+    backlog_buffers=BacklogSummary(None, None),
+    credits=CreditSummary(announced=100, messages=50, starved_ns=0),
+    flushes=FlushCounts(0, 100, 0),
+)
+MESSAGES = (MessageCount("ADD_CREDIT", 50, 0), MessageCount("DATA_BUFFER", 100, 200_000))
+
+
+def point(
+    buffers_per_s: float | None, *, records_per_s: float = 1000.0, is_recorded: bool = False
+) -> TradeOffPoint:
+    return TradeOffPoint(
+        config={},
+        throughput_records_per_s=records_per_s,
+        latency_ns=NOTHING,
+        backlog_buffers=BacklogSummary(None, None),
+        buffers_per_s=buffers_per_s,
+        is_recorded=is_recorded,
+    )
+
+
+def test_messages_packets_and_bytes_are_those_of_buffers_and_their_credit() -> None:
+    recorded, shorter = priced(
+        (point(100.0, is_recorded=True), point(1000.0)), MEASURED, MESSAGES, COST
+    )
+    assert recorded.price is not None
+    assert shorter.price is not None
+    # 200 bytes a record: 2000 in a buffer of 10 records, 2 packets; 200 in one of 1, 1 packet
+    assert recorded.price.messages_per_s == 150
+    assert recorded.price.packets_per_s == 100 * 2 + 50
+    headers = 100 * BUFFER_RESPONSE_BYTES + 50 * ADD_CREDIT_BYTES + 250 * PACKET_HEADER_BYTES
+    assert recorded.price.bytes_per_s == pytest.approx(200_000 + headers)
+    assert shorter.price.packets_per_s == 1000 + 500
+    assert (recorded.price.messages_per_s_change, recorded.price.cpu_cores_change) == (0, 0)
+    assert shorter.price.messages_per_s_change == 1350
+    assert shorter.price.cpu_cores_change == pytest.approx(900 * 50e-6)
+
+
+def test_cpu_is_unknown_where_the_work_is_another() -> None:
+    points = priced(
+        (point(100.0, is_recorded=True), point(200.0, records_per_s=2000.0), point(None)),
+        MEASURED,
+        MESSAGES,
+        COST,
+    )
+    assert points[1].price is not None
+    assert points[1].price.cpu_cores_change is None
+    assert points[1].price.messages_per_s == 300
+    assert points[2].price is None
+
+
+def counters(messages: list[int], records: list[int], ns_per_message: float) -> list[Series]:
+    """A task and its TaskManager, which needs 10 % of a core, 500 ns a record, and the messages."""
+    at_ns = np.arange(len(messages) + 1) * S
+    sent, read = (np.r_[0, np.cumsum(each)].astype(float) for each in (messages, records))
+    cpu_ns = at_ns * 0.1 + read * 500 + sent * ns_per_message
+    values = {"numBuffersInRemote": sent, "numRecordsIn": read}
+    return [
+        Series("sink (1/1)", "x", None, at_ns, values),
+        Series(None, "x", None, at_ns, {"JVM.CPU.Time": cpu_ns}),
+    ]
+
+
+def test_a_load_that_changes_shows_what_a_message_costs() -> None:
+    messages = [100, 900, 300, 700, 100, 500] * 4
+    records = [5000, 5000, 9000, 1000, 2000, 8000] * 4
+    assert learnt_ns_per_message(counters(messages, records, 80_000.0)) == pytest.approx(80_000)
+
+
+@pytest.mark.parametrize(
+    ("messages", "records"),
+    [
+        ([500] * 24, [5000] * 24),  # an even load
+        ([100, 200, 300] * 8, [1000, 2000, 3000] * 8),  # together
+        ([100, 900, 300], [5000, 1000, 2000]),  # too short
+    ],
+)
+def test_other_loads_do_not(messages: list[int], records: list[int]) -> None:
+    assert learnt_ns_per_message(counters(messages, records, 80_000.0)) is None
+
+
+def test_without_counters_nothing_is_learnt() -> None:
+    assert learnt_ns_per_message([]) is None

@@ -1,0 +1,110 @@
+"""Jobs and loads in virtual time that leave a run directory, as the runtime's do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flinknet.config import Scenario
+from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
+from flinknet.job.load.plan import load_plan_of
+from flinknet.runtime.cluster.control_messages import SubmitJob
+from flinknet.runtime.cluster.job_files import Instants, save_manifest
+from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.measurements import Measurements
+from flinknet.runtime.manifest import channel_infos, manifest_of
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
+from flinknet.simulator.job_cluster import JobCluster
+from flinknet.simulator.source_plan import plan_sources
+from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
+from tests.simulated_job import COSTS
+
+
+def trace_job(
+    directory: Path,
+    graph: StreamGraph,
+    *,
+    task_managers: int = 2,
+    slots: int = 1,
+    submission: SubmitJob | None = None,
+    costs: CostModel = COSTS,
+    for_ns: int | None = None,
+    **options: Any,
+) -> Path:
+    """The run directory of a job.
+
+    Args:
+        for_ns: the measured part; None until the end.
+        options: of JobCluster.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    execution_graph = execution_graph_of(job_graph_of(graph))
+    master = JobMaster(execution_graph, task_managers, slots, now_ns=0)
+    for index in range(task_managers):
+        master.register(index, now_ns=0)
+    (deployment,) = master.deployments
+    measurements = Measurements()
+    measurements.deploy(deployment.plan, deployment.tasks)
+    processes, recorders = _recorders(directory, task_managers)
+    cluster = JobCluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
+    cluster.run(until_ns=for_ns)
+    for recorder in recorders:
+        recorder.close()
+    submission = submission or SubmitJob("", "", (), {}, True, None, 0, 1)
+    ended_ns = cluster.now_ns if for_ns is None else START_NS + for_ns
+    instants = Instants("now", START_NS, START_NS, ended_ns)
+    save_manifest(directory, submission, master, measurements, [], instants)
+    replace(RunManifest.load(directory), processes=processes).save(directory)
+    return directory
+
+
+def trace_load(
+    directory: Path,
+    scenario: Scenario,
+    costs: CostModel = TYPICAL_COSTS,
+    *,
+    for_ns: int | None = None,
+    **options: Any,
+) -> Path:
+    """The run directory of a bench scenario whose workload says how many records there are.
+
+    Args:
+        for_ns: the measured part; None until the end.
+        options: of Cluster.of_load.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    load = load_plan_of(scenario)
+    processes, recorders = _recorders(directory, load.task_managers)
+    cluster = Cluster.of_load(
+        load, plan_sources(load, start_ns=START_NS), costs, probes=recorders, **options
+    )
+    cluster.run(until_ns=for_ns)
+    for recorder in recorders:
+        recorder.close()
+    manifest_of(
+        scenario.to_dict(),
+        scenario.network,
+        processes,
+        channel_infos(load.tasks),
+        seed=scenario.seed,
+        host=_HOST,
+        started_at="now",
+        measured_from_ns=START_NS,
+        measured_to_ns=cluster.now_ns if for_ns is None else START_NS + for_ns,
+    ).save(directory)
+    return directory
+
+
+_HOST: Mapping[str, Any] = dict.fromkeys(("flinknet", "python", "core"), "")
+
+
+def _recorders(directory: Path, count: int) -> tuple[tuple[ProcessInfo, ...], list[TraceRecorder]]:
+    processes = tuple(
+        ProcessInfo(f"tm-{index}", f"tm-{index}.fnt", index + 1) for index in range(count)
+    )
+    return processes, [
+        TraceRecorder(TraceWriter(directory / each.file, each)) for each in processes
+    ]
