@@ -148,7 +148,7 @@ def main(ctx: click.Context) -> None:
     \b
     flinknet bench                            how fast, how late, and why
     flinknet bench --rate 1k/s --buffer-timeout 0,5ms,100ms
-    flinknet trace replay flinknet-runs/*/    what other settings would have done
+    flinknet trace replay flinknet-runs/*/    what other settings would do
     flinknet compare-configs base execution.buffer-timeout.interval=5ms
 
     Shell completion: eval "$(_FLINKNET_COMPLETE=bash_source flinknet)" (zsh: zsh_source).

@@ -43,7 +43,7 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
     """Make an authority, a node's certificate and key, and the stores Flink wants them in.
 
     DIR/config.yaml has the Flink keys that turn TLS on with them, and the password, which is shown
-    nowhere else. The same key and certificate lie there as PEM.
+    nowhere else. The same key and certificate are there as PEM.
     """
     import secrets
 

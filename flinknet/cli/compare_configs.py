@@ -119,7 +119,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @output_options
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:
-    """Run configurations in turns and say which is better, and how surely."""
+    """Run configurations in turns: which is better, with what confidence?"""
     from flinknet.report.console import console_for
     from flinknet.report.live import view
 

@@ -39,7 +39,7 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "checkpoint-interval": (
         flink.CHECKPOINT_INTERVAL,
         "LIST",
-        "How often checkpoint barriers are sent; their alignment is up to Flink's"
+        "How often checkpoint barriers are sent; their alignment follows Flink's"
         " execution.checkpointing keys. [default: never]",
     ),
 }
@@ -171,7 +171,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "slow_consumers",
         value_parsers.slow_consumers,
         "INDEX:DELAY[:TIME]",
-        "A consumer takes DELAY for each record, or stops (`pause`), for the whole run or for TIME."
+        "A consumer spends DELAY on each record, or stops (`pause`), for the whole run or for TIME."
         " May be repeated.",
     ),
     "records": WorkloadOption(

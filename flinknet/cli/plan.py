@@ -89,7 +89,8 @@ EXIT_WOULD_NOT_START = 1
 @click.option(
     "--parallelism",
     metavar="N|VERTEX=N,…",
-    help="With --rest: network memory it would need so; N is for the vertices with most subtasks.",
+    help="With --rest: the network memory at another parallelism; N applies to the"
+    " vertices with most subtasks.",
 )
 def plan(
     job: Path | None,

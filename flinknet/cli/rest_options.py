@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flinknet.capture.rest.answers import RestAnswers
     from flinknet.trace import RunManifest
 
-TOKEN_HELP = "Its first line is sent to --rest as a bearer token."
+TOKEN_HELP = "File whose first line is sent to --rest as a bearer token."
 
 
 def read_token(token_file: str | None, rest: str | None) -> str | None:

@@ -152,7 +152,7 @@ CASES = [
             producers=2,
             consumers=2,
             relays=1,
-            relay_delay_ns_per_record=400 * US,
+            relay_delay_ns_per_record=(400 * US,),
             rate_per_s=4000.0,
             records=100_000,
         ),
