@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,14 @@ def trace_job(
     submission: SubmitJob | None = None,
     costs: CostModel = COSTS,
     for_ns: int | None = None,
+    look: Callable[[Cluster], object] = lambda _: None,
     **options: Any,
 ) -> Path:
     """The run directory of a job.
 
     Args:
         for_ns: the measured part; None until the end.
+        look: takes the cluster at the end.
         options: of JobCluster.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -51,6 +53,7 @@ def trace_job(
     processes, recorders = _recorders(directory, task_managers)
     cluster = JobCluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
     cluster.run(until_ns=for_ns)
+    look(cluster)
     for recorder in recorders:
         recorder.close()
     submission = submission or SubmitJob("", "", (), {}, True, None, 0, 1)

@@ -163,8 +163,8 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.arrivals,
         "|".join(ARRIVAL_LAWS),
-        "How the records of --rate are spread over time. The rate is the mean; on-off:50ms:150ms"
-        " sends four times as fast for 50 ms, then nothing for 150 ms.",
+        "How records are spread over time; --rate is the mean. on-off:50ms:150ms sends four times"
+        " as fast for 50 ms, then nothing for 150 ms.",
         "constant",
     ),
     "slow-consumer": WorkloadOption(

@@ -18,19 +18,17 @@ from flinknet.results import (
 from flinknet.trace import TraceReader
 from flinknet.trace.job_names import named_edges
 
+from .advise.between import bottleneck_between, judge_between
 from .advise.bottleneck import bottleneck_of
 from .advise.caveats import caveats, warnings_of
-from .advise.channel_times import channel_times, times_between
-from .advise.diagnose import diagnose, diagnose_captured, verdict_of_blocking
+from .advise.channel_times import channel_times
+from .advise.diagnose import diagnose, verdict_of_blocking
 from .advise.edges import (
     PRESSED,
-    Pressure,
     ends_of,
     pressed_from_behind,
-    pressure_between,
     upstream_of,
 )
-from .advise.order import EdgeOrder, produced_edge
 from .advise.task_use import job_use
 from .observe.flink_metrics import flink_metrics
 from .observe.observed import ObservedRun
@@ -132,7 +130,7 @@ def _diagnosis(observed: ObservedRun) -> list[Verdict]:
     run = observed.run
     edge = ends_of(run.manifest, run.edge).name
     if run.manifest.is_from_between:
-        return diagnose_captured(edge, times_between(observed))
+        return []  # follows with those on the other edges of the job
     if is_blocking(run.manifest):
         return [verdict_of_blocking(edge, _written_share(observed))]
     return diagnose(channel_times(observed))
@@ -173,23 +171,14 @@ def _judged_between(
     edges: Sequence[ObservedRun], answers: Sequence[ReplayAnswer]
 ) -> list[ReplayAnswer]:
     """The same of a run that was recorded between processes."""
-    names = [ends_of(edge.run.manifest, edge.run.edge).source_name for edge in edges]
-    order = EdgeOrder([produced_edge(edge.run.manifest, edge.rows.milestones) for edge in edges])
-    pressed = [
-        number for number, each in enumerate(answers) if PRESSED & _shares_of_kinds(each).keys()
-    ]
-    found = pressure_between(order, pressed)
-    judged = []
-    for number, answer in enumerate(answers):
-        pressure = found.get(number, Pressure(False))
-        behind = [names[other] for other in pressure.behind]
-        diagnosis = tuple(
-            pressure.verdict(each, behind) if behind and each.kind in PRESSED else each
-            for each in answer.diagnosis
+    judged = judge_between(edges)
+    bottleneck = bottleneck_between(judged)
+    return [
+        replace(
+            answer,
+            bottleneck=bottleneck,
+            is_bottleneck=edge.is_bottleneck,
+            diagnosis=tuple(edge.verdicts),
         )
-        judged.append(replace(answer, is_bottleneck=pressure.is_bottleneck, diagnosis=diagnosis))
-    return judged
-
-
-def _shares_of_kinds(answer: ReplayAnswer) -> dict[str, float]:
-    return {each.kind: each.share for each in answer.diagnosis}
+        for answer, edge in zip(answers, judged, strict=True)
+    ]

@@ -57,12 +57,13 @@ class CheckpointSummary:
     trigger to last acknowledgement; start delay (to the first barrier) and alignment (first to last
     barrier), of each task; travel of a barrier through a channel, from writing to reading. Bytes
     are means and maximum over checkpoints, summed over tasks: data that barriers have overtaken,
-    data read during alignment.
+    data read during alignment. From a trace, `aborted`, start delay and bytes are unknown, duration
+    and travel begin when a barrier leaves, and a task is what reads one edge.
     """
 
     triggered: int
     completed: int
-    aborted: int
+    aborted: int | None
     unaligned: int
     duration_ns: LatencySummary
     start_delay_ns: LatencySummary

@@ -39,13 +39,22 @@ LATE_FROM = 0.5
 receiver did not read at times."""
 
 STALLED_FROM = 0.02
-"""If this many buffers are late at one TaskManager and not at others, it stood still at times."""
+"""If so many buffers are late at one TaskManager and not at others, it stood still at times ..."""
+
+STALLED_SHARE = 0.1
+"""... and it matters if the oldest record lay before it for so much of the time."""
 
 BLOCKED_FROM = 0.1
 """Barriers that block a channel for this share of the time are worth a verdict."""
 
 MAIN_SHARE = 0.4
 """What takes this share of the time of a task or channel is what its records wait for."""
+
+LOADED_FROM = 0.9
+"""A task, or an event loop, that is busy for so much of its time has nothing left."""
+
+LACKED_FROM = 0.1
+"""A TaskManager that wants a processor in vain for so much of its time reads late."""
 
 UNPRESSED = "though no task waits for its output"
 
@@ -220,6 +229,9 @@ def _on_the_way(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
     if edge.late.get(pair, 0.0) >= LATE_FROM:
         return _slow_connection(job, edge, pair, so)
     process = edge.channels[pair].consumer_process
+    loaded = _loaded(job, edge, process, so)
+    if loaded is not None:
+        return loaded
     if _stands_still(job, process):
         return _standing_still(job, edge, process, so)
     return _few_buffers(job, edge, so)
@@ -227,6 +239,9 @@ def _on_the_way(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
 
 def _slow_connection(job: JobUse, edge: EdgeUse, pair: Pair, so: str) -> Bottleneck:
     info = edge.channels[pair]
+    loaded = _loaded(job, edge, info.consumer_process, so)
+    if loaded is not None:
+        return loaded
     readers = {
         consumer
         for (_, consumer), other in edge.channels.items()
@@ -242,6 +257,24 @@ def _slow_connection(job: JobUse, edge: EdgeUse, pair: Pair, so: str) -> Bottlen
     helps = (Remedy.NETWORK, Remedy.BUFFERS)
     share = edge.in_socket[pair]
     return Bottleneck(Cause.NETWORK, names, share, text, edge.ends.name, info.connection, helps)
+
+
+def _loaded(job: JobUse, edge: EdgeUse, process: str, so: str) -> Bottleneck | None:
+    """The verdict on a TaskManager whose event loop gets to its buffers late; None if it has time
+    left, or nothing is known of that."""
+    lacked, busy = job.loop_lacked.get(process, 0.0), job.loop_busy.get(process, 0.0)
+    if lacked >= LACKED_FROM:
+        why = f"wanted a processor that others had for {lacked:.0%} of the time"
+    elif busy >= LOADED_FROM:
+        why = f"has an event loop that is busy {busy:.0%} of the time"
+    else:
+        return None
+    names = tuple(
+        job.consumer_name(edge, each) for each in edge.working if edge.process_of(each) == process
+    )
+    text = f"{process} {why}, so its tasks read their buffers late, {so}; more cores help"
+    share, helps = max(lacked, busy), (Remedy.HOST,)
+    return Bottleneck(Cause.SLOW_HOST, names, share, text, edge.ends.name, process, helps)
 
 
 def _standing_still(job: JobUse, edge: EdgeUse, process: str, so: str) -> Bottleneck:
@@ -279,6 +312,9 @@ def _unpressed(job: JobUse) -> Bottleneck:
         edge = max(aligning, key=lambda each: max(each.blocked.values()))
         if max(edge.blocked.values()) >= BLOCKED_FROM:
             return _blocked(job, edge, UNPRESSED)
+    busiest = max(job.edges, key=lambda each: _busiest_share(job, each))
+    if _busiest_share(job, busiest) >= LOADED_FROM:
+        return _slow_consumers(job, busiest, UNPRESSED)
     late = [
         (share, place, pair)
         for place, edge in enumerate(job.edges)
@@ -293,7 +329,6 @@ def _unpressed(job: JobUse) -> Bottleneck:
         if _stands_still(job, process):
             edge = max(job.edges, key=lambda each: _late_at(each, process))
             return _standing_still(job, edge, process, UNPRESSED)
-    busiest = max(job.edges, key=lambda each: _busiest_share(job, each))
     if _busiest_share(job, busiest) >= MAIN_SHARE:
         return _slow_consumers(job, busiest, UNPRESSED)
     edge = max(job.edges, key=lambda each: fmean(each.flush.values()))
@@ -322,11 +357,13 @@ def _stands_still(job: JobUse, process: str) -> bool:
     """Whether buffers were late at a TaskManager now and then, and not at others."""
     own: list[float] = []
     elsewhere: list[float] = []
+    lay = 0.0
     for edge in job.edges:
         for pair, share in edge.late.items():
             is_own = edge.channels[pair].consumer_process == process
             (own if is_own else elsewhere).append(share)
-    if not own or job.is_tcp:
+            lay = max(lay, edge.in_socket[pair] if is_own else 0.0)
+    if lay < STALLED_SHARE or job.is_tcp:
         return False
     least = max(STALLED_FROM, 2 * median(elsewhere)) if elsewhere else STALLED_FROM
     return least <= max(own) < LATE_FROM

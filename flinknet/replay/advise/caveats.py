@@ -4,6 +4,7 @@ are where two of them look alike."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from flinknet.core.buffers.data_type import DataType
@@ -37,7 +38,7 @@ STARVED_EXPLAINED_FROM = 0.05
 
 def warnings_of(run: RecordedRun) -> list[str]:
     """What the run itself said to doubt it; nothing without a result."""
-    found = _result(run).get("warnings")
+    found = result_of(run).get("warnings")
     if not isinstance(found, list):
         return []
     return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
@@ -53,7 +54,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     found = [
         *run.notes,
         _of_known_channels(share) or _of_local_channels(run),
-        _of_barriers(rows),
+        _of_barriers(run, rows),
         _of_count(run, measured),
         _of_credit(run, rows, measured),
     ]
@@ -106,7 +107,7 @@ def _of_local_channels(run: RecordedRun) -> str | None:
     )
 
 
-def _of_barriers(rows: ObservedRows) -> str | None:
+def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
     barriers = sum(
         row.messages
         for row in rows.messages
@@ -114,9 +115,13 @@ def _of_barriers(rows: ObservedRows) -> str | None:
     )
     if not barriers:
         return None
+    noun = "barrier" if barriers == 1 else "barriers"
+    said = f"{barriers:,} checkpoint {noun} ended buffers early in the recording"
+    network = run.manifest.scenario.get("network")
+    if isinstance(network, Mapping) and network.get("checkpoint_interval_ns") is not None:
+        return f"{said}; predictions have checkpoints at the recorded interval"
     return (
-        f"{barriers:,} checkpoint barriers ended buffers early in the recording; predictions are of"
-        " a run without checkpoints, and the model's error holds that, too"
+        f"{said}; predictions are of a run without checkpoints, and the model's error includes that"
     )
 
 
@@ -124,7 +129,7 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
     """Why bench and its trace count differently; only where both are of the same part."""
     if run.edge is not None or run.notes or run.manifest.is_from_between:
         return None
-    recorded = _result(run).get("measured")
+    recorded = result_of(run).get("measured")
     if not isinstance(recorded, dict):
         return None
     counted, per_s = recorded.get("records"), recorded.get("throughput_records_per_s")
@@ -153,7 +158,7 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
     )
 
 
-def _result(run: RecordedRun) -> dict[str, Any]:
+def result_of(run: RecordedRun) -> dict[str, Any]:
     """What the run left as its result, as far as it can be read."""
     try:
         found = json.loads((run.path / RESULT_NAME).read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ from ..observe.task_times import (
     WAITS,
     WORKING,
 )
-from .caveats import BARRIERS
+from .caveats import BARRIERS, result_of
 from .edges import EdgeEnds, ends_of, task_of
 
 Pair = tuple[int, int]
@@ -145,11 +145,20 @@ _REGIMES = ("blocked_by_alignment", "in_socket", "waiting_for_flush")
 
 @dataclass(frozen=True, slots=True)
 class JobUse:
-    """All edges of a run, and the names of its tasks."""
+    """All edges of a run, and the names of its tasks.
+
+    Attributes:
+        task_names: of vertices, by index.
+        loop_busy: of TaskManagers, the share of the time in which the event loop was busy, as far
+            as the run itself reported it.
+        loop_lacked: the same for how long it wanted a processor in vain.
+    """
 
     edges: Sequence[EdgeUse]
     task_names: Mapping[int, Sequence[str]] = field(default_factory=dict)
     is_tcp: bool = False
+    loop_busy: Mapping[str, float] = field(default_factory=dict)
+    loop_lacked: Mapping[str, float] = field(default_factory=dict)
 
     def pressed(self, vertex: int, subtask: int) -> float:
         """Share of its time in which a task waited for its output."""
@@ -181,7 +190,22 @@ def job_use(edges: Sequence[ObservedRun]) -> JobUse:
     """The edges of a run that recorded itself."""
     manifest = edges[0].run.manifest
     is_tcp = manifest.scenario.get("flow_control") == "tcp"
-    return JobUse([edge_use(each) for each in edges], _task_names(manifest), is_tcp)
+    return JobUse(
+        [edge_use(each) for each in edges],
+        _task_names(manifest),
+        is_tcp,
+        _reported(edges[0], "busy_share"),
+        _reported(edges[0], "lacked_share"),
+    )
+
+
+def _reported(observed: ObservedRun, name: str) -> dict[str, float]:
+    """Shares of TaskManagers in the result that the run left."""
+    processors = result_of(observed.run).get("processors")
+    shares = processors.get(name) if isinstance(processors, Mapping) else None
+    if not isinstance(shares, Mapping):
+        return {}
+    return {each: share for each, share in shares.items() if isinstance(share, int | float)}
 
 
 def _task_names(manifest: RunManifest) -> dict[int, Sequence[str]]:

@@ -33,6 +33,7 @@ from .blocking import (
     merge_blocked,
     merge_milestones,
 )
+from .checkpoints import BARRIERS, BarrierRow, checkpoints_of, known_barriers, merge_barriers
 from .credit import STARVED, StarvedRow, merge_starved
 from .latency import LATENCY, ChannelLatency, LatencyRow, merge_latency
 from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow
@@ -148,6 +149,7 @@ class ObservedRows:
     blocked: list[BlockedRow]
     milestones: list[MilestoneRow]
     task_times: list[TaskTimeRow]
+    barriers: list[BarrierRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ def _questions(
         "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.row),
         "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, adds_up=False),
         "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
+        "barriers": InPass(BARRIERS, merge_barriers, BarrierRow),
     }
     slices = InTimeSlices(
         observe_slice,
@@ -245,6 +248,7 @@ _SUMMARIES: Mapping[str, tuple[type, str, Merge]] = {
     "blocked": (BlockedRow, "blocked", _as_it_is),
     "milestones": (MilestoneRow, "milestones", _as_it_is),
     "regimes": (ChannelRegime, "regimes", Sums(("run", "channel", "regime"), ("ns",))),
+    "barriers": (BarrierRow, "barriers", known_barriers),
     "task_times": (TaskTimeRow, "task_times", _as_it_is),
 }
 """What the summary of a run needs: the dataclass of its rows, and the table it is made from."""
@@ -316,6 +320,12 @@ def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
             full=_left_because(data, FlushReason.FULL),
             timeout=_left_because(data, FlushReason.FLUSH),
             event=_left_because(data, FlushReason.EVENT, FlushReason.END),
+        ),
+        checkpoints=checkpoints_of(
+            rows.barriers,
+            {info.index: info.consumer for info in run.manifest.channels},
+            (run.from_ns, run.to_ns),
+            is_from_between=run.manifest.is_from_between,
         ),
     )
 

@@ -140,7 +140,7 @@ function overTime(answer) {
 
 function regimesSection(answer) {
   const isKnown = Object.values(answer.regimes || {}).some(Boolean);
-  if (!isKnown && !(answer.diagnosis || []).length) return null;
+  if (!isKnown && !answer.bottleneck && !(answer.diagnosis || []).length) return null;
   const MOST = 24;
   const slowest = [...answer.channels].filter((each) => each.regimes).sort((a, b) => (b.latency_ns.p99 || 0) - (a.latency_ns.p99 || 0));
   const shown = slowest.slice(0, MOST).sort((a, b) => a.channel - b.channel);
@@ -152,6 +152,7 @@ function regimesSection(answer) {
   return h("section", {id: "regimes"}, h("h2", {}, "Where the time went"),
     isKnown && h("p", {class: "lead"}, "At any instant the oldest record that its consumer is not done with is somewhere on its way: that is where the channel's time goes.",
       left ? ` The ${MOST} channels with the highest p99 are here, ${left} more are not.` : ""),
+    answer.bottleneck ? h("p", {}, h("b", {}, "Bottleneck"), `: ${answer.bottleneck.text}.`) : null,
     answer.diagnosis && answer.diagnosis.length ? h("ul", {class: "verdicts"}, answer.diagnosis.map((verdict) =>
       h("li", {}, h("b", {"data-tip": `Share behind the verdict: ${percent(verdict.share)}`, tabindex: 0}, verdict.edge), `: ${verdict.text}`))) : null,
     isKnown ? legend(REGIMES.map(([, text, color, meaning]) => [text, color, meaning])) : null,

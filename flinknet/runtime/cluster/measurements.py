@@ -36,6 +36,9 @@ PRESSED_SHARE = 0.1
 TOLD_SHARE = 0.01
 """A vertex that waits for less does not say anything of what it waits for."""
 
+SKEWED_FROM = 1.5
+"""A task that is so many times as busy as the mean of its vertex is named itself."""
+
 UNKNOWN_SHARES: Shares = (None, None, None)
 
 
@@ -246,11 +249,11 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
 
 
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
-    """What held the job back, by the times of its tasks: of the vertices that waited for their
-    output and of all behind them, the busiest, less the time that it waited itself. Empty if
-    nothing is known.
+    """What held the job back, by the times of its tasks: of the vertices whose tasks waited for
+    their output and of all behind them, the one with the busiest task, less the time that it
+    waited itself. Empty if nothing is known.
     """
-    pressed = {each.name for each in vertices if (each.back_pressured or 0) >= PRESSED_SHARE}
+    pressed = {each.name for each in vertices if _most_pressed(each) >= PRESSED_SHARE}
     if not pressed:
         if all(each.busy is None for each in vertices):
             return ""
@@ -258,17 +261,55 @@ def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
     behind = _downstream(pressed, edges)
     slowest = max(
         (each for each in reversed(vertices) if each.name in behind),
-        key=lambda each: (each.busy or 0) - (each.back_pressured or 0),
+        key=lambda each: max(_own_work(task) for task in _tasks_of(each)),
     )
-    waits = {each.name: each.back_pressured or 0 for each in vertices}
+    waits = {each.name: _most_pressed(each) for each in vertices}
     inputs = [each for each in edges if each.target == slowest.name]
     edge = max(inputs, key=lambda each: waits[each.source], default=None)
+    said = _busy_text(slowest)
     if edge is None or waits[edge.source] < TOLD_SHARE:
-        return f"{slowest.name}: it is busy {slowest.busy or 0:.0%} of the time."
+        return f"{said}."
     return (
-        f"{slowest.name}: it is busy {slowest.busy or 0:.0%} of the time, and {edge.source} waits"
-        f" {waits[edge.source]:.0%} of the time for its output (edge {edge.index})."
+        f"{said}, and {edge.source} waits {waits[edge.source]:.0%} of the time for its output"
+        f" (edge {edge.index})."
     )
+
+
+def _tasks_of(vertex: VertexMeasured) -> Sequence[TaskMeasured | VertexMeasured]:
+    """The tasks of a vertex that reported; itself where none did."""
+    return [each for each in vertex.tasks if each.busy is not None] or [vertex]
+
+
+def _own_work(task: TaskMeasured | VertexMeasured) -> float:
+    return (task.busy or 0) - (task.back_pressured or 0)
+
+
+def _most_pressed(vertex: VertexMeasured) -> float:
+    return max(each.back_pressured or 0 for each in _tasks_of(vertex))
+
+
+def _busy_text(vertex: VertexMeasured) -> str:
+    """How busy a vertex is; by name the task that is much busier than its like."""
+    busiest = max(_tasks_of(vertex), key=_own_work)
+    most, mean = busiest.busy or 0, vertex.busy or 0
+    if most < SKEWED_FROM * mean:
+        return f"{vertex.name}: it is busy {mean:.0%} of the time"
+    others = [each.busy or 0 for each in vertex.tasks if each is not busiest]
+    why = _why_busier(vertex, busiest)
+    return (
+        f"{busiest.name}: it is busy {most:.0%} of the time, the other subtasks"
+        f" {sum(others) / len(others):.0%}{why}"
+    )
+
+
+def _why_busier(vertex: VertexMeasured, busiest: TaskMeasured | VertexMeasured) -> str:
+    """With how much of the records, if that is what makes the difference."""
+    records = {each.name: each.metrics.get("numRecordsIn", 0.0) for each in vertex.tasks}
+    total = sum(records.values())
+    own = records.get(busiest.name, 0.0)
+    if not total or own * len(records) < SKEWED_FROM * total:
+        return ""
+    return f" (it has {own / total:.0%} of the records)"
 
 
 def _downstream(names: Iterable[str], edges: Sequence[EdgeMeasured]) -> set[str]:

@@ -13,6 +13,8 @@ import pytest
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.grid import Grid
+from flinknet.replay.advise.caveats import caveats
+from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
@@ -124,6 +126,22 @@ def test_barriers_are_told_beside_the_error(spark: Any, tmp_path: Path, make_run
     add_events(run, "tm-0", [event(**barrier, at_ns=at_ns) for at_ns in at])
     (remark,) = [each for each in answer_of(spark, run)["remarks"] if "barrier" in each]
     assert remark.startswith("3 checkpoint barriers")
+
+
+def test_a_run_whose_checkpoint_interval_is_known_is_predicted_with_it(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
+    run = make_run(tmp_path / "run", buffers=20)
+    barrier = {"kind": MessageKind.BUFFER_RESPONSE, "point": TracePoint.SENT, "channel": 0}
+    barrier |= {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "sequence_number": 1000}
+    add_events(run, "tm-0", [event(**barrier, at_ns=START_NS + 3 * MS)])
+    edit_manifest(
+        run, lambda each: each["scenario"]["network"].update(checkpoint_interval_ns=50 * MS)
+    )
+    (observed,) = observe_here(open_runs([run]))
+    (remark,) = [each for each in caveats(observed) if "barrier" in each]
+    assert remark.startswith("1 checkpoint barrier ended")
+    assert "predictions have checkpoints at the recorded interval" in remark
 
 
 def test_what_the_run_said_to_doubt_it_is_repeated(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import BacklogSummary, EdgeMeasured, VertexMeasured
+from flinknet.results import BacklogSummary, EdgeMeasured, TaskMeasured, VertexMeasured
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.measurements import Measurements, limited_by
@@ -174,4 +176,25 @@ def test_a_branch_that_nobody_waits_for_is_not_the_limit() -> None:
         found
         == "Slow: it is busy 80% of the time, and A waits 80% of the time for its output"
         + (" (edge 1).")
+    )
+
+
+def test_one_busy_task_among_idle_ones_is_the_limit() -> None:
+    """On average its vertex is less busy than the one in front of it."""
+    tasks = tuple(
+        TaskMeasured(
+            f"C ({number}/4)", 0, "finished", "tm-0", busy, 1 - busy, 0.0, {"numRecordsIn": records}
+        )
+        for number, busy, records in (
+            (1, 0.02, 10.0),
+            (2, 0.95, 970.0),
+            (3, 0.02, 10.0),
+            (4, 0.02, 10.0),
+        )
+    )
+    slow = replace(vertex("C", 0.25, 0.0), tasks=tasks)
+    vertices = [vertex("A", 0.1, 0.9), vertex("B", 0.3, 0.5), slow]
+    assert limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")]) == (
+        "C (2/4): it is busy 95% of the time, the other subtasks 2% (it has 97% of the records),"
+        " and B waits 50% of the time for its output (edge 1)."
     )

@@ -1,0 +1,181 @@
+"""The bottleneck of a job that was recorded between its processes: what waits for credit, and what
+barriers block, shows there; what the tasks do meanwhile does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
+
+from ..observe.flink_metrics import flink_metrics
+from ..observe.observed import ObservedRun
+from .channel_times import times_between
+from .diagnose import SKEWED_FROM, diagnose_captured, named
+from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
+from .order import EdgeOrder, produced_edge
+
+NOTHING_SHOWS = (
+    "nothing that shows between TaskManagers holds the job up: no data waits long for credit, and"
+    " no barrier blocks a channel long"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedEdge:
+    """An edge of a captured job.
+
+    Attributes:
+        is_bottleneck: it holds the job up; None where that is unknown.
+        records: of each consumer.
+        process_of: each consumer.
+        tasks: what Flink reported of the consumers, by subtask; empty where it was not recorded.
+    """
+
+    name: str
+    is_bottleneck: bool | None
+    verdicts: Sequence[Verdict]
+    records: Mapping[int, int]
+    process_of: Mapping[int, str]
+    tasks: Sequence[TaskMetrics] = ()
+
+    def task(self, consumer: int) -> TaskMetrics | None:
+        """What Flink reported of a consumer; None if it did not."""
+        return self.tasks[consumer] if 0 <= consumer < len(self.tasks) else None
+
+    def task_name(self, consumer: int) -> str:
+        """How a consumer is called."""
+        if consumer < 0:
+            return "an unknown consumer"
+        task, count = self.task(consumer), max(max(self.records) + 1, len(self.records))
+        return task_of("consumers", consumer, count) if task is None else task.name
+
+    def busy(self, consumers: Sequence[int]) -> float | None:
+        """Share of the time in which the busiest of some was busy; None if that is unknown."""
+        found = [task.busy for each in consumers if (task := self.task(each)) is not None]
+        known = [each for each in found if each is not None]
+        return max(known) if known else None
+
+    @property
+    def waits(self) -> float:
+        """Share of the time in which data waited for the channel that waited most."""
+        return max((each.share for each in self.verdicts if each.kind in _KINDS), default=0.0)
+
+
+_KINDS = PRESSED | {"alignment"}
+
+IDLE_BELOW = 0.4
+"""A task that is busy for less of its time than this is not what its producers wait for."""
+
+
+def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
+    """The edges of a captured job, each with the verdicts on it in the light of the others."""
+    times = [times_between(each) for each in edges]
+    ends = [ends_of(each.run.manifest, each.run.edge) for each in edges]
+    found = [diagnose_captured(own.name, each) for own, each in zip(ends, times, strict=True)]
+    order = EdgeOrder([produced_edge(each.run.manifest, each.rows.milestones) for each in edges])
+    pressed = [
+        place for place, own in enumerate(found) if PRESSED & {verdict.kind for verdict in own}
+    ]
+    pressures = pressure_between(order, pressed)
+    judged = []
+    for place, verdicts in enumerate(found):
+        pressure = pressures.get(place, Pressure(False))
+        behind = [ends[other].source_name for other in pressure.behind]
+        records: dict[int, int] = {}
+        for channel in times[place]:
+            records[channel.consumer] = records.get(channel.consumer, 0) + channel.records
+        judged.append(
+            CapturedEdge(
+                ends[place].name,
+                pressure.is_bottleneck,
+                [
+                    pressure.verdict(each, behind) if behind and each.kind in PRESSED else each
+                    for each in verdicts
+                ],
+                records,
+                {
+                    info.consumer: info.consumer_process
+                    for info in edges[place].run.manifest.channels
+                },
+                _tasks_of(edges[place]),
+            )
+        )
+    return judged
+
+
+def _tasks_of(edge: ObservedRun) -> Sequence[TaskMetrics]:
+    metrics = flink_metrics(edge.run, edge.measured)
+    return () if metrics is None else metrics.vertices[1].tasks
+
+
+def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
+    """What holds a captured job up; None where several edges may."""
+    unsure = [each for each in edges if each.is_bottleneck is None]
+    if any(each.busy(list(each.records)) is None for each in unsure):
+        return None
+    pressed = [each for each in edges if each.is_bottleneck and each.waits]
+    if unsure:  # of two tasks that are pressed the one behind is busier
+        pressed.append(max(unsure, key=lambda each: each.busy(list(each.records)) or 0.0))
+    blocked = [each for each in edges if any(own.kind == "alignment" for own in each.verdicts)]
+    if not pressed and not blocked:
+        return Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
+    edge = max(pressed or blocked, key=lambda each: each.waits)
+    verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
+    slow = verdict.consumers or tuple(sorted(edge.records))
+    tasks = tuple(edge.task_name(each) for each in slow)
+    cause, place, text, helps = _cause(edge, verdict, slow, edges)
+    said = f"{text}on {edge.name}: {verdict.text}"
+    busy = edge.busy(slow)
+    if busy is not None:
+        is_idle = busy < IDLE_BELOW and cause is not Cause.ALIGNMENT
+        said += f"; Flink reported {named(tasks)} busy {busy:.0%} of the time"
+        if is_idle:
+            said += ", so more buffers or a shorter round trip help"
+            cause, place, helps = Cause.FEW_BUFFERS, None, (Remedy.BUFFERS, Remedy.NETWORK)
+    return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
+
+
+def _cause(
+    edge: CapturedEdge, verdict: Verdict, slow: Sequence[int], edges: Sequence[CapturedEdge]
+) -> tuple[Cause, str | None, str, tuple[Remedy, ...]]:
+    if verdict.kind == "alignment":
+        return Cause.ALIGNMENT, None, "", (Remedy.CHECKPOINTS,)
+    others = [each for each in edge.records if each not in slow]
+    if not others:
+        return Cause.SLOW_TASKS, None, "", (Remedy.PARALLELISM, Remedy.BUFFERS)
+    taken = sum(edge.records[each] for each in slow)
+    mean_of_others = sum(edge.records[each] for each in others) / len(others)
+    if taken / len(slow) >= SKEWED_FROM * max(mean_of_others, 1):
+        share = taken / (sum(edge.records.values()) or 1)
+        return Cause.SKEW, None, f"skew, {share:.0%} of the records go there; ", (Remedy.BALANCE,)
+    process = _slow_process(edge, slow, edges)
+    if process is not None:
+        return Cause.SLOW_HOST, process, f"{process} is slow; ", (Remedy.HOST,)
+    places = {edge.process_of[each] for each in slow}
+    place = places.pop() if len(places) == 1 else None
+    return Cause.SLOW_SUBTASK, place, "", (Remedy.HOST,)
+
+
+def _slow_process(
+    edge: CapturedEdge, slow: Sequence[int], edges: Sequence[CapturedEdge]
+) -> str | None:
+    """The TaskManager with at least two slow consumers, over all edges, and no other ones."""
+    processes = {edge.process_of[each] for each in slow}
+    if len(processes) != 1:
+        return None
+    (process,) = processes
+    count = 0
+    for each in edges:
+        starved = {
+            consumer
+            for verdict in each.verdicts
+            if verdict.kind in _KINDS | {"pressed"}
+            for consumer in verdict.consumers or each.records
+        }
+        own = {consumer for consumer in each.records if each.process_of[consumer] == process}
+        if starved and not own <= starved:
+            return None
+        count += len(own & starved)
+    return process if count > 1 else None

@@ -1,0 +1,121 @@
+"""Simulated jobs as a tap between their TaskManagers records them: what of the bottleneck shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
+from flinknet.replay.advise.edges import ends_of
+from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.read import AskedPart, open_runs
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
+from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
+from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
+from tests.replay.advise.test_bottleneck import CASES
+
+_FROM_CONSUMERS = (MessageKind.ADD_CREDIT, MessageKind.RESUME_CONSUMPTION)
+
+
+def tapped(run: Path, directory: Path) -> Path:
+    """What a tap at the producers of a run records: no local channel, nothing inside processes."""
+    manifest = RunManifest.load(run)
+    remote = [each.index for each in manifest.channels if not each.is_local]
+    parts, ids = [], dict[tuple[int, int], int]()
+    for process in manifest.processes:
+        with TraceReader(run / process.file) as reader:
+            for block in reader.events((*COLUMN_NAMES, "order"), remote):
+                is_sent = block["kind"] == MessageKind.BUFFER_RESPONSE
+                for row in np.flatnonzero(is_sent & (block["value"] >= 0)).tolist():
+                    key = int(block["channel"][row]), int(block["sequence_number"][row])
+                    ids[key] = int(block["value"][row])
+                is_sent &= block["point"] == TracePoint.SENT
+                is_answer = np.isin(block["kind"], _FROM_CONSUMERS)
+                is_answer &= block["point"] == TracePoint.RECEIVED
+                kept = np.flatnonzero(is_sent | is_answer)
+                kept = kept[np.argsort(block["order"][kept])]
+                rows = np.empty(len(kept), ROW_DTYPE)
+                for name in COLUMN_NAMES:
+                    rows[name] = block[name][kept]
+                rows["first_record_ns"] = rows["last_record_ns"] = -1
+                parts.append(rows)
+    events = np.concatenate(parts)
+    for row in np.flatnonzero(events["kind"] == MessageKind.BUFFER_RESPONSE).tolist():
+        key = int(events["channel"][row]), int(events["sequence_number"][row])
+        events["value"][row] = ids.get(key, -1)  # on the wire a barrier says its checkpoint
+    directory.mkdir()
+    process = ProcessInfo("tap", "tap-0001.fnt", 1)
+    with TraceWriter(directory / process.file, process) as writer:
+        writer.write_events(events[np.argsort(events["at_ns"], kind="stable")])
+    replace(
+        manifest,
+        scenario={},
+        origin="tap",
+        processes=(process,),
+        channels=tuple(each for each in manifest.channels if not each.is_local),
+        files={},
+    ).save(directory)
+    return directory
+
+
+def bottleneck(path: Path) -> Bottleneck | None:
+    runs = open_runs([path], AskedPart(from_ns=0))
+    return bottleneck_between(judge_between(observe_here(runs)))
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "edge"),
+    [
+        ("slow first", Cause.SLOW_TASKS, 0),
+        ("slow middle", Cause.SLOW_TASKS, 1),
+        ("slow last", Cause.SLOW_TASKS, 2),
+        ("half busy, then slow", Cause.SLOW_TASKS, 2),
+        ("slow, then half busy", Cause.SLOW_TASKS, 0),
+        ("four slow ones", Cause.SLOW_TASKS, 1),
+        ("skew", Cause.SKEW, 1),
+        ("one slow consumer", Cause.SLOW_SUBTASK, 0),
+        ("alignment", Cause.ALIGNMENT, 1),
+        ("buffer timeout", Cause.NONE, None),
+    ],
+)
+def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: Path) -> None:
+    case = next(each for each in CASES if each.name == name)
+    found = bottleneck(tapped(case.make(tmp_path / "run"), tmp_path / "tap"))
+    assert found is not None
+    assert found.cause is cause, found.text
+    runs = open_runs([tmp_path / "tap"])
+    names = {each.edge or 0: ends_of(each.manifest, each.edge).name for each in runs}
+    assert found.edge == (None if edge is None else names[edge])
+
+
+def edge_of(name: str, is_bottleneck: bool | None, share: float, busy: float) -> CapturedEdge:
+    """Two consumers that data waits for, and what Flink reported of them."""
+    kind = "pressed" if is_bottleneck is None else "credit-starved"
+    tasks = [
+        TaskMetrics(f"{name} ({number}/2)", None, busy, 1 - busy, 0.0, None, None, None, None)
+        for number in (1, 2)
+    ]
+    verdict = Verdict(name, kind, share, "data waits")
+    return CapturedEdge(name, is_bottleneck, [verdict], {0: 5, 1: 5}, {0: "a", 1: "b"}, tasks)
+
+
+def test_of_edges_whose_order_is_unknown_the_one_with_busy_consumers_is_named() -> None:
+    found = bottleneck_between([edge_of("A", None, 0.9, 0.1), edge_of("B", None, 0.7, 0.97)])
+    assert found is not None
+    assert (found.cause, found.tasks) == (Cause.SLOW_TASKS, ("B (1/2)", "B (2/2)"))
+    assert "Flink reported B (1/2) and B (2/2) busy 97% of the time" in found.text
+
+
+def test_where_nothing_was_reported_an_unknown_order_names_nobody() -> None:
+    edges = [replace(edge_of(name, None, 0.9, 0.9), tasks=()) for name in "AB"]
+    assert bottleneck_between(edges) is None
+
+
+def test_data_that_waits_for_idle_consumers_wants_buffers() -> None:
+    found = bottleneck_between([edge_of("A", True, 0.9, 0.1)])
+    assert found is not None
+    assert (found.cause, found.helps[0]) == (Cause.FEW_BUFFERS, Remedy.BUFFERS)

@@ -1,0 +1,88 @@
+"""Checkpoints in a trace: what its barriers show is what the coordinator of the run has counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.graph import StreamExecutionEnvironment, StreamGraph
+from flinknet.replay.observe.checkpoints import BarrierRow, checkpoints_of
+from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.read import AskedPart, open_runs
+from flinknet.results import CheckpointSummary
+from flinknet.simulator.cluster import Cluster
+from tests.replay.advise.test_between import tapped
+from tests.simulation import MS
+from tests.traced_run import trace_job
+
+LENGTH_NS = 250 * MS
+SETTINGS = {"taskmanager.memory.segment-size": "4kb", "execution.buffer-timeout.interval": "5 ms"}
+
+
+def same(record: tuple[int, bytes]) -> tuple[int, bytes]:
+    return record
+
+
+def one_exchange(*, unaligned: bool) -> StreamGraph:
+    env = StreamExecutionEnvironment(SETTINGS)
+    env.set_parallelism(2)
+    env.enable_checkpointing("40ms", unaligned=unaligned)
+    records = env.generate(rate="3k/s", record_size="400b", key_skew=2.0)
+    records.key_by(lambda record: record[0]).map(same).discard()
+    return env.execute("One exchange")
+
+
+def recorded(directory: Path, *, unaligned: bool) -> CheckpointSummary:
+    """What the coordinator counted of the run that is in the directory now."""
+    found: list[CheckpointSummary] = []
+
+    def look(cluster: Cluster) -> None:
+        assert cluster.checkpoints is not None
+        found.append(cluster.checkpoints.summary())
+
+    trace_job(directory, one_exchange(unaligned=unaligned), for_ns=LENGTH_NS, look=look)
+    return found[0]
+
+
+@pytest.mark.parametrize("unaligned", [False, True])
+def test_a_trace_shows_the_checkpoints_that_were_drawn(tmp_path: Path, unaligned: bool) -> None:
+    counted = recorded(tmp_path / "run", unaligned=unaligned)
+    (observed,) = observe_here(open_runs([tmp_path / "run"]))
+    found = observed.measured.checkpoints
+    assert found is not None
+    assert found.completed == counted.completed >= 4
+    assert found.unaligned == counted.unaligned == (counted.completed if unaligned else 0)
+    assert found.travel_ns.count == 4 * found.completed
+    assert found.alignment_ns == counted.alignment_ns
+    assert found.overtaken_bytes_mean is None
+
+
+def test_a_tap_shows_how_long_barriers_block(tmp_path: Path) -> None:
+    counted = recorded(tmp_path / "run", unaligned=False)
+    path = tapped(tmp_path / "run", tmp_path / "tap")
+    (observed,) = observe_here(open_runs([path], AskedPart(from_ns=0)))
+    found = observed.measured.checkpoints
+    assert found is not None
+    assert found.completed == counted.completed
+    assert found.travel_ns.count == 0
+    assert found.alignment_ns.min is not None
+    assert found.alignment_ns.min >= 30_000  # there and back
+
+
+def barrier(checkpoint: int, channel: int, sent_ns: int, read_ns: int) -> BarrierRow:
+    return BarrierRow(0, channel, checkpoint, checkpoint, sent_ns, read_ns, 0)
+
+
+def test_alignment_is_from_the_first_barrier_of_a_consumer_to_its_last() -> None:
+    rows = [
+        *(barrier(1, 0, 100, 110), barrier(1, 1, 105, 150), barrier(1, 2, 100, 115)),
+        *(barrier(2, 0, 200, 210), barrier(2, 1, 200, 260)),
+    ]
+    found = checkpoints_of(rows, {0: 0, 1: 0, 2: 1}, (0, 1000), is_from_between=False)
+    assert found is not None
+    assert (found.triggered, found.completed, found.aborted) == (2, 1, None)
+    assert (found.alignment_ns.min, found.alignment_ns.max) == (0, 40)
+    assert (found.travel_ns.min, found.travel_ns.max) == (10, 45)
+    assert found.duration_ns.max == 50
+    assert checkpoints_of(rows, {}, (500, 1000), is_from_between=False) is None
