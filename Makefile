@@ -24,7 +24,7 @@ help:
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
-	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks beside it"
+	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks next to it"
 	@echo "make interop  exchanges with Flink's own network classes; RECORDS=10000000 for long ones"
 	@echo "make clean  remove what the other targets made"
 

@@ -2,19 +2,19 @@
 
 In each round one run is recorded at each rate, at one buffer timeout; every other timeout is
 predicted from that trace, and then measured over real sockets with the arrivals of its first
-seconds. The recording is longer than what is run again, because it has to tell what befalls one
+seconds. The recording is longer than what is run again, because it has to show what happens to one
 record in a hundred at 160 messages a second, and does so for all predictions. A number holds if it
 is off by at most 10 % or 0.3 ms (latency), 8 % (throughput).
 
-A run says itself whether others took the processor from it: its warning p99-disturbed doubts p99,
+A run reports whether other processes took its CPU: its warning p99-disturbed doubts p99,
 disturbed all numbers, and both know nothing of predictions. Such a run is run again, and of the
 tries that from which they took least counts. What is still doubted then is no single prediction and
-in no cell. All first tries stand beside, doubted or not: processes that poll or are busy lose their
-processor more often than those that sleep, so what is left out is mostly short timeouts. A cell is
-the median over the rounds: of what was predicted, of what was measured, and of their differences; a
-median is off by less than what it is made of.
+in no cell. All first tries are listed too, doubted or not: processes that poll or are busy lose
+their processor more often than those that sleep, so what is left out is mostly short timeouts. A
+cell is the median over the rounds: of what was predicted, of what was measured, and of their
+differences; a median is off by less than what it is made of.
 
-What the machine itself leaves open is told beside: how far the measurements of a cell lie apart,
+What the machine itself leaves open is reported, too: how far the measurements of a cell lie apart,
 and how far off the recorded run is if it is taken for a prediction of itself, run again. At the
 highest rate that is the speed of a core, which neighbours on the same host change by a third for
 seconds, with no steal time to tell of it; at short timeouts it is p99. Both are recorded, predicted
@@ -328,7 +328,7 @@ def measure(
 
 
 def is_doubted(row: dict[str, Any], name: str) -> bool:
-    """Whether a run, or what it was predicted from, says of itself that others took the processor
+    """Whether a run, or what it was predicted from, reports that other processes took the CPU
     for so long that it matters to a number."""
     codes = [each["code"] for each in row["warnings"]] + row.get("recorded_warnings", [])
     return DISTURBED in codes or (name == "p99" and P99_DISTURBED in codes)

@@ -100,14 +100,14 @@ def parse_limit(text: str, metrics: Sequence[str]) -> Limit:
     """Parse `metric>percent` or `metric<percent`."""
     match = _LIMIT.fullmatch(text)
     if match is None:
-        raise ConfigError(f"--fail-if: {text!r} is no limit; write p99>+10% or throughput<-5%")
+        raise ConfigError(f"--fail-if: {text!r} is not a limit; write p99>+10% or throughput<-5%")
     metric, side, percent = match.groups()
     if metric not in metrics:
-        raise ConfigError(f"--fail-if: {metric!r} is no metric; known are {', '.join(metrics)}")
+        raise ConfigError(f"--fail-if: {metric!r} is not a metric; known are {', '.join(metrics)}")
     ratio = parse_percent(percent, "--fail-if")
     if ratio and percent[0] not in "+-":
         raise ConfigError(
-            f"--fail-if: {text!r} lacks a sign; write {metric}{side}+{percent} for so much more"
+            f"--fail-if: {text!r} needs a sign; write {metric}{side}+{percent} for so much more"
             f" than the base, {metric}{side}-{percent} for so much less"
         )
     return Limit(metric, side == ">", ratio, text.strip())

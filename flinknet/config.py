@@ -185,7 +185,7 @@ def check_arrivals(law: str, name: str = "arrivals") -> None:
     if law.startswith(ON_OFF):
         on_off_ns(law, name)
     elif law not in ARRIVAL_LAWS[:-1]:
-        raise ConfigError(f"{name}: {law!r} is none of {', '.join(ARRIVAL_LAWS)}")
+        raise ConfigError(f"{name}: {law!r} is not one of {', '.join(ARRIVAL_LAWS)}")
 
 
 UNIFORM, EXPONENTIAL = "uniform", "exponential"

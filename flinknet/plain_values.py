@@ -70,9 +70,9 @@ def decode_message(kinds: Mapping[str, type], data: bytes) -> Any:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise RemoteProtocolError(f"a control message is no JSON ({error})") from None
+        raise RemoteProtocolError(f"a control message is not JSON ({error})") from None
     if not isinstance(document, dict) or document.keys() != {"message", "body"}:
-        raise RemoteProtocolError("a control message has not the two fields message and body")
+        raise RemoteProtocolError("a control message lacks the two fields message and body")
     name = document["message"]
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -95,7 +95,7 @@ def _read(kind: Any, plain: Any) -> Any:
     if origin in (dict, Mapping):
         key_kind, value_kind = get_args(kind)
         if not isinstance(plain, dict):
-            raise ValueError(f"{plain!r:.60} is no object")
+            raise ValueError(f"{plain!r:.60} is not an object")
         return {_read_key(key_kind, key): _read(value_kind, each) for key, each in plain.items()}
     if isinstance(kind, NewType):
         return _read(kind.__supertype__, plain)
@@ -109,15 +109,15 @@ def _read_scalar(kind: Any, plain: Any) -> Any:
         return float(plain)
     if kind in (str, int, float, bool):
         if type(plain) is not kind:
-            raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
+            raise ValueError(f"{plain!r:.60} is not of type {kind.__name__}")
         return plain
     if not isinstance(plain, str):
-        raise ValueError(f"{plain!r:.60} is no {getattr(kind, '__name__', kind)}")
+        raise ValueError(f"{plain!r:.60} is not of type {getattr(kind, '__name__', kind)}")
     if kind is bytes:
         return bytes.fromhex(plain)
     if isinstance(kind, type) and issubclass(kind, Enum):
         if plain not in kind.__members__:
-            raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
+            raise ValueError(f"{plain!r:.60} is not of type {kind.__name__}")
         return kind[plain]
     if isinstance(kind, type) and _is_id(kind):
         return kind.decode(bytes.fromhex(plain))  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ def _read_union(kinds: tuple[Any, ...], plain: Any) -> Any:
 
 def _read_tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
     if not isinstance(plain, list):
-        raise ValueError(f"{plain!r:.60} is no list")
+        raise ValueError(f"{plain!r:.60} is not a list")
     if len(kinds) == 2 and kinds[1] is Ellipsis:
         return tuple(_read(kinds[0], each) for each in plain)
     if len(kinds) != len(plain):
@@ -167,7 +167,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _read_fields(kind: type, plain: Any) -> Any:
     if not isinstance(plain, dict):
-        raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
+        raise ValueError(f"{plain!r:.60} is not of type {kind.__name__}")
     hints, names = _hints(kind), _names(kind)
     if set(names) != plain.keys():
         odd = sorted(set(names) ^ plain.keys())

@@ -91,7 +91,9 @@ def parse_duration_ns(
         )
     unit_ns = _DURATION_UNITS_NS.get(label or bare_unit or "ns")
     if unit_ns is None:
-        raise ConfigError(f"{name}: {label!r} is no unit of time; use ns, us, ms, s, min, h or d")
+        raise ConfigError(
+            f"{name}: {label!r} is not a unit of time; use ns, us, ms, s, min, h or d"
+        )
     return _whole(number * unit_ns, f"{name}: {text!r}", "nanoseconds")
 
 
@@ -107,7 +109,7 @@ def parse_size_bytes(text: str, name: str) -> int:
         raise ConfigError(f"{name}: {text!r} is negative; a size is 0 or more")
     unit_bytes = _SIZE_UNITS_BYTES.get(label or "b")
     if unit_bytes is None:
-        raise ConfigError(f"{name}: {label!r} is no unit of size; use b, kb, mb, gb or tb")
+        raise ConfigError(f"{name}: {label!r} is not a unit of size; use b, kb, mb, gb or tb")
     return _whole(number * unit_bytes, f"{name}: {text!r}", "bytes")
 
 

@@ -55,7 +55,7 @@ def receiver_ids(count: int) -> list[InputChannelID]:
 
 
 def record_bytes(lengths: Iterable[int], first: int = 0) -> bytes:
-    """Stand-ins for serialised records: as many bytes as asked, all equal within one record."""
+    """Stand-ins for serialised records: that many bytes, all equal within one record."""
     return b"".join(bytes([(first + i) % 251]) * length for i, length in enumerate(lengths))
 
 

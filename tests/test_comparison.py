@@ -186,10 +186,10 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("p99", "no limit"),
-        ("p98>1%", "no metric"),
+        ("p99", "not a limit"),
+        ("p98>1%", "not a metric"),
         ("p99>10", "not a percentage"),
-        ("p99>10%", r"lacks a sign; write p99>\+10% .* p99>-10%"),
+        ("p99>10%", r"needs a sign; write p99>\+10% .* p99>-10%"),
     ],
 )
 def test_a_bad_limit_is_refused(text: str, why: str) -> None:

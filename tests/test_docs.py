@@ -1,28 +1,92 @@
-"""The pages in docs/ name files that are there."""
+"""README and the pages in docs/: files, links, commands, options, keys and examples are there."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from flinknet.cli import main
+from flinknet.graph import Output, OutputTag, StreamExecutionEnvironment
+from flinknet.options.keys import current_keys
+
 ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+ALL = [README, *PAGES]
 FILES = {
     each.relative_to(ROOT).as_posix()
     for room in ("flinknet", "bench", "tests")
     for each in (ROOT / room).rglob("*")
 }
+README_LINES_MAX = 180
+NOT_OURS = {"metrics.jsonl", "metrics.fetcher.update-interval"}
+"""What looks like one of flinknet's keys: a file, a key that only Flink's JobManager reads."""
+FAMILIES = r"(?:taskmanager|jobmanager|execution|security|pipeline|metrics|heartbeat|slot|task)"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def named(values: object) -> object:
+    """The ids of parametrized pages."""
+    return values.name if isinstance(values, Path) else None
+
+
+every_page = pytest.mark.parametrize("page", ALL, ids=named)
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """Words of each flinknet command in code: after a prompt, or between backticks."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^\$ (flinknet .+)$", text, re.MULTILINE):
+        yield shlex.split(line)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for line in re.findall(r"`(flinknet [^`]+)`", prose):
+        words = shlex.split(line)
+        yield words[: words.index(">")] if ">" in words else words
+
+
+def below(command: click.Command) -> dict[str, click.Command]:
+    """The sub-commands of a command by their names."""
+    if not isinstance(command, click.Group):
+        return {}
+    context = click.Context(command)
+    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def own_options(command: click.Command) -> set[str]:
+    """Names of the options of one command."""
+    return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+
+
+def check_command(words: list[str]) -> None:
+    """Raises: AssertionError for a sub-command or an option that is not there."""
+    command: click.Command = main
+    rest = words[1:]
+    while rest and rest[0] in below(command):
+        command, rest = below(command)[rest[0]], rest[1:]
+    if isinstance(command, click.Group) and not command.invoke_without_command:
+        assert not rest, words
+    given = rest[: rest.index("--")] if "--" in rest else rest
+    used = {each.split("=")[0] for each in given if re.match(r"-\D", each)}
+    assert not used - own_options(command) - {"--help"}, words
+
+
+def all_options(command: click.Command) -> set[str]:
+    """Names of the options of a command and of those below it."""
+    return own_options(command).union(*map(all_options, below(command).values()))
+
+
+@every_page
 def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    named = re.findall(r"`([\w/]+(?:\.py|/))`", text)
+    files = re.findall(r"`([\w/]+(?:\.py|/))`", text)
     missing = [
         name
-        for name in named
+        for name in files
         if not any(f"/{each}".endswith(f"/{name.rstrip('/')}") for each in FILES)
     ]
     assert not missing
@@ -30,6 +94,54 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
-def test_the_readme_links_every_page() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+@every_page
+def test_every_command_and_its_options_are_there(page: Path) -> None:
+    for words in commands_of(page):
+        check_command(words)
+
+
+def test_commands_of_the_readme_are_found() -> None:
+    assert len(list(commands_of(README))) >= 10
+    with pytest.raises(AssertionError):
+        check_command(["flinknet", "trace", "replay", "RUN", "--buffer-timeuot", "5ms"])
+    with pytest.raises(AssertionError):
+        check_command(["flinknet", "trace", "tapp"])
+
+
+@every_page
+def test_every_option_in_the_text_is_there(page: Path) -> None:
+    scripts = " ".join(each.read_text(encoding="utf-8") for each in (ROOT / "bench").rglob("*.py"))
+    text = page.read_text(encoding="utf-8")
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - all_options(main) - {"--help"}
+    assert not {each for each in options if f'"{each}"' not in scripts}
+
+
+@every_page
+def test_every_key_of_flink_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    keys = set(re.findall(rf"`({FAMILIES}\.[a-z][\w.-]*\w)[`:=]", text)) - NOT_OURS
+    assert not {each for each in keys if not any(key.startswith(each) for key in current_keys())}
+
+
+def test_the_readme_is_short_and_links_every_page() -> None:
+    readme = README.read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= README_LINES_MAX
     assert not [page.name for page in PAGES if f"](docs/{page.name})" not in readme]
+
+
+def test_the_source_distribution_has_the_pages() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (included,) = re.findall(r"^include = \[(.*)\]$", text, re.MULTILINE)
+    assert '"docs"' in included
+    assert '"README.md"' in included
+
+
+def test_the_job_of_the_page_builds_its_graph() -> None:
+    text = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    (cell,) = re.findall(r"```python\n(.+?)```", text, re.DOTALL)
+    program = {"Output": Output, "OutputTag": OutputTag}
+    exec(cell, program)
+    env = StreamExecutionEnvironment()
+    program["main"](env, str(README))
+    (job,) = env.executed
+    assert job.job_name == "Words"

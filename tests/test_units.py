@@ -52,7 +52,7 @@ def test_minus_one_is_never_only_where_allowed(text: str) -> None:
         ("", "not a duration"),
         ("ms", "not a duration"),
         ("five ms", "not a duration"),
-        ("5 parsecs", "no unit of time"),
+        ("5 parsecs", "not a unit of time"),
         ("5ms5", "not a duration"),
         ("-2s", "negative"),
         ("0.1ns", "whole number"),

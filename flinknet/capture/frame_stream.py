@@ -203,7 +203,7 @@ class FrameStream:
         if layout is None or header is None or not layout.is_plausible(header):
             what = bytes(rest[FRAME_HEADER_BYTES:]).hex()
             if length - len(rest) <= PLAUSIBLE_BYTES_MAX:
-                self._skip(f"a BufferResponse that is none ({what})", length - len(rest), at_ns)
+                self._skip(f"an invalid BufferResponse ({what})", length - len(rest), at_ns)
             return
         start = layout.header_bytes + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
         if header[PARTIAL_BUFFERS] > PARTIAL_BUFFERS_MAX:

@@ -32,7 +32,7 @@ _TRIGGER = re.compile(r"\s*([a-z_]+)\s*(>=|<=|>|<)\s*(\S.*?)\s*")
 def _percent(text: str, name: str) -> float:
     share = parse_percent(text, name)
     if not 0 <= share <= 1:
-        raise ConfigError(f"{name}: {text!r} is no share; write 0% to 100%")
+        raise ConfigError(f"{name}: {text!r} is not a share; write 0% to 100%")
     return share
 
 
@@ -43,7 +43,7 @@ def _size_per_s(text: str, name: str) -> float:
 def _rate(text: str, name: str) -> float:
     rate_per_s = parse_rate_per_s(text, name)
     if rate_per_s is None:
-        raise ConfigError(f"{name}: max is no bound; write 20000/s or 20k/s")
+        raise ConfigError(f"{name}: max is not a bound; write 20000/s or 20k/s")
     return rate_per_s
 
 
@@ -98,13 +98,13 @@ class Trigger:
         match = _TRIGGER.fullmatch(text)
         if match is None:
             raise ConfigError(
-                f"--trigger: {text!r} is no bound; write a metric, > or <, and a value, such as"
+                f"--trigger: {text!r} is not a bound; write a metric, > or <, and a value, such as"
                 f" 'credit_starved>50%'; metrics are {', '.join(METRICS)}"
             )
         metric, sign, value = match.groups()
         if metric not in METRICS:
             raise ConfigError(
-                f"--trigger: {metric!r} is no metric; choose from {', '.join(METRICS)}"
+                f"--trigger: {metric!r} is not a metric; choose from {', '.join(METRICS)}"
             )
         return cls(text.strip(), metric, sign, METRICS[metric].parse(value, "--trigger"))
 

@@ -152,7 +152,7 @@ def _general_name(host: str) -> x509.GeneralName:
     except ValueError:
         if not _HOST_NAME.fullmatch(host):
             raise ConfigError(
-                f"--host: {host!r} is no name or address; a name has letters, digits, dots and"
+                f"--host: {host!r} is not a name or address; a name has letters, digits, dots and"
                 " hyphens (an international one is written xn--…)"
             ) from None
         return x509.DNSName(host)

@@ -92,5 +92,5 @@ def _open_pkcs12(path: Path, data: bytes, password: str) -> PKCS12KeyAndCertific
         return pkcs12.load_pkcs12(data, password.encode())
     except ValueError as error:
         raise ConfigError(
-            f"{path}: is no PKCS12 store, or its password is wrong ({error})"
+            f"{path}: is not a PKCS12 store, or its password is wrong ({error})"
         ) from None

@@ -29,12 +29,15 @@ from .commands import CommandGroup
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
-    "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
-    "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
-    "plan": ("plan", "What becomes of a job: graphs, channels, sockets, buffers."),
-    "job": ("job", "Run a job, look at jobs that run detached, and end them."),
-    "certificates": ("certificates", "Make a test set of certificates for TLS."),
-    "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
+    "trace": ("trace", "Inspect recorded runs, and predict other settings from them."),
+    "compare-configs": (
+        "compare_configs",
+        "Compare configurations: which is better, with what confidence.",
+    ),
+    "plan": ("plan", "Show what a job becomes: graphs, channels, sockets, buffers."),
+    "job": ("job", "Run a job; look at detached jobs and end them."),
+    "certificates": ("certificates", "Make certificates to try TLS with."),
+    "doctor": ("doctor", "Check this machine: Python, Java, Spark, ports, clock."),
 }
 """Command -> module of this room and its line in the overview."""
 
@@ -145,7 +148,7 @@ def main(ctx: click.Context) -> None:
     \b
     flinknet bench                            how fast, how late, and why
     flinknet bench --rate 1k/s --buffer-timeout 0,5ms,100ms
-    flinknet trace replay flinknet-runs/*/    what other settings would have done
+    flinknet trace replay flinknet-runs/*/    what other settings would do
     flinknet compare-configs base execution.buffer-timeout.interval=5ms
 
     Shell completion: eval "$(_FLINKNET_COMPLETE=bash_source flinknet)" (zsh: zsh_source).

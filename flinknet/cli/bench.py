@@ -60,13 +60,13 @@ class _Mode:
         return any(each.name == name for each in self.command.params)
 
 
-_NOT_FLINKNET = ": {} means nothing when the other end is not flinknet's"
+_NOT_FLINKNET = ": {} applies only when both ends are flinknet's"
 _MODES = (
     _Mode("--demo", demo, "the demo sets {} itself; leave it out", ignored=frozenset(("trace",))),
     _Mode(
         "--from-trace",
         again,
-        "{}: --from-trace takes what flows from the trace; leave that out, or run bench without"
+        "{}: --from-trace takes the workload from the trace; leave that out, or run bench without"
         " --from-trace",
         ignored=frozenset(("runs", "seed", "warmup")),
     ),
@@ -75,7 +75,7 @@ _MODES = (
     _Mode(
         "--job",
         job_run.run,
-        "{}: what flows is up to the program, which --job runs once; give it there, or as an"
+        "{}: the program of --job decides the workload; set it there, or pass it as an"
         " argument after --",
     ),
     _Mode("--print-config", config, ignored=frozenset(("runs", "seed", "out", "trace"))),

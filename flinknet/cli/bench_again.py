@@ -58,7 +58,7 @@ class _Attempt:
     "--edge",
     metavar="N",
     type=click.IntRange(0),
-    help="Of a trace of `trace tap` or `import` with several exchanges, which to send again.",
+    help="Which exchange to send again, if a tap or a capture has several.",
 )
 @out_option
 @json_option

@@ -77,7 +77,7 @@ def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
     partitions = partitions_of(values["partition"])
     address = address_of(values["address"], "the TaskManager")
     if not address[1]:
-        raise ConfigError("the TaskManager: port 0 is no data port; see the TaskManager's log")
+        raise ConfigError("the TaskManager: port 0 is not a data port; see the TaskManager's log")
     consumer = consumer_plan(scenario, partitions, values["subpartition"] or (0,))
     return ConsumerPeer(
         consumer,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Runs of each setting, in turns.",
+    help="Runs of each setting, interleaved.",
 )
 @output_options
 @trace_option

@@ -20,8 +20,10 @@ A Flink cluster takes the same keys and stores.
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--out", metavar="DIR", required=True, help="Where the files go; made if need be.")
-@click.option("--password", help="Of the stores and the key. [default: one drawn at random]")
+@click.option(
+    "--out", metavar="DIR", required=True, help="Directory for the files; created if needed."
+)
+@click.option("--password", help="Password of the stores and the key. [default: random]")
 @click.option(
     "--host",
     "hosts",
@@ -35,13 +37,13 @@ A Flink cluster takes the same keys and stores.
     type=click.IntRange(1, 36_500),
     default=365,
     show_default=True,
-    help="How long it is valid.",
+    help="How long the certificate is valid.",
 )
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
     """Make an authority, a node's certificate and key, and the stores Flink wants them in.
 
     DIR/config.yaml has the Flink keys that turn TLS on with them, and the password, which is shown
-    nowhere else. The same key and certificate lie there as PEM.
+    nowhere else. The same key and certificate are there as PEM.
     """
     import secrets
 

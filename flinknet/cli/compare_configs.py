@@ -32,7 +32,7 @@ CONFIG is one of
   NAME:KEY=VALUE[,...]        the same under a name
   FILE.toml                   [network] with Flink keys, [workload] with bench options
   FILE.yaml                   a Flink config.yaml
-The first one is the base, which the others are compared with.
+The first one is the baseline.
 
 \b
 Examples:
@@ -43,9 +43,9 @@ Examples:
 In each round every configuration runs once, in an order that rotates, with the same seed. A
 difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
-round has no ratio: its means are arithmetic and its change is in its own unit. "No difference" is
-said where the whole interval lies within 1 %, "undecided" where it reaches farther and holds no
-change, too: more --runs narrow it. With 95 % confidence one metric in twenty differs by chance.
+round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
+difference" if the whole interval lies within 1 %, "undecided" if the interval is wider and includes
+no change: more --runs narrow it. With 95 % confidence one metric in twenty differs by chance.
 
 \b
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
@@ -94,14 +94,18 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG)
 @click.argument("configs", metavar="CONFIG CONFIG...", nargs=-1)
 @click.option(
-    "--runs", type=click.IntRange(2), default=5, show_default=True, help="Runs of each config."
+    "--runs",
+    type=click.IntRange(2),
+    default=5,
+    show_default=True,
+    help="Runs of each configuration.",
 )
 @click.option(
     "--confidence",
     metavar="PERCENT",
     default="95%",
     show_default=True,
-    help="Of the intervals.",
+    help="Confidence level of the intervals.",
 )
 @click.option(
     "--fail-if", metavar="LIMIT", multiple=True, help="Such as 'p99>+10%'. May be repeated."
@@ -115,7 +119,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @output_options
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:
-    """Run configurations in turns and say which is better, and how surely."""
+    """Run configurations in turns: which is better, with what confidence?"""
     from flinknet.report.console import console_for
     from flinknet.report.live import view
 
@@ -271,7 +275,8 @@ class Verdicts:
             console.print(sentence, markup=False, soft_wrap=True)
         if any(not plan.scenario.workload.is_max_rate for plan in plans):
             console.print(
-                "Processor time is not compared: at a rate the event loops stay awake.",
+                "CPU time is not compared: at a fixed rate the event loops poll, so it"
+                " says nothing.",
                 soft_wrap=True,
             )
         print_outcomes(console, self.outcomes)
@@ -292,7 +297,7 @@ def _check_limits(plans: Sequence[Plan], limits: Sequence[Limit]) -> None:
 def _confidence(text: str) -> float:
     ratio = parse_percent(text if text.endswith("%") else text + "%", "--confidence")
     if not 0.5 <= ratio < 1:
-        raise ConfigError(f"--confidence: {text} is of no use; give 50% to 99.9%, such as 95%")
+        raise ConfigError(f"--confidence: {text} is out of range: use 50% to 99.9%, such as 95%")
     return ratio
 
 

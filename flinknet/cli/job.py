@@ -63,10 +63,10 @@ def list_jobs(directory: Path) -> None:
 @click.option(
     "--graph",
     type=click.Choice(("tree", "json")),
-    help="The tasks that run instead, with their partitions, gates and channels.",
+    help="Show the running tasks instead, with their partitions, gates and channels.",
 )
 def status(directory: Path, graph: str | None) -> None:
-    """Tell where the job in DIRECTORY stands: while it runs, its vertices, its TaskManagers, and
+    """Show the state of the job in DIRECTORY: while it runs, its vertices, its TaskManagers, and
     the TCP connections that it uses, alone or with other jobs; then its result. Of a cluster, its
     jobs.
     """
@@ -104,7 +104,7 @@ def status(directory: Path, graph: str | None) -> None:
             " that `flinknet job run … --detached` printed"
         ) from None
     if result.get("kind") != "job":
-        raise ConfigError(f"{directory}: it is no run of a job")
+        raise ConfigError(f"{directory}: it is not a run of a job")
     print_job(console_for(sys.stdout), result)
 
 

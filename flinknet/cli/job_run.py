@@ -75,7 +75,7 @@ class JobCall:
     "--cluster",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Join the cluster that runs in DIR, beside the jobs that it has.",
+    help="Join the cluster that runs in DIR, next to its other jobs.",
 )
 @click.option(
     "--start-condition",
@@ -96,14 +96,14 @@ def run(**values: Any) -> int:
     flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
 
     FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
-    --duration. With metrics.latency.interval they emit latency markers, and what these tell is
-    printed next to how old the records were. `flinknet plan FILE` shows what would run where.
+    --duration. With metrics.latency.interval they emit latency markers, and what they show is
+    printed next to the true age of the records. `flinknet plan FILE` shows what would run where.
 
-    With --cluster the job gets slots that are free on a cluster that runs: one that `flinknet job
+    With --cluster the job gets free slots of a running cluster: one that `flinknet job
     cluster start` has started, or that of a --detached job. It waits for slots as long as
     slot.request.timeout says. TaskManagers, slots and keys such as taskmanager.* are the cluster's.
     While FILE is imported and main(env) runs, the network of other jobs stands still. Import
-    modules beside FILE at its top: a function that imports one later may get another job's of the
+    modules next to FILE at its top: a function that imports one later may get another job's of the
     same name.
     """
     from . import sweep

@@ -39,7 +39,7 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "checkpoint-interval": (
         flink.CHECKPOINT_INTERVAL,
         "LIST",
-        "How often checkpoint barriers are sent; their alignment is up to Flink's"
+        "How often checkpoint barriers are sent; their alignment follows Flink's"
         " execution.checkpointing keys. [default: never]",
     ),
 }
@@ -105,7 +105,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "relay_delay_ns_per_record",
         value_parsers.each_of(value_parsers.duration("--relay-delay")),
         "TIME[,TIME...]",
-        "Time that a relay takes for a record: one for all, or one for each stage.",
+        "Time that a relay spends on a record: one for all, or one for each stage.",
         "0",
     ),
     "relay-parallelism": WorkloadOption(
@@ -163,15 +163,15 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.arrivals,
         "|".join(ARRIVAL_LAWS),
-        "How the records of a --rate are spread over time. The rate is the mean; on-off:50ms:150ms"
-        " sends four times as fast for 50 ms, then nothing for 150 ms.",
+        "How records are spread over time; --rate is the mean. on-off:50ms:150ms sends four times"
+        " as fast for 50 ms, then nothing for 150 ms.",
         "constant",
     ),
     "slow-consumer": WorkloadOption(
         "slow_consumers",
         value_parsers.slow_consumers,
         "INDEX:DELAY[:TIME]",
-        "A consumer takes DELAY for each record, or stops (`pause`), for the whole run or for TIME."
+        "A consumer spends DELAY on each record, or stops (`pause`), for the whole run or for TIME."
         " May be repeated.",
     ),
     "records": WorkloadOption(

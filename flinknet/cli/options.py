@@ -242,7 +242,7 @@ json_option = click.option(
 out_option = click.option(
     "--out",
     metavar="DIR",
-    help="Where runs are written. [default: a new directory in flinknet-runs, if traces are kept]",
+    help="Directory for the runs. [default: a new one in flinknet-runs, if traces are kept]",
 )
 trace_option = click.option(
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"

@@ -52,13 +52,13 @@ EXIT_WOULD_NOT_START = 1
     "--slots",
     type=click.IntRange(1),
     metavar="N",
-    help="Slots of each. [default: taskmanager.numberOfTaskSlots]",
+    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
 )
 @click.option(
     "--channels",
     type=click.IntRange(0),
     metavar="N",
-    help="Tell channels one by one if there are no more than these. [default: 64]",
+    help="List single channels if there are at most this many. [default: 64]",
 )
 @click.option(
     "-D",
@@ -66,7 +66,7 @@ EXIT_WOULD_NOT_START = 1
     metavar="KEY=VALUE",
     multiple=True,
     help="Any of Flink's keys, such as parallelism.default=4. May be repeated; wins over"
-    " --flink-conf; what the program sets wins over both.",
+    " --flink-conf; the program's own setting wins over both.",
 )
 @click.option(
     "--start-condition",
@@ -83,13 +83,14 @@ EXIT_WOULD_NOT_START = 1
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @click.option(
-    "--rest-save", metavar="DIR", help="Save the answers there, for --rest DIR without a cluster."
+    "--rest-save", metavar="DIR", help="Save the answers in DIR, for --rest DIR without a cluster."
 )
-@click.option("--job-name", metavar="NAME|ID", help="Which one, where --rest has several jobs.")
+@click.option("--job-name", metavar="NAME|ID", help="Which job, if --rest has several.")
 @click.option(
     "--parallelism",
     metavar="N|VERTEX=N,…",
-    help="With --rest: network memory it would need so; N is for the vertices with most subtasks.",
+    help="With --rest: the network memory at another parallelism; N applies to the"
+    " vertices with most subtasks.",
 )
 def plan(
     job: Path | None,
@@ -134,7 +135,7 @@ def plan(
     settings = dict(_settings(define, flink_conf))
     if rest is not None:
         if job is not None or layer is not None or form not in ("tree", "json"):
-            raise ConfigError("--rest: it goes without JOB and --layer, as text or JSON")
+            raise ConfigError("--rest takes no JOB and no --layer, and prints text or JSON")
         would_start = show_running_plan(
             rest,
             rest_token_file,
@@ -148,7 +149,7 @@ def plan(
         )
         return 0 if would_start else EXIT_WOULD_NOT_START
     if job is None:
-        raise ConfigError("give the file of a JOB, or --rest URL for a job that runs")
+        raise ConfigError("give the file of a JOB, or --rest URL for a running job")
     for option, value in (
         ("--rest-token-file", rest_token_file),
         ("--rest-save", rest_save),
@@ -156,7 +157,7 @@ def plan(
         ("--parallelism", parallelism),
     ):
         if value is not None:
-            raise ConfigError(f"{option}: it goes with --rest")
+            raise ConfigError(f"{option} needs --rest")
     if start_condition is not None:
         settings[START_CONDITION] = start_condition
     with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan

@@ -64,7 +64,7 @@ def show_running_plan(
             slots_per_task_manager=slots or now.slots_per_task_manager,
         )
     elif task_managers is not None or slots is not None:
-        raise ConfigError("--task-managers and --slots go with --parallelism here")
+        raise ConfigError("with --rest, --task-managers and --slots need --parallelism")
     if as_json:
         from flinknet.report.export import dump
 
@@ -120,7 +120,7 @@ def _parallelism(job: RunningJob, text: str) -> dict[JobVertexID, int]:
         name, equals, number = part.rpartition("=")
         if not number.strip().isdecimal() or not int(number):
             raise ConfigError(
-                f"--parallelism: {part.strip()!r} is no number of subtasks; write 8, or NAME=8"
+                f"--parallelism: {part.strip()!r} is not a number of subtasks; write 8, or NAME=8"
             )
         if equals:
             vertices = _named(job, name.strip())

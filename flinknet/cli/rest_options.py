@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flinknet.capture.rest.answers import RestAnswers
     from flinknet.trace import RunManifest
 
-TOKEN_HELP = "Its first line is sent to --rest as a bearer token."
+TOKEN_HELP = "File whose first line is sent to --rest as a bearer token."
 
 
 def read_token(token_file: str | None, rest: str | None) -> str | None:
@@ -23,14 +23,14 @@ def read_token(token_file: str | None, rest: str | None) -> str | None:
     if token_file is None:
         return None
     if rest is None:
-        raise ConfigError("--rest-token-file: it goes with --rest")
+        raise ConfigError("--rest-token-file needs --rest")
     try:
         lines = Path(token_file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"--rest-token-file: {token_file}: cannot be read") from None
     token = lines[0].strip() if lines else ""
     if not token or not token.isascii() or not token.isprintable():
-        raise ConfigError(f"--rest-token-file: the first line of {token_file} is no token")
+        raise ConfigError(f"--rest-token-file: the first line of {token_file} is not a token")
     return token
 
 

@@ -21,8 +21,8 @@ from .run_settings import settings_to_show
 
 _LAZY_COMMANDS = {
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
-    "import": ("trace_import", "Make a trace of a packet capture (tcpdump, Wireshark)."),
-    "replay": ("trace_replay", "Compute from recorded runs what other settings would have done."),
+    "import": ("trace_import", "Make a trace from a packet capture (tcpdump, Wireshark)."),
+    "replay": ("trace_replay", "Predict from recorded runs what other settings would do."),
     "tap": ("trace_tap", "Record a real Flink's traffic, as a proxy between its TaskManagers."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
 }
@@ -57,7 +57,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 
 @click.group(cls=_TraceGroup)
 def trace() -> None:
-    """Look into recorded runs, and replay them for other settings.
+    """Inspect recorded runs, and predict other settings from them.
 
     A RUN is a run directory or a directory of run directories. A trace file (*.fnt) alone does for
     info, verify and the tables of export; replay needs the run directory.

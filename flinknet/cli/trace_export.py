@@ -41,9 +41,9 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     metavar="PATH",
     required=True,
     type=click.Path(path_type=Path),
-    help="File to write; compressed if its name ends with .gz (not for Parquet, which is anyway).",
+    help="File to write; compressed if its name ends with .gz (Parquet is compressed anyway).",
 )
-@click.option("-f", "--overwrite", is_flag=True, help="Replace PATH if it is there already.")
+@click.option("-f", "--overwrite", is_flag=True, help="Replace PATH if it exists.")
 @click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
 @click.option(
     "--from",

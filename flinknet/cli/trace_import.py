@@ -28,9 +28,7 @@ from .paths import check_new_directory, existing_path
     help="Release that the TaskManagers run: 1.20, 2.0, … 2.3. [default: found out from the"
     " messages]",
 )
-@click.option(
-    "--no-records", is_flag=True, help="Do not walk through payloads to count their records."
-)
+@click.option("--no-records", is_flag=True, help="Do not count the records in payloads.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def import_(
     capture: Path, out: Path | None, flink_version: str | None, no_records: bool, as_json: bool
@@ -39,7 +37,7 @@ def import_(
 
     CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
     of Flink's data ports are found by their magic number, whatever their port; segments out of
-    order and repeated ones are put right; what the capture lacks is reported with what it cost.
+    order and repeated ones are put right; what the capture lacks is reported with its effect.
 
     \b
     tcpdump -i any -s 0 -w flink.pcap tcp port 6121

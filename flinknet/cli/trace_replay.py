@@ -34,7 +34,7 @@ Examples:
   flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
       twice or four times as many records a second, and consumers at half their speed
   flinknet trace replay RUN --target 'p99<=20ms' --floating-buffers 2,4,8
-      the longest timeout and the fewest buffers that hold it, as keys to paste
+      the longest timeout and the fewest buffers that meet it, as keys to paste
   flinknet trace replay RUN --edge-timeout 'Enrich=5ms' --edge-timeout '1=5ms,2=100ms'
       a job of several exchanges from end to end, with other timeouts on some of them
   flinknet trace replay RUN --diagnose
@@ -56,10 +56,10 @@ GRID_OPTIONS = {
     "floating-buffers": ("floating_buffers", "Floating buffers of a gate, such as 0,8,32."),
     "segment-size": ("segment_sizes_bytes", "Sizes of a buffer, such as 8kb,32kb."),
     "debloating": ("debloatings", "on,off: buffer debloating, with its keys as recorded."),
-    "flow-control": ("flow_controls", "credit,tcp; tcp is that of Flink before 1.5."),
+    "flow-control": ("flow_controls", "credit,tcp; tcp is the flow control of Flink before 1.5."),
     "round-trip": (
         "round_trips_ns",
-        "Round-trip times of the network, on top of the recorded way, such as 0,1ms.",
+        "Network round-trip times on top of the recorded one, such as 0,1ms.",
     ),
     "consumer-speed": (
         "consumer_speeds",
@@ -86,18 +86,19 @@ def _grid_options(command: Any) -> Any:
     "--target",
     metavar="BOUND",
     multiple=True,
-    help="What a setting shall hold, such as p99<=20ms or throughput>=100k/s: the longest timeout"
-    " and the cheapest buffers that do, and the patch for Flink's config.yaml. May be repeated.",
+    help="What a setting has to meet, such as p99<=20ms or throughput>=100k/s: prints"
+    " the longest timeout and the cheapest buffers that do, and the keys for Flink's config.yaml."
+    " May be repeated.",
 )
 @click.option(
     "--edge-timeout",
     metavar="EDGE=TIMEOUT,...",
     multiple=True,
-    help="Of a job of several exchanges, one more setting to predict: timeouts of some edges, as"
+    help="For a job of several exchanges, one more setting to predict: timeouts of some edges, as"
     " setBufferTimeout on the operator before an edge would give. EDGE is the number of an edge or"
     " a part of its name; the others keep what was recorded. May be repeated.",
 )
-@click.option("--diagnose", is_flag=True, help="Tell what holds each edge up, with its share.")
+@click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
     "--master",
     metavar="URL",
@@ -134,20 +135,20 @@ def _grid_options(command: Any) -> Any:
     default="auto",
     show_default=True,
     help="Slices of time that each run is cut into, so that one busy exchange is the work of"
-    " many; auto: as suits its size and the cores. The observed answer does not depend on it.",
+    " many; auto: by its size and the cores. The observed answer does not depend on it.",
 )
 @click.option(
     "--rest",
     metavar="URL|DIR",
     help="Name vertices and tasks of a tap or a capture by Flink's REST API while the job runs, or"
-    " by answers that plan --rest-save has saved. [default: names that the trace has]",
+    " by answers that plan --rest-save saved. [default: names that the trace has]",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
 )
 @click.option(
-    "--report", metavar="FILE", help="Write a page (HTML) that shows it all and needs no network."
+    "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
 )
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 def replay(
@@ -172,9 +173,9 @@ def replay(
 
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
     The first line of an answer is the error of the model on the setting that was recorded: believe
-    the predictions as far as that. Several lists make a grid of all combinations.
+    the predictions that far. Several lists make a grid of all combinations.
 
-    Exit code: 1 if a --target is not held by any setting, or none can be advised, in one of the
+    Exit code: 1 if no setting meets a --target, or none can be advised, in one of the
     rates, consumer speeds, round trips and flow controls that are asked for.
 
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}; so do the
@@ -274,7 +275,7 @@ def _value(name: str, text: str) -> Any:
         return parse_duration_ns(text, option, bare_unit=None)
     if name == "flow-control":
         if text not in FLOW_CONTROLS:
-            raise ConfigError(f"{option}: {text!r} is none of {', '.join(FLOW_CONTROLS)}")
+            raise ConfigError(f"{option}: {text!r} is not one of {', '.join(FLOW_CONTROLS)}")
         return text
     if name in ("consumer-speed", "rate-factor"):
         return _factor(option, text)

@@ -39,7 +39,7 @@ Examples:
 @click.option(
     "--events",
     metavar="N",
-    help="Make about so many, such as 10M or 1G, however long the run then lasts; the ends of"
+    help="Make about N events, such as 10M or 1G, however long the run is; the ends of"
     " channels, up to 10 events each, are extra.",
 )
 @click.option(
@@ -58,7 +58,13 @@ Examples:
     show_default=True,
     help="The same seed gives the same bytes.",
 )
-@click.option("--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="New.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="New directory for the trace.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 def synth(
     events: str | None,

@@ -72,31 +72,33 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--records/--no-records",
     default=True,
-    help="Walk through payloads for the lengths of records, to count them. [default: records]",
+    help="Read the lengths of records in payloads, to count them. [default: records]",
 )
-@click.option("--duration", metavar="TIME", help="Stop after that. [default: at Ctrl-C]")
+@click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
 @click.option(
     "--rotate",
     metavar="SIZE|TIME",
-    help="Begin a new trace file at such a size (256MiB) or age (10min).",
+    help="Begin a new trace file at this size (256MiB) or age (10min).",
 )
-@click.option("--ring", metavar="TIME", help="Keep only that much of the past, such as 60s.")
+@click.option("--ring", metavar="TIME", help="Keep only the last TIME, such as 60s.")
 @click.option(
     "--trigger",
     metavar="BOUND",
     help="With --ring: keep the past when this is true, such as 'credit_starved>50%', and half as"
     " much after it; drop all else.",
 )
-@click.option("--tls-cert", metavar="FILE", help="PEM: what the tap shows to both sides.")
-@click.option("--tls-key", metavar="FILE", help="PEM: its key.")
-@click.option("--tls-ca", metavar="FILE", help="PEM: whose certificates it accepts on both sides.")
+@click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
+@click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
 @click.option(
-    "--tls-password-file", metavar="FILE", help="Its first line is the password of the key."
+    "--tls-ca", metavar="FILE", help="PEM file: the authority whose certificates it accepts."
+)
+@click.option(
+    "--tls-password-file", metavar="FILE", help="File whose first line is the password of the key."
 )
 @click.option(
     "--flink-conf",
     metavar="FILE",
-    help="The cluster's config.yaml, to go with the trace: its settings are not on the wire.",
+    help="The cluster's config.yaml, to store in the trace: settings are not on the wire.",
 )
 @click.option(
     "--rest",
@@ -127,8 +129,8 @@ def tap(
 ) -> None:
     """Record every message between real TaskManagers, as a proxy between them.
 
-    Bytes are forwarded as they come, before they are looked at; what cannot be decoded is forwarded
-    all the same. No payload is stored. The trace is one like those of `flinknet bench`.
+    Bytes are forwarded as they come, before they are examined; what cannot be decoded is forwarded
+    all the same. No payload is stored. The trace is like those of `flinknet bench`.
     """
     from flinknet.capture.observer import layout_of_release
     from flinknet.capture.tap import Tap, TapConfig
@@ -216,7 +218,7 @@ def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     if not colon or not host or not port.isdecimal() or not lowest <= int(port) <= 65_535:
-        raise ConfigError(f"{option}: {text!r} is no address; write HOST:PORT or [IPV6]:PORT")
+        raise ConfigError(f"{option}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
     return host, int(port)
 
 

@@ -55,7 +55,7 @@ def record_size(text: str) -> RecordSize:
     if is_small:
         raise ConfigError(
             f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
-            " least, to be told apart"
+            " least, to be distinguished"
         )
     if high > RECORD_SIZE_MAX_BYTES:
         raise ConfigError(f"--record-size: {text!r} is too large; a record can have 1gb at most")
@@ -148,7 +148,8 @@ def partitioner(text: str) -> str:
         find_custom(text)
         return text
     raise ConfigError(
-        f"--partitioner: {text!r} is none of {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
+        f"--partitioner: {text!r} is not one of {', '.join(PARTITIONERS)} and"
+        " custom:MODULE:FUNCTION"
     )
 
 
@@ -168,7 +169,7 @@ def choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in choices:
-            raise ConfigError(f"{name}: {text!r} is none of {', '.join(choices)}")
+            raise ConfigError(f"{name}: {text!r} is not one of {', '.join(choices)}")
         return text
 
     return parse

@@ -84,7 +84,7 @@ class StreamExecutionEnvironment:
     def set_runtime_mode(self, mode: str) -> None:
         """Choose STREAMING, BATCH, or AUTOMATIC: batch if all sources end."""
         if mode not in ("STREAMING", "BATCH", "AUTOMATIC"):
-            raise ConfigError(f"runtime mode {mode!r} is none of STREAMING, BATCH, AUTOMATIC")
+            raise ConfigError(f"runtime mode {mode!r} is not one of STREAMING, BATCH, AUTOMATIC")
         self.config.runtime_mode = mode
 
     def set_default_input_dependency_constraint(self, constraint: str) -> None:
@@ -173,7 +173,7 @@ class StreamExecutionEnvironment:
         The source pushes its records, as Flink's does, so that nothing stands before it in a task.
         """
         if not 0 < port < 1 << 16:
-            raise ConfigError(f"socket_text_stream: {port} is no port; give one from 1 to 65535")
+            raise ConfigError(f"socket_text_stream: {port} is not a port; give one from 1 to 65535")
         made = LegacySourceTransformation(
             SocketTextSource.NAME, factory(StreamSource, SocketTextSource(host, port)), str
         )

@@ -158,7 +158,7 @@ def input_dependency_constraint(text: str) -> str:
     """One of those there are. Raises: ConfigError."""
     if text.upper() not in INPUT_DEPENDENCY_CONSTRAINTS:
         known = ", ".join(INPUT_DEPENDENCY_CONSTRAINTS)
-        raise ConfigError(f"input dependency constraint {text!r} is none of {known}")
+        raise ConfigError(f"input dependency constraint {text!r} is not one of {known}")
     return text.upper()
 
 

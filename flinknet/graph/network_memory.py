@@ -30,7 +30,7 @@ class TaskManagerBuffers:
         total_buffers: what it has.
         exclusive_buffers: taken by remote channels for themselves, when they are set up.
         required_buffers: what pools of partitions and gates can always get.
-        optional_buffers: what these pools would take besides, if there is enough.
+        optional_buffers: what these pools use on top of that, if there is enough.
         overdraft_buffers: what partitions may borrow beyond that, to end a record.
     """
 

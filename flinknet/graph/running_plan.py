@@ -125,4 +125,4 @@ def _partition_type(exchange: str) -> ResultPartitionType:
     try:
         return ResultPartitionType[exchange.upper()]
     except KeyError:
-        raise ConfigError(f"exchange {exchange!r} is none of Flink's partition types") from None
+        raise ConfigError(f"exchange {exchange!r} is not one of Flink's partition types") from None

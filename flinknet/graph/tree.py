@@ -140,12 +140,12 @@ _TRAFFIC_COLUMNS = (
 )
 _CHANNEL_COLUMNS = ("channel", "producer", "on", "consumer", "on", "subpartition", "over")
 _BUFFER_COLUMNS = (
-    *("TaskManager", "buffers in all", "exclusive", "required by pools", "left to grow"),
-    *("pools would take", "overdraft"),
+    *("TaskManager", "buffers", "exclusive", "required by pools", "spare"),
+    *("pools at maximum", "overdraft"),
 )
 _BUFFER_LEGEND = (
-    "exclusive: of remote channels alone; required by pools: nothing starts without; left to grow:",
-    "all without these two; pools would take: so many of those; overdraft: more, to end a record",
+    "exclusive: for remote channels; required by pools: minimum to start; spare: the rest;",
+    "pools at maximum: spare buffers that pools can use; overdraft: extra, to complete a record",
 )
 
 

@@ -177,12 +177,12 @@ class StreamElementSerializer:
                 value, position = read(data, position)
             except _BROKEN as error:
                 raise FrameCorruptedError(
-                    f"a record of {record_bytes} bytes is no {self.serializer.name}: {error}"
+                    f"a record of {record_bytes} bytes is not a {self.serializer.name}: {error}"
                 ) from error
             if position != end:
                 raise FrameCorruptedError(
                     f"the serializer of {self.serializer.name} takes {position - end:+d} bytes"
-                    f" beside the {record_bytes} of its record"
+                    f" besides the {record_bytes} of its record"
                 )
             values.append(value)
         return values, stamps

@@ -119,7 +119,7 @@ class StringSerializer(TypeSerializer):
         elif value is None or isinstance(value, str):
             _write_units(value, out)
         else:
-            raise TypeError(f"{type(value).__name__} is no str")
+            raise TypeError(f"{type(value).__name__} is not a str")
 
     def read(self, data: bytes, position: int) -> tuple[Any, int]:
         first = data[position]
@@ -144,7 +144,7 @@ class ByteArraySerializer(TypeSerializer):
 
     def write(self, value: Any, out: bytearray) -> None:
         if not isinstance(value, bytes | bytearray | memoryview | np.void):
-            raise TypeError(f"{type(value).__name__} is no bytes")
+            raise TypeError(f"{type(value).__name__} is not bytes")
         raw = value.tobytes() if isinstance(value, np.void) else bytes(value)
         out += _LENGTH.pack(len(raw))
         out += raw
@@ -192,7 +192,7 @@ class TupleSerializer(TypeSerializer):
         if self._names:
             value = [getattr(value, name) for name in self._names]
         elif not isinstance(value, tuple | np.void):
-            raise TypeError(f"{type(value).__name__} is no tuple")
+            raise TypeError(f"{type(value).__name__} is not a tuple")
         for field, each in zip(self._fields, value, strict=True):
             field.write(each, out)
 
@@ -260,7 +260,7 @@ class ListSerializer(TypeSerializer):
 
     def write(self, value: Any, out: bytearray) -> None:
         if not isinstance(value, list | tuple):
-            raise TypeError(f"{type(value).__name__} is no list")
+            raise TypeError(f"{type(value).__name__} is not a list")
         out += _LENGTH.pack(len(value))
         for each in value:
             self._element.write(each, out)
@@ -283,7 +283,7 @@ class MapSerializer(TypeSerializer):
 
     def write(self, value: Any, out: bytearray) -> None:
         if not isinstance(value, dict):
-            raise TypeError(f"{type(value).__name__} is no dict")
+            raise TypeError(f"{type(value).__name__} is not a dict")
         out += _LENGTH.pack(len(value))
         for key, each in value.items():
             self._key.write(key, out)

@@ -21,7 +21,7 @@ LEGACY_NAME = "flink-conf.yaml"
 def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
     """Read one of Flink's configuration files as one layer of settings.
 
-    Keys of other subjects (JobManager, state, metrics …) are left out, and a warning names them.
+    Keys of other parts (JobManager, state, metrics …) are ignored, and a warning names them.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -39,10 +39,8 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         raise ConfigError(f"{path}: {error}") from None
     unknown_keys = [key for key in read if key not in known]
     return settings, (
-        *_left_out(f"{path}: lines not of the form `key: value` were left out", unknown_lines),
-        *_left_out(
-            f"{path}: keys of other subjects than the network stack were left out", unknown_keys
-        ),
+        *_left_out(f"{path}: ignored, not of the form `key: value`", unknown_lines),
+        *_left_out(f"{path}: ignored, not network keys", unknown_keys),
         *(RunWarning(each.code, f"{path}: {each.text}") for each in deprecated),
     )
 

@@ -147,13 +147,13 @@ def _check_debloating(network: NetworkConfig) -> None:
 
 
 def _not_acted_on(option: Option) -> RunWarning:
-    text = f"{option.key}: Flink knows this key, flinknet does not act on it; the run is without it"
+    text = f"{option.key}: flinknet ignores this key of Flink"
     return RunWarning("option-not-acted-on", text)
 
 
 def _inert(key: str) -> RunWarning:
     text = (
-        f"{key}: says nothing alone; give taskmanager.memory.flink.size or"
+        f"{key}: has no effect alone; give taskmanager.memory.flink.size or"
         " taskmanager.memory.process.size with it"
     )
     return RunWarning("option-not-acted-on", text)
@@ -162,6 +162,6 @@ def _inert(key: str) -> RunWarning:
 def _fixed(option: Option) -> RunWarning:
     text = (
         f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this key;"
-        " expect this result from Flink 1.x only"
+        " this result applies to Flink 1.x only"
     )
     return RunWarning("fixed-in-flink-2", text)

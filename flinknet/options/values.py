@@ -81,7 +81,7 @@ def _number(option: Option, text: str) -> float:
     if option.kind == "F" and not 0 <= number < (1 if is_fraction else inf):
         what = "fraction" if is_fraction else "amount"
         below = " and less than 1" if is_fraction else ""
-        raise ConfigError(f"{key}: {text} is no {what}; give 0 or more{below}")
+        raise ConfigError(f"{key}: {text} is not a {what}; give 0 or more{below}")
     for limit in option.limits:
         if limit.startswith(">=") and number < int(limit[2:]):
             raise ConfigError(f"{key}: {text} is too little; give {limit[2:]} or more")
@@ -93,7 +93,7 @@ def _chosen_word(option: Option, text: str) -> str:
     by_lower = {word.lower(): word for word in option.limits}
     word = by_lower.get(text.strip().lower())
     if word is None:
-        raise ConfigError(f"{option.key}: {text!r} is none of {', '.join(option.limits)}")
+        raise ConfigError(f"{option.key}: {text!r} is not one of {', '.join(option.limits)}")
     return word
 
 
@@ -103,7 +103,8 @@ def _checked_ports(key: str, text: str) -> str:
         bounds = [bound.strip() for bound in part.split("-")]
         if len(bounds) > 2 or not all(b.isdecimal() and int(b) <= 65_535 for b in bounds):
             raise ConfigError(
-                f"{key}: {text!r} is no port; write 0 to let the system choose, a port up to 65535,"
+                f"{key}: {text!r} is not a port; write 0 to let the system choose, a"
+                " port up to 65535,"
                 " or a range such as 50100-50200"
             )
     return text

@@ -128,10 +128,7 @@ class Grid:
 def check_factor(name: str, factor: float) -> None:
     """Raises: ConfigError for a factor out of its bounds; `name` is what the user calls it."""
     if not FACTOR_MIN <= factor <= FACTOR_MAX:
-        raise ConfigError(
-            f"{name}: {factor} is no factor that is predicted; give one from {FACTOR_MIN:g} to"
-            f" {FACTOR_MAX:g}"
-        )
+        raise ConfigError(f"{name}: {factor} is out of range: use {FACTOR_MIN:g} to {FACTOR_MAX:g}")
 
 
 def _recorded(setting: Setting, name: str) -> Any:

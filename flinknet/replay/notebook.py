@@ -187,5 +187,5 @@ def _value(name: str, value: Any) -> Any:
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise ConfigError(f"{name}: {value!r} cannot be used; give {meaning}")
     if name == "flow_controls" and value not in FLOW_CONTROLS:
-        raise ConfigError(f"{name}: {value!r} is none of {', '.join(FLOW_CONTROLS)}")
+        raise ConfigError(f"{name}: {value!r} is not one of {', '.join(FLOW_CONTROLS)}")
     return value

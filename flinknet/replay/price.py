@@ -1,6 +1,6 @@
 """What each predicted setting costs: messages, packets, bytes, CPU.
 
-The CPU that a message takes is learnt from the job's own counters where these changed enough while
+The CPU that a message takes is measured by the job's own counters where these changed enough while
 the trace was recorded; a job under an even load does not show it, and then it is assumed.
 """
 
@@ -114,10 +114,12 @@ def cpu_cost_of(observed: ObservedRun) -> CpuCost:
     """What a message costs: by the job's own counters, or as it is assumed."""
     run = observed.run
     if not run.manifest.is_from_between:
-        return CpuCost(OWN_CPU_NS_PER_MESSAGE, "assumed: of flinknet's own stack", is_learnt=False)
+        return CpuCost(
+            OWN_CPU_NS_PER_MESSAGE, "assumed: that of flinknet's own stack", is_learnt=False
+        )
     learnt_ns = learnt_ns_per_message(read_series(run.path, run.from_ns, run.to_ns))
     if learnt_ns is not None:
-        return CpuCost(learnt_ns, "learnt from the job's own counters", is_learnt=True)
+        return CpuCost(learnt_ns, "measured by the job's own counters", is_learnt=True)
     return CpuCost(FLINK_CPU_NS_PER_MESSAGE, "assumed: as measured of Flink 2.3", is_learnt=False)
 
 

@@ -68,7 +68,7 @@ def _point(candidate: Candidate, outcome: Outcome, recorded: Setting) -> TradeOf
             " buffer are taken as evenly spread"
         )
     if timeout_ns > 0 and timeout_ns % NS_PER_MS and setting != recorded:
-        notes.append("not advised: Flink reads the buffer timeout in whole milliseconds")
+        notes.append("not advised: Flink's buffer timeout is in whole milliseconds")
     if outcome.error:
         notes.append(f"not predicted: {outcome.error}")
     return TradeOffPoint(

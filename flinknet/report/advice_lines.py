@@ -4,17 +4,18 @@ targets, or the knee of the frontier, with the keys to set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from flinknet.results import Choice, ReplayAnswer, SituationAdvice, TradeOffPoint
-from flinknet.units import format_duration_ns
+from flinknet.units import format_duration_ns, human_duration
 
 from .settings_in_words import label_of, situation_label, situation_of, what_varies
 
-FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
-KNEE = "of all on the frontier, it gives away least of each"
-UNSAFE = "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
+FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
+KNEE = "smallest combined loss"
+UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
 
 
 def advice_lines(answer: ReplayAnswer) -> list[str]:
@@ -103,37 +104,41 @@ def _choice_lines(
     targets = ", ".join(choice.targets)
     if choice.point is None:
         at = f" at {where}" if where else ""
-        lines = [f"[bold red]no predicted setting holds {targets}{at}[/bold red]"]
+        lines = [f"[bold red]no predicted setting meets {targets}{at}[/bold red]"]
         if choice.nearest is not None:
             near = points[choice.nearest]
-            lines.append(
-                f"  nearest is {label_of(near, varied)}, {_miss(choice.margin or 0.0)}"
-                f"{_worst_case(near)}"
-            )
+            lines.append(f"  closest: {label_of(near, varied)}{_reached(choice, near)}")
         return lines
-    point, spare = points[choice.point], choice.margin or 0.0
+    point = points[choice.point]
     lines = [
-        f"[bold]{targets}[/bold] holds with {label_of(point, varied)}, {spare:.0%} of the limit to"
-        f" spare{_worst_case(point)}"
+        f"[bold]{targets}[/bold] is met with {label_of(point, varied)}{_reached(choice, point)}"
     ]
     if choice.next_longer_ns is not None:
         lines.append(
-            f"  [dim]the next longer timeout that was predicted is"
+            "  [dim]next longer predicted timeout:"
             f" {format_duration_ns(choice.next_longer_ns)}[/dim]"
         )
     if not choice.is_safe:
-        lines.append(f"  [yellow]![/yellow] {UNSAFE}; measure it")
+        lines.append(f"  [yellow]![/yellow] {UNSAFE}")
     return [*lines, *_patch_lines(choice.patch, beyond_keys)]
 
 
-def _miss(margin: float) -> str:
-    if margin >= -1:
-        return f"off by {-margin:.0%} of the limit"
-    return f"at {1 - margin:.3g} times the limit"
-
-
-def _worst_case(point: TradeOffPoint) -> str:
-    return " by the upper end of its 90 % interval" if point.latency_high_ns else ""
+def _reached(choice: Choice, point: TradeOffPoint) -> str:
+    """The value of a single target, and how far from the limit it is; of several the closest."""
+    margin = choice.margin or 0.0
+    metric = re.split("[<>]", choice.targets[0])[0].strip().replace(".", "_")
+    side = "above" if metric == "throughput" else "below"
+    value = ""
+    if len(choice.targets) > 1:
+        side = "inside"
+    elif metric != "throughput":
+        latency_ns = getattr(point.latency_high_ns or point.latency_ns, metric)
+        value = f"{human_duration(latency_ns)}, " if latency_ns is not None else ""
+        if value and point.latency_high_ns:
+            value = f"up to {value[:-2]} (90 % interval), "
+    if margin < -1:
+        return f": {value}{1 - margin:.3g} times the limit"
+    return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"
 
 
 def _patch_lines(patch: str, beyond_keys: Sequence[str]) -> list[str]:
@@ -144,4 +149,4 @@ def _patch_lines(patch: str, beyond_keys: Sequence[str]) -> list[str]:
             "  for Flink's config.yaml:",
             *(f"    {each}" for each in patch.splitlines()),
         ]
-    return lines or ["  its keys are those that were recorded: nothing to change"]
+    return lines or ["  nothing to change: its keys are the recorded ones"]

@@ -9,14 +9,14 @@ from rich.table import Table
 from flinknet.results import CheckpointSummary, LatencySummary
 from flinknet.units import human_bytes, human_count, human_duration
 
-from .number_table import NumberColumn, number_table
+from .number_table import UNNAMED_SETTING, NumberColumn, number_table
 
 
 def checkpoint_table(
     settings: Iterable[tuple[str, Sequence[CheckpointSummary]]], width: int
 ) -> Table:
     """One row for each setting that had checkpoints; several runs show as their median."""
-    rows = [(setting or "as asked", runs) for setting, runs in settings if runs]
+    rows = [(setting or UNNAMED_SETTING, runs) for setting, runs in settings if runs]
     return number_table("checkpoints", _COLUMNS, rows, width)
 
 

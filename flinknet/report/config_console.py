@@ -88,7 +88,7 @@ def _key_table(keys: Sequence[EffectiveKey], *, is_wide: bool) -> Table:
 
 def _memory_table(memory: Sequence[Mapping[str, int]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    columns = ("TaskManager", "buffers in all", "exclusive", "required by pools", "left to grow")
+    columns = ("TaskManager", "buffers", "exclusive", "required by pools", "spare")
     for column in columns:
         table.add_column(column, justify="right")
     for each in memory:

@@ -38,7 +38,13 @@ from flinknet.units import (
 from .checkpoint_table import checkpoint_table
 from .debloating_lines import debloating_lines
 from .live import channel_name
-from .number_table import NumberColumn, empty_table, fitting_table, number_table
+from .number_table import (
+    UNNAMED_SETTING,
+    NumberColumn,
+    empty_table,
+    fitting_table,
+    number_table,
+)
 from .plain_text import printable
 
 WIDTH_OFF_TERMINAL = 140
@@ -193,7 +199,7 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
     """One row for each setting; with several runs each cell is their median."""
     runs = max(len(setting.results) for setting in settings)
     rows = [
-        (setting.name or "as asked", [result.measured for result in setting.results])
+        (setting.name or UNNAMED_SETTING, [result.measured for result in setting.results])
         for setting in settings
     ]
     title = f"medians of {runs} runs" if runs > 1 else None
@@ -271,8 +277,8 @@ def other_process_lines(
         for name, share in {**use.others_share, "the host": use.host_share or 0.0}.items():
             most[name] = max(share, most.get(name, 0.0))
     longest = sorted(((-share, name) for name, share in most.items() if share))[:OTHERS_SHOWN]
-    shares = ", ".join(f"{name} {-share:.1%}" for share, name in longest)
-    return [Text(f"Other processes: {shares} of a core.")] if shares else []
+    shares = ", ".join(f"{name} used {-share:.2g} cores" for share, name in longest)
+    return [Text(f"Other processes: {shares}.")] if shares else []
 
 
 def print_comparison(

@@ -27,7 +27,7 @@ NEIGHBOUR, PAUSED = 0, 1
 STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """What the neighbour keeps of its rate: at most without credit, and at least with it."""
 
-_TITLES = {"tcp": "tcp (before Flink 1.5)", "credit": "credit (since)"}
+_TITLES = {"tcp": "tcp (Flink < 1.5)", "credit": "credit (since 1.5)"}
 _PLOT_WIDTH_MAX = 48
 _PLOT_WIDTH_MIN = 12
 _OTHER_COLUMNS = 50
@@ -120,15 +120,15 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
     shares = f"{_percent(tcp)} without credit and {_percent(credit)} with it"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
-            f"Not what is expected: the neighbour kept {shares}, and should keep less than"
+            f"Unexpected: the neighbour kept {shares}, and should keep less than"
             f" {format_ratio(STARVED_RATIO)} and more than {format_ratio(UNHARMED_RATIO)}. Try a"
             " quiet machine, a higher --rate or a longer --duration: the paused channel must run"
             " out of buffers early in its pause."
         )
     return (
-        f"Without credit, a consumer that stops taking buffers stops the reading of the whole"
-        f" connection, and its neighbour keeps {_percent(tcp)} of its rate; with credit only its"
-        f" own channel stops, and the neighbour keeps {_percent(credit)}."
+        f"Without credit, a consumer that stops taking buffers stops the whole connection: its"
+        f" neighbour keeps {_percent(tcp)} of its rate. With credit only its own channel stops:"
+        f" the neighbour keeps {_percent(credit)}."
     )
 
 
@@ -144,7 +144,7 @@ def _percent(ratio: float | None) -> str:
 def _comparison(modes: Sequence[HeadOfLine]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("flow control")
-    for name in ("B.3 alone", "p99", "beside B.4", "p99", "it keeps"):
+    for name in ("B.3 alone", "p99", "next to B.4", "p99", "rate kept"):
         table.add_column(name, justify="right")
     for mode in modes:
         ratio = mode.neighbour_rate_ratio
@@ -232,8 +232,8 @@ def _fullest(modes: Sequence[HeadOfLine]) -> list[str]:
             most = max(each.levels.total_bytes for each in mode.shared.buffering.samples)
             bound = mode.shared.buffering.bounds.total_bytes
             lines.append(
-                f"{mode.flow_control}: at most {human_bytes(most)} lay in the six places at once,"
-                f" which can hold {human_bytes(bound)}."
+                f"{mode.flow_control}: the six places held at most {human_bytes(most)} at once;"
+                f" their capacity is {human_bytes(bound)}."
             )
     return lines
 

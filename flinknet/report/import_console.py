@@ -63,13 +63,13 @@ def _table(connections: list[Plain]) -> Table:
 def _warnings(imported: Plain) -> list[str]:
     lines = []
     if imported["is_truncated"]:
-        lines.append("the file ends in the middle of a packet; what comes before it was read")
+        lines.append("the file ends in the middle of a packet; all before it was read")
     packets = imported["packets"]
     if packets["fragments"]:
-        lines.append(f"{packets['fragments']:,} fragments of IP packets were left out")
+        lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
     if packets["unknown_link_types"]:
         kinds = ", ".join(map(str, packets["unknown_link_types"]))
-        lines.append(f"packets of link type {kinds} were left out: it is not known")
+        lines.append(f"packets of the unknown link type {kinds} were ignored")
     for each in imported["connections"]:
         name = each["connection"]
         for direction, carried in (("data", "buffers"), ("credit", "credit messages")):
@@ -79,10 +79,11 @@ def _warnings(imported: Plain) -> list[str]:
                     f"{name}: {human_bytes(tcp['missing_bytes'])} of {carried} are not in the"
                     f" capture, in {tcp['gaps']:,} gaps"
                 )
-        if each["credit_unknown_channels"]:
+        if unknown := each["credit_unknown_channels"]:
+            channels = "1 channel" if unknown == 1 else f"{unknown:,} channels"
             lines.append(
-                f"{name}: the credit of {each['credit_unknown_channels']} channels is not known:"
-                " their requests, or bytes since, are not in the capture"
+                f"{name}: the credit of {channels} is unknown: the capture began after it was"
+                " opened, or bytes are missing"
             )
         if each["undecodable"]:
             lines.append(f"{name}: {each['undecodable']:,} messages could not be read")

@@ -60,7 +60,7 @@ def job_lines(answer: JobAnswer) -> list[str]:
             lines.append("latency of the job was not recorded, so its error is unknown")
     if any(abs(value) > ERROR_TO_BET_ON for value in known.values()):
         lines.append(
-            f"Do not bet on the predictions below: the model is off by more than"
+            f"Do not rely on the predictions below: the model is off by more than"
             f" {ERROR_TO_BET_ON:.0%} where the answer is known."
         )
     whys: dict[str, list[str]] = {}

@@ -224,7 +224,7 @@ def _sharing_lines(status: JobStatus) -> Iterator[str]:
         yield line
     for other in status.other_jobs:
         slots = _times(other.slots, "slot")
-        yield f"  beside it: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
+        yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
 
 
 def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:

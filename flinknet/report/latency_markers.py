@@ -43,11 +43,13 @@ def trust_of(measured: Mapping[str, Any]) -> str:
         name = next((n for n in ("p99", "p50") if records and records[n] is not None), None)
         if name is None:
             continue
-        told = _compared(each["latency_ms"][name], records[name] / NS_PER_MS)
+        compared = _compared(each["latency_ms"][name], records[name] / NS_PER_MS)
         source = f", from {each['source']}" if len(sources) > 1 and each["source"] else ""
-        found.append(f"at {each['operator']}{source} their {name} is {told}")
+        found.append(f"at {each['operator']}{source} their {name} is {compared}")
     if not found:
-        return f"How far to trust them, a sink that measures tells: measure_latency(). {WHY}"
+        return (
+            f"To see how far to trust them, measure the true latency with measure_latency(). {WHY}"
+        )
     return f"How far to trust them: {'; '.join(found)}. {WHY}"
 
 

@@ -28,7 +28,7 @@ def model_error_line(answer: ReplayAnswer) -> str:
     line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
     if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
         return line + (
-            f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
+            f"\n[bold red]Do not rely on the predictions below:[/bold red] the model is off by more"
             f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
         )
     can_repeat = answer.trace.is_of_run and not answer.trace.edge

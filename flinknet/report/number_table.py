@@ -15,6 +15,9 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
+UNNAMED_SETTING = "this configuration"
+"""Name of the only setting of a call that sweeps nothing."""
+
 NAME_WIDTH = 20
 """What the name of a row may be folded to, for the sake of its numbers."""
 

@@ -65,7 +65,7 @@ def _lines(result: PeerResult) -> Iterator[str]:
         events = ", ".join(f"{name} {count}" for name, count in channel.events.items())
         yield f"channel {channel.index}: {events or 'no events'}"
         if channel.other_elements:
-            yield f"channel {channel.index}: {channel.other_elements} elements that are no records"
+            yield f"channel {channel.index}: {channel.other_elements} elements that are not records"
         wrong = {
             "lost": channel.lost,
             "repeated": channel.repeated,

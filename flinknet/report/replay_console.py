@@ -171,13 +171,14 @@ def _observed_table(answer: ReplayAnswer) -> Table:
             for name in _LATENCIES
         ),
         "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
-        "backlog": f"mean {_number(observed.backlog_buffers.mean)}, largest"
-        f" {_number(observed.backlog_buffers.max)} buffers",
+        "backlog": f"mean {_number(observed.backlog_buffers.mean)}, max"
+        f" {_number(observed.backlog_buffers.max)}"
+        f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
         "credit": f"{credits.announced:,} in {credits.messages:,} messages;"
-        f" starved for {human_duration(credits.starved_ns)} over all channels",
+        f" starved for {human_duration(credits.starved_ns)}, summed over channels",
     }
     if not answer.trace.is_of_run:
-        rows["latency"] = "unknown: nothing between processes knows when records came"
+        rows["latency"] = "unknown: messages between processes do not show when records came"
     for name, value in rows.items():
         table.add_row(name, value)
         if name == "latency" and answer.latency_distribution.records:

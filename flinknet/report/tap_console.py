@@ -217,13 +217,13 @@ def doubts(result: Plain) -> list[str]:
     lines = []
     if result["credit_unknown_channels"]:
         lines.append(
-            f"{result['credit_unknown_channels']} channels were joined late or bytes of them were"
-            " missed: their credit is not known, all else from their next message on"
+            f"credit unknown: {result['credit_unknown_channels']} channel(s) were opened before the"
+            " tap began, or it missed bytes; all else is known from the next message on"
         )
     if result["skipped_bytes"] or result["losses"]:
         lines.append(
-            f"{result['skipped_bytes']:,} bytes belonged to no message; messages were lost sight of"
-            f" {result['losses']} times. All bytes were forwarded"
+            f"{result['skipped_bytes']:,} bytes could not be read as messages, in"
+            f" {result['losses']} places; all bytes were forwarded"
         )
     if result["undecodable"]:
         lines.append(

@@ -36,7 +36,7 @@ def _beats(scenario: Scenario, result: RunResult) -> RunWarning | None:
         return None
     return RunWarning(
         "few-flushes",
-        f"{human_duration(duration_ns)} hold fewer than {BEATS_MIN} flushes of"
+        f"run too short: {human_duration(duration_ns)} is less than {BEATS_MIN} flushes of"
         f" {format_duration_ns(timeout_ns)}; use a longer --duration.",
     )
 
@@ -47,8 +47,8 @@ def _compression(scenario: Scenario, result: RunResult) -> RunWarning | None:
         return None
     return RunWarning(
         "compresses-too-well",
-        "the records of bench are alike but for their first 16 bytes, so that"
-        f" {scenario.network.compression_codec} makes them much smaller than it would real ones.",
+        "the records of bench differ in their first 16 bytes only, so"
+        f" {scenario.network.compression_codec} compresses them far better than real records.",
     )
 
 
@@ -57,6 +57,6 @@ def _warmup(scenario: Scenario) -> RunWarning | None:
         return None
     return RunWarning(
         "no-warmup",
-        "the measured part holds the start, when caches are cold and the first credits travel;"
+        "the measured part includes the start, when caches are cold and the first credits travel;"
         " use --warmup 500ms.",
     )

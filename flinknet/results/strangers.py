@@ -59,13 +59,11 @@ class Strangers:
             f" {_counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
         )
         if not self.disturb:
-            return RunWarning(
-                STRANGERS, f"{sentence} find out what connects to taskmanager.data.port."
-            )
+            return RunWarning(STRANGERS, f"{sentence} find what connects to taskmanager.data.port.")
         return RunWarning(
             DISTURBED_BY_STRANGERS,
             f"{sentence} serving them took time from the run, so throughput may be too low and"
-            " latency too high: find out what connects to taskmanager.data.port, and run again.",
+            " latency too high: find what connects to taskmanager.data.port, and run again.",
         )
 
 

@@ -32,8 +32,8 @@ def listen(network: NetworkConfig) -> socket.socket:
     """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`):
     a number, a range "50100-50200", or a list of both; 0 for any.
 
-    Raises: ConfigError for text that is no port; LocalTransportError naming the range when none is
-        free, and at once for any other fault.
+    Raises: ConfigError for text that is not a port; LocalTransportError naming the range when none
+        is free, and at once for any other fault.
     """
     host, ports = network.bind_host, network.bind_port or network.data_port
     key = "taskmanager.data.bind-port" if network.bind_port else "taskmanager.data.port"
@@ -165,7 +165,8 @@ def listed_ports(ports: str, key: str) -> list[int]:
             found.extend(range(first, last + 1))
     except ValueError:
         raise ConfigError(
-            f"{key} {ports!r} is no port; give a number, a range such as 50100-50200, or a list of"
+            f"{key} {ports!r} is not a port; give a number, a range such as"
+            " 50100-50200, or a list of"
             " both"
         ) from None
     return found

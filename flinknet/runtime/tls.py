@@ -99,7 +99,7 @@ def create_tls(network: NetworkConfig) -> Tls:
     _check_required(network)
     if network.ssl_provider.upper() not in _PROVIDERS:
         raise ConfigError(
-            f"security.ssl.provider: {network.ssl_provider!r} is none of {', '.join(_PROVIDERS)}"
+            f"security.ssl.provider: {network.ssl_provider!r} is not one of {', '.join(_PROVIDERS)}"
         )
     timeout_ms = network.ssl_handshake_timeout_ms
     key, trusted = _read_key(network), _read_trusted(network)
@@ -141,7 +141,7 @@ def fingerprints_of(text: str) -> frozenset[str]:
         digits = part.replace(":", "").lower()
         if len(digits) != 40 or set(digits) - set("0123456789abcdef"):
             raise ConfigError(
-                f"security.ssl.internal.cert.fingerprint: {part!r} is no SHA-1 fingerprint of 40"
+                f"security.ssl.internal.cert.fingerprint: {part!r} is not a SHA-1 fingerprint of 40"
                 " hexadecimal digits; see: openssl x509 -noout -fingerprint -sha1 -in FILE"
             )
         found.add(digits)

@@ -155,7 +155,7 @@ def file_header_bytes(prefix: bytes) -> int:
     """
     magic, version, text_bytes = _HEADER.unpack(prefix)
     if magic != MAGIC:
-        raise TraceFormatError("not a flinknet trace (its first bytes are others)")
+        raise TraceFormatError("not a flinknet trace: wrong magic number")
     if version != FORMAT_VERSION:
         raise TraceFormatError(
             f"trace format version {version}, but this flinknet reads version {FORMAT_VERSION};"

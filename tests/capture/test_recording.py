@@ -212,16 +212,16 @@ def test_triggers_fire_beyond_their_bound(text: str, fires: float, does_not: flo
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no bound"),
-        ("credit_starved", "is no bound"),
-        ("credit_starved=50%", "is no bound"),
-        ("credit_starved>", "is no bound"),
+        ("", "is not a bound"),
+        ("credit_starved", "is not a bound"),
+        ("credit_starved=50%", "is not a bound"),
+        ("credit_starved>", "is not a bound"),
         ("starved>50%", "choose from credit_starved"),
         ("credit_starved>50", "percentage"),
-        ("credit_starved>500%", "no share"),
+        ("credit_starved>500%", "not a share"),
         ("backlog_buffers>many", "not a number"),
-        ("throughput<1k/h", "no unit of size"),
-        ("records<max", "no bound"),
+        ("throughput<1k/h", "not a unit of size"),
+        ("records<max", "not a bound"),
         ("added_delay>1", "no unit"),
     ],
 )

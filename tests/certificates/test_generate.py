@@ -87,7 +87,7 @@ def test_a_password_that_java_would_refuse_is_refused(tmp_path: Path) -> None:
         ("nowhere.p12", "pkcs12", r"nowhere\.p12: cannot be read \(No such file"),
         ("node.p12", "jks", "keytool -importkeystore"),
         ("node.p12", "p7b", "'p7b' are not read; it must be pkcs12 or PEM"),
-        ("ca.pem", "pkcs12", "is no PKCS12 store, or its password is wrong"),
+        ("ca.pem", "pkcs12", "is not a PKCS12 store, or its password is wrong"),
         ("ca.pem", "pem", "holds no private key"),
         ("truststore.p12", "pkcs12", "holds no private key"),
     ],
@@ -112,5 +112,5 @@ def test_a_wrong_password_is_reported(directory: Path) -> None:
 def test_a_trust_store_without_certificates_is_refused(
     directory: Path, name: str, kind: str
 ) -> None:
-    with pytest.raises(ConfigError, match=r"config\.yaml: (holds no|is no PKCS12)"):
+    with pytest.raises(ConfigError, match=r"config\.yaml: (holds no|is not a PKCS12)"):
         read_trust_store(directory / name, kind, PASSWORD)

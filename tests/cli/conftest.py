@@ -78,7 +78,7 @@ class RecordingRun:
             workload={"producers": scenario.workload.producers},
             measured=measured,
             channels=(ChannelMeasured(0, 0, 0, 3000, RATE_PER_S, latency, backlog),),
-            limited_by="the rate asked for.",
+            limited_by="the requested rate.",
             warnings=self.warnings,
             trace=str(out_dir) if trace else None,
         )

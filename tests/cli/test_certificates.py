@@ -61,7 +61,7 @@ def test_a_short_password_is_refused_with_exit_code_2(tmp_path: Path) -> None:
 def test_a_host_that_is_none_is_refused_with_exit_code_2(tmp_path: Path, host: str) -> None:
     result = CliRunner().invoke(main, ["certificates", "--out", str(tmp_path), "--host", host])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"flinknet: --host: {host!r} is no name or address")
+    assert result.stderr.startswith(f"flinknet: --host: {host!r} is not a name or address")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -90,10 +90,10 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
 def test_what_to_doubt_of_a_measurement_is_reported(
     recorded: Path, flinknet: Command, run: Any
 ) -> None:
-    run.warnings = (RunWarning("p99-disturbed", "others took the processor."),)
+    run.warnings = (RunWarning("p99-disturbed", "a TaskManager waited for a CPU."),)
     command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
     text = flinknet(*command).stdout
-    assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): others" in text
+    assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): a TaskManager" in text
     rows = json.loads(flinknet(*command, "--json", "-").stdout)["runs"]
     assert [each["code"] for row in rows for each in row["warnings"]].count("p99-disturbed") == 2
 
@@ -179,7 +179,7 @@ def test_a_trace_of_other_conditions_is_noted(
     [
         (["--duration", "0s"], 2, "--duration: 0 measures nothing"),
         (["--duration", "2s"], 2, "--duration 2s: the trace holds 1.00 s of records"),
-        (["--rate", "5k/s"], 2, "--rate: --from-trace takes what flows from the trace"),
+        (["--rate", "5k/s"], 2, "--rate: --from-trace takes the workload from the trace"),
         (["--buffer-timeout", "5 parsec"], 2, "parsec"),
         (["--from-trace", "nowhere"], 2, "nowhere"),
     ],

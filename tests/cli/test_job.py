@@ -20,8 +20,8 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
     ("call", "message"),
     [
         (("--job", "none.py"), "none.py: no such file"),
-        (("--job", SHUFFLE, "--rate", "1k/s"), "--rate: what flows is up to the program"),
-        (("--job", SHUFFLE, "--runs", "2"), "which --job runs once"),
+        (("--job", SHUFFLE, "--rate", "1k/s"), "--rate: the program of --job decides"),
+        (("--job", SHUFFLE, "--runs", "2"), "the program of --job decides"),
         (("--job", SHUFFLE, "--demo", "head-of-line"), "--demo and --job do not go together"),
         (("--job", SHUFFLE, "--buffer-timeout", "0,5ms"), "has several values"),
         (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),
@@ -74,7 +74,7 @@ def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path
         assert result.exit_code == 2
         assert message in result.stderr
     (tmp_path / "result.json").write_text(json.dumps({"kind": "bench"}))
-    assert "no run of a job" in flinknet("job", "status", tmp_path).stderr
+    assert "not a run of a job" in flinknet("job", "status", tmp_path).stderr
     assert flinknet("job", "list", tmp_path).stderr == f"no job runs in {tmp_path}\n"
     elsewhere = flinknet("job", "list").stderr
     assert elsewhere.startswith(

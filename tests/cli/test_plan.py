@@ -130,7 +130,7 @@ def test_how_many_buffers_are_needed_is_one_sentence(flinknet: Flinknet) -> None
 
 
 def test_plan_and_print_config_name_buffers_alike(flinknet: Flinknet) -> None:
-    names = ("buffers in all", "exclusive", "required by pools", "left to grow")
+    names = ("buffers", "exclusive", "required by pools", "spare")
     plan = flinknet("plan", JOBS / "shuffle.py", "--layer", "physical").stdout
     config = flinknet("bench", "--print-config").stdout
     for table in (plan, config):
@@ -169,7 +169,7 @@ def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
         *("-D", "slot.idle.timeout=1s"),
     )
     assert "pipeline.operator-chaining: this key is deprecated" in result.stderr
-    assert "slot.idle.timeout: Flink knows this key" in result.stderr
+    assert "slot.idle.timeout: flinknet ignores this key" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -287,15 +287,15 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
     ("call", "text"),
     [
         ((), "give the file of a JOB, or --rest URL"),
-        (("--rest", "ftp://host"), "is no URL"),
+        (("--rest", "ftp://host"), "is not a URL"),
         (("--rest", "http://name:word@host"), "no user or password in the URL"),
         (("--rest", "nowhere"), "neither a URL"),
         (("--rest", JOBS), "holds no saved answers"),
         (("--rest", SAVED, "--job-name", "other"), "there are: exchange"),
         (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),
-        (("--rest", SAVED, "--parallelism", "0"), "is no number of subtasks"),
-        (("--rest", SAVED, "--layer", "job"), "without JOB and --layer"),
-        ((JOBS / "shuffle.py", "--parallelism", "2"), "--parallelism: it goes with --rest"),
+        (("--rest", SAVED, "--parallelism", "0"), "is not a number of subtasks"),
+        (("--rest", SAVED, "--layer", "job"), "takes no JOB and no --layer"),
+        ((JOBS / "shuffle.py", "--parallelism", "2"), "--parallelism needs --rest"),
     ],
 )
 def test_what_is_wrong_with_rest_is_one_line(

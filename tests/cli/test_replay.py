@@ -141,14 +141,14 @@ LONG = ",".join(str(number) for number in range(1, 31))
     ("arguments", "exit_code", "complaint"),
     [
         (["nowhere"], 2, "nowhere: there is no such file or directory"),
-        ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is no unit of time"),
+        ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is not a unit of time"),
         ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
         ([".", "--consumer-speed", "fast"], 2, "--consumer-speed: 'fast' is not a factor"),
-        ([".", "--consumer-speed", "0"], 2, "--consumer-speed: 0.0 is no factor"),
-        ([".", "--consumer-speed", "1e-12"], 2, "--consumer-speed: 1e-12 is no factor"),
-        ([".", "--rate-factor", "1,1e-9"], 2, "--rate-factor: 1e-09 is no factor"),
-        ([".", "--rate-factor", "1e9"], 2, "give one from 0.001 to 1000"),
-        ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is none of credit, tcp"),
+        ([".", "--consumer-speed", "0"], 2, "--consumer-speed: 0.0 is out of range"),
+        ([".", "--consumer-speed", "1e-12"], 2, "--consumer-speed: 1e-12 is out of range"),
+        ([".", "--rate-factor", "1,1e-9"], 2, "--rate-factor: 1e-09 is out of range"),
+        ([".", "--rate-factor", "1e9"], 2, "use 0.001 to 1000"),
+        ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is not one of credit, tcp"),
         ([".", "--round-trip", "5"], 2, "--round-trip: '5' has no unit"),
         (
             [".", "--floating-buffers", LONG, "--exclusive-buffers", LONG],
@@ -188,7 +188,7 @@ def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
     empty.touch()
     alone = next(write_run(tmp_path / "run", buffers=4).glob("*.fnt"))
     for file, actual in {
-        text: "not a flinknet trace (its first bytes are others)",
+        text: "not a flinknet trace: wrong magic number",
         empty: "the file is empty: its process ended before it recorded",
         alone: "a trace file alone does not say what was measured; give the run directory with its"
         " manifest.json",

@@ -72,7 +72,7 @@ def test_a_cut_file_is_reported(run: Path, tmp_path: Path) -> None:
         (("--format", "csv", "--channel", "a"), "not a list of channel numbers", 2),
         (("--format", "csv", "--channel", "9"), "--channel: 9 is not in the trace", 2),
         (("--format", "csv", "--from", "5"), "--from: '5' has no unit", 2),
-        (("--format", "csv", "--from", "-1x"), "--from: 'x' is no unit of time", 2),
+        (("--format", "csv", "--from", "-1x"), "--from: 'x' is not a unit of time", 2),
         (("--format", "csv", "--from", "5s"), "there is nothing between them", 2),
     ],
 )

@@ -225,7 +225,7 @@ def test_a_range_of_ports_stands_for_the_task_managers_of_a_host() -> None:
         (("--ring", "60s", "--rotate", "1mb"), "do not go together"),
         (("--ring", "0s"), "too short"),
         (("--trigger", "blocked>5%"), "give --ring"),
-        (("--ring", "1min", "--trigger", "nonsense"), "is no bound"),
+        (("--ring", "1min", "--trigger", "nonsense"), "is not a bound"),
         (("--flink-version", "1.13"), "--flink-version"),
         (("--tls-cert", "a.pem"), "give all three"),
         (("--duration", "forever"), "--duration"),

@@ -171,9 +171,9 @@ def test_numbers_are_read_as_an_array() -> None:
     [
         (int, "1", "'1' cannot be written as Long"),
         (int, 2**63, "cannot be written as Long"),
-        (str, 1, "1 cannot be written as String: int is no str"),
+        (str, 1, "1 cannot be written as String: int is not a str"),
         (tuple[str, int], ("a",), "cannot be written as Tuple2<String, Long>"),
-        (tuple[str, int], ["a", 1], "list is no tuple"),
+        (tuple[str, int], ["a", 1], "list is not a tuple"),
         (object, {"a": object}, "values of type type cannot be sent to another task"),
         (object, lambda: None, "values of type function cannot be sent to another task"),
     ],

@@ -52,8 +52,8 @@ def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
         "keys-left-out",
         "deprecated-key",
     ]
-    assert "lines not of the form `key: value` were left out: line 5, line 6" in warnings[0].text
-    assert "other subjects than the network stack were left out: env.java.opts" in warnings[1].text
+    assert "ignored, not of the form `key: value`: line 5, line 6" in warnings[0].text
+    assert "ignored, not network keys: env.java.opts" in warnings[1].text
 
 
 def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: Path) -> None:

@@ -56,13 +56,13 @@ def test_a_key_that_is_gone_in_flink_2_says_what_is_there_instead() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "words"),
     [
-        ("execution.runtime-mode", "FAST", "none of STREAMING, BATCH, AUTOMATIC"),
-        ("taskmanager.network.compression.codec", "GZIP", "none of NONE, LZ4, LZO, ZSTD"),
+        ("execution.runtime-mode", "FAST", "not one of STREAMING, BATCH, AUTOMATIC"),
+        ("taskmanager.network.compression.codec", "GZIP", "not one of NONE, LZ4, LZO, ZSTD"),
         ("taskmanager.network.memory.read-buffer.required-per-gate.max", "0", "give 1 or more"),
         ("taskmanager.network.adaptive-partitioner.max-traverse-size", "1", "give 2 or more"),
         ("taskmanager.memory.network.fraction", "1", "less than 1"),
         ("taskmanager.memory.network.fraction", "-0.1", "0 or more"),
-        ("taskmanager.memory.network.fraction", "nan", "no fraction"),
+        ("taskmanager.memory.network.fraction", "nan", "not a fraction"),
         ("taskmanager.network.retries", "-1", "give 0 or more"),
         ("taskmanager.network.memory.buffer-debloat.samples", "0", "give 1 or more"),
         ("taskmanager.memory.network.max", "lots", "not a size"),

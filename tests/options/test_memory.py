@@ -108,7 +108,7 @@ def test_what_is_derived_is_reported_key_by_key() -> None:
         ({FLINK: "1g", PROCESS: "8g"}, "bytes of JVM overhead .* give one total only"),
         ({FLINK: "4g", PROCESS: "1g"}, "-3489660928 bytes of JVM overhead"),
         ({MIN: "1gb", MAX: "1mb"}, r"network\.max: 1mb is less than .*network\.min \(1gb\)"),
-        ({FLINK: "1g", FRACTION: "1.5"}, "is no fraction"),
+        ({FLINK: "1g", FRACTION: "1.5"}, "is not a fraction"),
         (
             {FLINK: "1g", "taskmanager.memory.jvm-overhead.max": "1mb"},
             r"jvm-overhead\.max: 1mb is less",
@@ -128,7 +128,7 @@ def test_a_process_of_both_totals_leaves_the_overhead() -> None:
 def test_a_size_that_says_nothing_alone_is_reported() -> None:
     _, warnings = network_config({FRACTION: "0.2"})
     assert [warning.code for warning in warnings] == ["option-not-acted-on"]
-    assert "says nothing alone" in warnings[0].text
+    assert "has no effect alone" in warnings[0].text
     assert network_config({FRACTION: "0.2", FLINK: "1g"})[1] == ()
 
 

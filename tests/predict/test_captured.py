@@ -182,7 +182,7 @@ def test_a_buffer_alone_on_its_way_tells_what_it_costs() -> None:
     assert fit.costs.consume_ns_per_record == pytest.approx((2_000.0,))
     assert fit.costs.transit_ns == pytest.approx(WAY_SHARE * 100 * US)
     assert fit.costs.receive_ns_per_message == pytest.approx(0.2 * 100 * US)
-    assert "100 us from a buffer to its credit" in fit.note
+    assert "of the 100 us round trip is network delay" in fit.note
 
 
 def test_buffers_in_company_are_not_asked() -> None:

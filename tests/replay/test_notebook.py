@@ -1,4 +1,4 @@
-"""The example of the README for notebooks: it runs, and nothing is read before a table is."""
+"""The example of docs/replay.md for notebooks: it runs, and nothing is read before a table is."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from flinknet.replay import notebook
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, event
 from tests.replay.advise.test_caveats import add_events
 
-README = Path(__file__).parent.parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "replay.md"
 
 pytestmark = pytest.mark.spark
 
 
-def test_the_example_of_the_readme_runs(
+def test_the_example_of_the_page_runs(
     spark: Any, sawtooth_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(
-        r"```python\n(from flinknet\.replay import notebook\n.+?)```", README.read_text(), re.DOTALL
+        r"```python\n(from flinknet\.replay import notebook\n.+?)```",
+        PAGE.read_text(encoding="utf-8"),
+        re.DOTALL,
     )
     exec(example.replace('"big"', repr(str(sawtooth_run))), {"spark": spark})
     shown = capsys.readouterr().out
@@ -110,7 +112,7 @@ def test_durations_may_be_text(spark: Any, tmp_path: Path, make_run: Any) -> Non
         ({"buffer_timeouts_ms": [5]}, "there are buffer_timeouts_ns"),
         ({"floating_buffers": [True]}, "whole numbers"),
         ({"consumer_speeds": ["fast"]}, "factors such as 0.5"),
-        ({"consumer_speeds": [1e-12]}, "consumer_speeds: 1e-12 is no factor"),
+        ({"consumer_speeds": [1e-12]}, "consumer_speeds: 1e-12 is out of range"),
         ({"rate_factors": [10_000]}, "from 0.001 to 1000"),
         ({"flow_controls": ["udp"]}, "none of"),
     ],

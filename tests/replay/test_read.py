@@ -1,4 +1,4 @@
-"""The part of a trace that is answered from: behind the start-up of a tapped job, or as asked."""
+"""The part of a trace that is answered from: after the start-up of a tapped job, or as given."""
 
 from __future__ import annotations
 

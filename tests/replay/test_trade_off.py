@@ -43,7 +43,7 @@ def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
 
 
 def test_a_timeout_that_flink_cannot_be_told_says_why_it_is_not_advised() -> None:
-    why = "not advised: Flink reads the buffer timeout in whole milliseconds"
+    why = "not advised: Flink's buffer timeout is in whole milliseconds"
     found = notes_of(0, 500 * US, 1500 * US, 2000 * US, -1, recorded_ns=0)
     assert [why in notes for notes in found] == [False, True, True, False, False]
     assert notes_of(500 * US, recorded_ns=500 * US) == [()]

@@ -55,10 +55,8 @@ def text(*situations: dict[str, Any], **options: Any) -> str:
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
     actual = text(situation(choice=CHOICE))
-    assert (
-        "[bold]p99<=20ms[/bold] holds with buffer timeout 15ms, 27% of the limit to spare" in actual
-    )
-    assert "the next longer timeout that was predicted is 16ms" in actual
+    assert "[bold]p99<=20ms[/bold] is met with buffer timeout 15ms: 27% below the limit" in actual
+    assert "next longer predicted timeout: 16ms" in actual
     assert "    execution.buffer-timeout.interval: 15 ms" in actual
     assert "knee" not in actual
 
@@ -66,24 +64,26 @@ def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
 def test_each_situation_has_its_own_lines() -> None:
     missed = CHOICE | {"point": None, "nearest": 3, "margin": -0.5}
     actual = text(situation(choice=CHOICE), situation(2.0, choice=missed), rates=(1.0, 2.0))
-    assert "holds with buffer timeout 15ms, rate x1, 27% of the limit to spare" in actual
-    assert "no predicted setting holds p99<=20ms at rate x2" in actual
-    assert "nearest is buffer timeout 15ms, rate x2, off by 50% of the limit" in actual
+    assert "is met with buffer timeout 15ms, rate x1: 27% below the limit" in actual
+    assert "no predicted setting meets p99<=20ms at rate x2" in actual
+    assert "closest: buffer timeout 15ms, rate x2: 50% past the limit" in actual
     far = text(situation(choice=missed | {"nearest": 0, "margin": -98.35}))
-    assert "nearest is buffer timeout 100ms, at 99.3 times the limit" in far
+    assert "closest: buffer timeout 100ms: 99.3 times the limit" in far
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
     actual = text(situation(choice=CHOICE | {"is_safe": False}))
-    assert "needs more to spare, 5% or what the model was off by on the recorded setting" in actual
+    assert "closer to the limit than 5% or the model's error on the recorded setting" in actual
     assert "measure it" in actual
     assert "measure it" not in text(situation(choice=CHOICE))
 
 
-def test_a_margin_by_the_greatest_of_an_interval_is_called_so() -> None:
+def test_a_target_counts_at_the_upper_end_of_an_interval() -> None:
     given = answer(situation(choice=CHOICE))
     given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
-    assert "to spare by the upper end of its 90 % interval" in "\n".join(advice_lines(typed(given)))
+    assert "buffer timeout 15ms: up to 19.0 ms (90 % interval), 27% below the limit" in "\n".join(
+        advice_lines(typed(given))
+    )
 
 
 def test_what_was_recorded_needs_no_patch() -> None:
@@ -100,7 +100,7 @@ def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
 def test_without_a_target_the_knee_is_reported_and_what_it_is() -> None:
     actual = text(situation())
     assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in actual
-    assert "it gives away least of each" in actual
+    assert "(smallest combined loss)" in actual
     assert "    a.key: 5" in actual
     assert "[bold]knee[/bold]" not in text(situation(knee=None))
 

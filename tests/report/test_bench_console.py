@@ -60,7 +60,7 @@ def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResul
         flushes=FlushCounts(1, 98, 1),
     )
     channels = (channel(0, 0), channel(1, 1))
-    return RunResult({}, {}, measured, channels, "the rate asked for.", warnings, None)
+    return RunResult({}, {}, measured, channels, "the requested rate.", warnings, None)
 
 
 def console() -> tuple[Console, io.StringIO]:
@@ -82,14 +82,14 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
         *("setting", "records/s", "bytes/s", "buffers/s", "p50", "p99", "max", "p50", "p99"),
         *("mean", "max"),
     ]
-    assert row.split("  ")[0] == "as asked"
+    assert row.split("  ")[0] == "this configuration"
     assert row.split()[2:] == [
         *("2.00", "k", "195", "KiB", "100", "5.00", "ms", "9.50", "ms", "10.0", "ms"),
         *("–", "–", "0.25", "3"),  # noqa: RUF001 - the sign of an absent sample
     ]
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
-    assert limit == "Limited by the rate asked for."
+    assert limit == "Limited by the requested rate."
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
@@ -195,7 +195,8 @@ def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> 
     tables.print_warnings(out, [tables.Setting("", [first, second, calm])])
     assert lines(stream) == [
         "Warning in 2 of 3 runs: taken.",
-        "Other processes: backup 5.0%, kdamond 1.2%, the host 0.3% of a core.",
+        "Other processes: backup used 0.05 cores, kdamond used 0.012 cores, the host"
+        " used 0.003 cores.",
     ]
 
 
@@ -219,23 +220,23 @@ def test_texts_that_differ_in_numbers_are_reported_with_their_range(
 def test_digits_of_a_name_are_no_range() -> None:
     out, stream = console()
     files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
-    runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were left out")) for name in files]
+    runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were ignored")) for name in files]
     tables.print_warnings(out, [tables.Setting("", runs)])
     assert [line.partition(": ")[2] for line in lines(stream)] == [
-        f"{name}: 4 keys were left out" for name in files
+        f"{name}: 4 keys were ignored" for name in files
     ]
 
 
 def test_a_limit_that_is_the_same_for_all_settings_is_reported_once() -> None:
-    kept, slow = "the rate asked for; loops were busy 12%.", "the slow consumer (1)."
+    kept, slow = "the requested rate; loops were busy 12%.", "the slow consumer (1)."
     runs = [replace(result(), limited_by=each) for each in (kept, kept.replace("12", "20"), slow)]
     settings = [tables.Setting(f"a={at}", [run]) for at, run in enumerate(runs)]
     assert tables.limit_lines(settings) == [
-        "a=0, a=1: limited by the rate asked for; loops were busy 12 … 20%.",
+        "a=0, a=1: limited by the requested rate; loops were busy 12 … 20%.",
         "a=2: limited by the slow consumer (1).",
     ]
     assert tables.limit_lines(settings[:2]) == [
-        "All settings: limited by the rate asked for; loops were busy 12 … 20%."
+        "All settings: limited by the requested rate; loops were busy 12 … 20%."
     ]
     assert tables.limit_lines([tables.Setting("", runs[:1])]) == [f"Limited by {kept}"]
 

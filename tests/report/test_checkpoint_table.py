@@ -25,7 +25,7 @@ def text_of(*settings: tuple[str, list[CheckpointSummary]], width: int = 140) ->
 
 
 def test_a_row_shows_what_became_of_the_checkpoints() -> None:
-    (row,) = [line for line in text_of(("", [summary(6, 20)])) if "as asked" in line]
+    (row,) = [line for line in text_of(("", [summary(6, 20)])) if "this configuration" in line]
     assert row.split()[2:6] == ["9", "6", "2", "1"]
     assert row.split()[6:9] == [MISSING] * 3
     assert "20.0 ms" in row

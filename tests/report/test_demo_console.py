@@ -106,7 +106,7 @@ def test_every_place_is_drawn_over_time_for_both_modes() -> None:
     (drawn,) = [line for line in out.splitlines() if "1 subpartitions" in line]
     assert drawn.count("█") >= 2
     assert "▁▁" in drawn
-    assert "which can hold" in out
+    assert "their capacity is" in out
 
 
 def test_the_pause_is_marked_where_it_was() -> None:
@@ -135,7 +135,7 @@ def test_the_lesson_is_drawn_from_the_numbers() -> None:
 
 @pytest.mark.parametrize(("tcp", "credit"), [(5_000.0, 9_900.0), (100.0, 5_000.0), (None, 9_900.0)])
 def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> None:
-    assert lesson([mode("tcp", tcp), mode("credit", credit)]).startswith("Not what is expected")
+    assert lesson([mode("tcp", tcp), mode("credit", credit)]).startswith("Unexpected")
 
 
 def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:

@@ -119,7 +119,7 @@ def test_a_status_says_with_whom_a_job_shares_its_connections() -> None:
     assert shown("status", status).splitlines()[-3:] == [
         "  tm-0->tm-1: 4 channels on one connection, shared with Other",
         "  tm-0->tm-1#1: 1 channel on one connection of its own; 2 jobs that ended had it before",
-        "  beside it: Other, running, 1 slot, /runs/other",
+        "  shares with: Other, running, 1 slot, /runs/other",
     ]
     alone = replace(status, connections=status.connections[1:], other_jobs=())
     assert shown("status", alone).splitlines()[-1] == (

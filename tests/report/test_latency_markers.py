@@ -70,7 +70,7 @@ def test_without_the_truth_it_says_how_to_get_it() -> None:
     assert "from" not in lines[1]
     assert "records" not in lines[1]
     assert lines[-1] == (
-        f"How far to trust them, a sink that measures tells: measure_latency(). {WHY}"
+        f"To see how far to trust them, measure the true latency with measure_latency(). {WHY}"
     )
 
 

@@ -216,7 +216,7 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
         "Model error on the recorded setting: throughput +1.0 %, p50 −5.2 %, p99 +20.0 %"  # noqa: RUF001
     )
     off = show(answer(model_error={"throughput": 2.8, "p50": None, "p99": None}))
-    assert "Do not bet on the predictions below" in text_of(off, "#model-error.doubt")
+    assert "Do not rely on the predictions below" in text_of(off, "#model-error.doubt")
     unknown = show(answer(model_error=dict.fromkeys(("throughput", "p50", "p99"))))
     assert "unknown" in text_of(unknown, "#model-error.doubt")
     spread = {"records": 500, "window_ns": 10**9, "is_whole": False, "windows": 8}
@@ -255,8 +255,8 @@ def advised(*situations: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chromium]) -> None:
     browser = show(advised(situation(choice=CHOICE)))
     actual = text_of(browser, "#answer")
-    assert "p99<=20ms holds with buffer timeout 100ms, 27 % of the limit to spare." in actual
-    assert "The next longer timeout that was predicted is 150 ms." in actual
+    assert "p99<=20ms is met with buffer timeout 100ms: 45.0 ms, 27 % below the limit." in actual
+    assert "Next longer predicted timeout: 150 ms." in actual
     assert text_of(browser, "#answer pre") == "execution.buffer-timeout.interval: 100 ms"
     browser.run(
         "document.querySelector('#answer button').click(),"
@@ -272,17 +272,17 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
     assert "No frontier, knee or setting is advised: the model is off." in off
     missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
     unmet = text_of(show(advised(situation(choice=missed))), "#answer")
-    assert "No predicted setting holds p99<=20ms." in unmet
-    assert "Nearest is buffer timeout 0, off by 50 % of the limit." in unmet
+    assert "No predicted setting meets p99<=20ms." in unmet
+    assert "Closest: buffer timeout 0: 9.00 ms, 50 % past the limit." in unmet
     alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
     assert "No knee: all are alike." in alike
     same = text_of(show(advised(situation(knee=1, knee_patch=""))), "#answer")
-    assert "nothing to change" in same
+    assert "Nothing to change" in same
     tcp = text_of(
         show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
     )
     assert "tcp is old" in tcp
-    assert "nothing to change" not in tcp
+    assert "Nothing to change" not in tcp
 
 
 @browser_test
@@ -340,7 +340,7 @@ def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., 
     browser = show(given)
     assert browser.run(bands) == [2, 1, 0]
     actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
-    assert "from the least to the greatest" in actual
+    assert "the lowest to the highest" in actual
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.4))
     assert "p99 between" in text_of(browser, "#tip")
 

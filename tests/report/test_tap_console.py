@@ -163,8 +163,8 @@ def test_a_tap_that_saw_all_has_no_doubts() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"credit_unknown_channels": 2}, "2 channels were joined late"),
-        ({"losses": 1, "skipped_bytes": 300}, "300 bytes belonged to no message"),
+        ({"credit_unknown_channels": 2}, "credit unknown: 2 channel(s)"),
+        ({"losses": 1, "skipped_bytes": 300}, "300 bytes could not be read as messages"),
         (
             {"undecodable": 1, "per_connection": [{"notes": ("message id 63",)}]},
             "they were forwarded: message id 63",

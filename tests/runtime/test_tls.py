@@ -476,7 +476,7 @@ def test_pem_needs_no_store_passwords(sets: Path) -> None:
         ("security.ssl.protocol", "SSLv3", "'SSLv3' is not known or no longer safe"),
         ("security.ssl.algorithms", "TLS_NO", "'TLS_NO' is not known; choose from TLS_"),
         ("security.ssl.algorithms", "TLS_AES_128_GCM_SHA256", "none of them is of TLSv1.2"),
-        ("security.ssl.internal.cert.fingerprint", "12:34", "is no SHA-1 fingerprint"),
+        ("security.ssl.internal.cert.fingerprint", "12:34", "is not a SHA-1 fingerprint"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(sets: Path, key: str, value: str, words: str) -> None:

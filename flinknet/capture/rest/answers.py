@@ -165,7 +165,7 @@ def base_url(text: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"--rest: {text!r} is no URL; write http://HOST:PORT or https://HOST")
+        raise ConfigError(f"--rest: {text!r} is not a URL; write http://HOST:PORT or https://HOST")
     if parts.username is not None or parts.password is not None:
         raise ConfigError("--rest: no user or password in the URL; give --rest-token-file")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

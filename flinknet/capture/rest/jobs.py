@@ -162,7 +162,7 @@ def path_segment(value: Any) -> str:
     """An id that stands in a path. Raises: ValueError for one that would change the path."""
     text = str(value)
     if not text.isprintable() or text in ("", ".", "..") or set(text) & set("/\\?#%"):
-        raise ValueError(f"{text!r} is no id")
+        raise ValueError(f"{text!r} is not an id")
     return text
 
 
@@ -238,7 +238,7 @@ def _host_of(akka_path: str) -> str:
 def _hex_id(value: Any) -> str:
     text = str(value)
     if not _HEX_ID.fullmatch(text):
-        raise RemoteTransportError(f"--rest: {text[:40]!r} is no id of a job")
+        raise RemoteTransportError(f"--rest: {text[:40]!r} is not the id of a job")
     return text
 
 
@@ -252,5 +252,5 @@ def _whole(value: Any) -> int | None:
 
 def _strange(answers: RestAnswers, path: str, error: Exception) -> RemoteTransportError:
     return RemoteTransportError(
-        f"--rest: {answers.name}{path}: not as Flink answers ({type(error).__name__}: {error})"
+        f"--rest: {answers.name}{path}: not as expected of Flink ({type(error).__name__}: {error})"
     )

@@ -160,7 +160,8 @@ def create_contexts(
             context.load_cert_chain(certificate, key, password=password)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise ConfigError(
-                f"--tls-cert, --tls-key: {certificate} and {key} are no certificate in PEM with its"
+                f"--tls-cert, --tls-key: {certificate} and {key} are not a certificate"
+                " in PEM with its"
                 f" key ({_reason(error)}); if the key is encrypted give --tls-password-file; of a"
                 " PKCS12 store: openssl pkcs12 -in FILE -nodes"
             ) from None

@@ -96,7 +96,7 @@ class RestWatch:
             data, _ = self._process.communicate()
         self._take(data or b"")
         if self._process.returncode:
-            self.error = self.error or "the process that asks the JobManager has failed"
+            self.error = self.error or "the process that queries the JobManager failed"
 
     def _take(self, data: bytes) -> bool:
         *lines, self._unread = (self._unread + data).split(b"\n")

@@ -48,7 +48,7 @@ class RecordWriter:
 
     @property
     def waiting_batches(self) -> int:
-        """How many batches wait for buffers, elements that are no records among them."""
+        """How many batches wait for buffers, elements that are not records among them."""
         return len(self._waiting)
 
     @property

@@ -114,7 +114,7 @@ class PartitionRequestServerHandler:
             return
         before, now_ns = reader.credits_available, self._control.now_ns
         if before + credit > _CREDIT_MAX:
-            text = f"credit {before} + {credit} is no 32-bit number"
+            text = f"credit {before} + {credit} is not a 32-bit number"
             self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
             return
         reader.add_credit(credit, now_ns=now_ns)

@@ -42,7 +42,7 @@ class FrameDecoder:
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         if layout not in LAYOUTS:
-            raise LocalProtocolError(f"layout {layout!r} is none of {', '.join(LAYOUTS)}")
+            raise LocalProtocolError(f"layout {layout!r} is not one of {', '.join(LAYOUTS)}")
         self.direction = direction
         self.layout = LAYOUTS[layout]
         self.frame_bytes_max = frame_bytes_max

@@ -208,11 +208,12 @@ class ResultPartitionID:
             try:
                 return cls.decode(bytes.fromhex(text))
             except FrameCorruptedError as error:
-                raise LocalProtocolError(f"{text} is no result partition: {error}") from None
+                raise LocalProtocolError(f"{text} is not a result partition: {error}") from None
         match = _PRINTED_PARTITION.fullmatch(text)
         if match is None or any(int(match[group]) > _INT_MAX for group in (2, 5, 6)):
             raise LocalProtocolError(
-                f"{text!r} is no result partition; write it as Flink's logs do, DATASET#PARTITION@"
+                f"{text!r} is not a result partition; write it as Flink's logs do,"
+                " DATASET#PARTITION@"
                 f"GRAPH_VERTEX_SUBTASK_ATTEMPT, or as {2 * cls.BYTES} hexadecimal digits"
             )
         data_set, graph, vertex = (bytes.fromhex(match[group]) for group in (1, 3, 4))

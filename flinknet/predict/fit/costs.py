@@ -39,7 +39,7 @@ KiB, 10.9 and 17.1."""
 
 BYTES_COST = (
     "assumed: besides what turns take, sending and receiving cost by the byte; one run does not"
-    " tell it from a share of each message"
+    " separate it from a share of each message"
 )
 
 _SIZES_DIFFER = 2.0
@@ -104,7 +104,7 @@ def fit_costs(
         emit_ns = (busy_ns - share_ns) / records_per_message
         notes.append(
             f"assumed: sending takes {send_ns / 1e3:.1f} us a message of the producer's time;"
-            " one run does not tell it from the time its records take"
+            " one run does not separate it from the time of its records"
         )
     costs = CostModel(
         send_ns_per_message=send_ns,

@@ -54,7 +54,7 @@ class Delays:
     Attributes:
         spread_ns: evenly spaced quantiles of the delay from due to consumed, less what the steps
             take in the simulation; empty if unknown.
-        tails_ns: the p99 of that delay, from part to part of the run; empty if unknown.
+        tails_ns: the p99 of that delay in each part of the run; empty if unknown.
         queued_at_start_ns: the longest that a consumer's first message waited for those ahead,
             which the simulation begins without.
         usual_ns: what a message typically takes to its consumer and there, as recorded. Delays up
@@ -73,9 +73,9 @@ class Delays:
             return None
         p99_ns = np.quantile(self.spread_ns, 0.99)
         return (
-            f"the machine delayed 1 record in 100 by {p99_ns / 1e6:.1f} ms or more, from part to"
-            f" part of the run by {min(self.tails_ns) / 1e6:.1f} to"
-            f" {max(self.tails_ns) / 1e6:.1f} ms: p99 at short buffer timeouts is not known better"
+            f"the machine delayed 1 record in 100 by {p99_ns / 1e6:.1f} ms or more; it varied"
+            f" between {min(self.tails_ns) / 1e6:.1f} and {max(self.tails_ns) / 1e6:.1f} ms during"
+            " the run, so p99 at short buffer timeouts is uncertain"
         )
 
     def awake(self, share: float) -> Delays:

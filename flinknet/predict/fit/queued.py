@@ -42,7 +42,7 @@ class Queued:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Whether a prediction should be held against it."""
+        """Whether a prediction should be compared with it."""
         return max(self.mean_ns, self.p99_ns) >= WORTH_A_LOOK_NS
 
 

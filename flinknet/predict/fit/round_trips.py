@@ -35,7 +35,7 @@ WAY_SHARES = (0.25, 0.5)
 """Least and greatest share that it may be."""
 
 DELAYS_SHARE, DELAYS_SHARES = 0.6, (0.2, 1.0)
-"""Of what round trips vary by, what befalls buffers on their way and not the credit on its way
+"""Of what round trips vary by, what happens to buffers on their way and not the credit on its way
 back; and the least and greatest share that it may be."""
 
 QUICK = 0.1
@@ -55,7 +55,7 @@ class RoundTrips:
     """Of buffers that were alone on their channel; columns.
 
     Attributes:
-        total_ns: from a buffer to its credit.
+        total_ns: round trip, from a buffer until its credit is back.
         records: of the buffer.
         company: records of all buffers to the same process at that time, its own among them.
         consumer: index of its consumer.
@@ -167,8 +167,8 @@ def fit_captured(
     without_records_ns = trips.total_ns - slopes_ns[trips.consumer] * trips.company
     fixed_ns = max(float(np.median(without_records_ns)), 0.0)
     note = (
-        f"assumed: of the {fixed_ns / 1e3:.0f} us from a buffer to its credit,"
-        f" {WAY_SHARE:.0%} are the way to the reader and as much the way back"
+        f"assumed: {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip is network delay in"
+        " each direction"
     )
     company = float(np.median(trips.company))
     trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns)

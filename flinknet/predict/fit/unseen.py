@@ -1,8 +1,8 @@
 """What messages captured between processes leave open, and draws of what it may have been.
 
-Two things bear on predictions: when the records of a buffer came, and how much of the time from a
-buffer to its credit is the way to its reader. A draw takes a value for each that the messages
-allow. All draws come from the seed of the run and a number, so they can be repeated.
+Two things bear on predictions: when the records of a buffer came, and how much of a buffer's round
+trip, until its credit is back, is the way to its reader. A draw takes a value for each that the
+messages allow. All draws come from the seed of the run and a number, so they can be repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Unseen:
     Attributes:
         seen: by channel, the stretches of time in which records came.
         pattern: of the records in them.
-        round_trip: from a buffer to its credit; None where that was not measured.
+        round_trip: from a buffer until its credit is back; None where that was not measured.
     """
 
     seen: Mapping[int, Seen]

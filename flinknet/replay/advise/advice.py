@@ -27,9 +27,7 @@ from flinknet.units import NS_PER_MS, parse_duration_ns
 from .frontier import EQUAL, Situation, are_alike, frontier_of, knee_of, situation_of
 from .targets import Target
 
-UNKNOWN_ERROR = (
-    "how far off the model is stays unknown: the recorded setting could not be predicted"
-)
+UNKNOWN_ERROR = "the model's error is unknown: the recorded setting could not be predicted"
 
 _INTERVAL = "execution.buffer-timeout.interval"
 _ENABLED = "execution.buffer-timeout.enabled"
@@ -179,7 +177,7 @@ def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
     many of those Flink can be given.
     """
     if is_alike:
-        return "all settings are alike within the model's error"
+        return "all settings are equal within the model's error"
     number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
     which = "" if settable == on_frontier else " that Flink can be given"
     verb = "are" if settable == 2 else "is"

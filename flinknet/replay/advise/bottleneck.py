@@ -132,7 +132,7 @@ def _slow_consumers(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
         return verdict(
             Cause.SLOW_TASKS,
             f"{who}: busy {share:.0%} of the time",
-            "more parallelism or faster functions help, the network's settings do not",
+            "more parallelism or faster functions help; network settings do not",
             Remedy.PARALLELISM,
         )
     text = f"{named(names)}: busy {share:.0%} of the time, the other subtasks"
@@ -144,7 +144,7 @@ def _slow_consumers(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
         return verdict(
             Cause.SKEW,
             f"skew: {text}, with {part:.0%} of the records",
-            "other keys or a rebalance help, more parallelism does not",
+            "other keys or a rebalance help; more parallelism does not",
             Remedy.BALANCE,
         )
     text += f", with {longer:.1f} times as long for a record"
@@ -153,14 +153,14 @@ def _slow_consumers(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
         return verdict(
             Cause.SLOW_HOST,
             f"{process} is slow: {text}",
-            "look at its processor and its neighbours",
+            "check its CPU and what runs next to it",
             Remedy.HOST,
             place=process,
         )
     return verdict(
         Cause.SLOW_SUBTASK,
         text,
-        f"look at what it does, and at the processor of {edge.process_of(slow[0])}",
+        f"check what it does, and the CPU of {edge.process_of(slow[0])}",
         Remedy.HOST,
         place=edge.process_of(slow[0]),
     )
@@ -282,8 +282,8 @@ def _standing_still(job: JobUse, edge: EdgeUse, process: str, so: str) -> Bottle
     names = tuple(job.consumer_name(edge, each) for each in own)
     late = _late_at(edge, process)
     text = (
-        f"{process} stands still at times: {late:.0%} of the buffers to {named(names)} wait there"
-        f" for over 2 ms, {so}; look at its processor and its neighbours"
+        f"{process} stops at times: {late:.0%} of the buffers to {named(names)} wait there"
+        f" for over 2 ms, {so}; check its CPU and what runs next to it"
     )
     in_socket = max(share for (_, each), share in edge.in_socket.items() if each in own)
     return Bottleneck(

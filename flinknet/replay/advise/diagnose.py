@@ -253,7 +253,7 @@ _CAUSES = (
     (
         "idle",
         "idle",
-        "idle: {share:.0%} of the time there was no record to carry; nothing holds it up",
+        "idle: {share:.0%} of the time there was no record to send; nothing holds it up",
     ),
 )
 """Regime, verdict, and what is said of it."""

@@ -1,4 +1,4 @@
-"""Frontier: which predicted settings no other one beats, and which of them gives away least.
+"""Frontier: which predicted settings no other one beats, and which has the smallest combined loss.
 
 A setting is on the frontier when no other is at least as good in all of latency, throughput,
 buffers per second and memory, and better in one; smaller differences than a prediction can

@@ -111,7 +111,7 @@ def spark_errors() -> Iterator[None]:
             raised = [line.strip() for line in lines if _RAISED.match(line.strip())]
             why = raised[-1] if raised else lines[-1].strip()
             raise FlinknetError(
-                f"a bug of flinknet within Spark: {why}; please report it"
+                f"a bug in flinknet, inside Spark: {why}; please report it"
             ) from error
         raise FlinknetError(f"Spark failed: {cause_in(text) or lines[0]}") from error
 
@@ -243,6 +243,6 @@ def _addresses(master: str) -> list[tuple[str, int]]:
     for text in master.removeprefix(_SCHEME).split(","):
         host, _, port = text.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
-            raise ConfigError(f"--master: {master!r} is no master; write spark://HOST:PORT")
+            raise ConfigError(f"--master: {master!r} is not a master; write spark://HOST:PORT")
         addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return addresses

@@ -1,8 +1,8 @@
 // What the replay advises: for each situation the setting that holds the targets, or the knee, with the
 // keys to set.
 
-const FRONTIER = "No other setting is as good in p99, throughput, buffers per second and memory.";
-const KNEE = "Of all settings on the frontier it gives away least of each.";
+const FRONTIER = "No other setting is as good in all of p99, throughput, buffers per second and memory.";
+const KNEE = "The setting on the frontier with the smallest combined loss.";
 
 function answerCard(answer) {
   const {advice} = answer;
@@ -23,14 +23,14 @@ function choiceLines(answer, {choice, beyond_keys: beyond}, at) {
   const targets = choice.targets.join(", "), points = answer.trade_offs;
   if (choice.point === null) {
     const near = points[choice.nearest];
-    return [h("p", {class: "verdict doubt"}, h("b", {}, "No predicted setting holds "), h("code", {}, targets), `${at}.`),
-      near ? h("p", {class: "note"}, `Nearest is ${settingName(answer, near)}, ${miss(choice.margin)}${byTheGreatest(near)}.`) : null];
+    return [h("p", {class: "verdict doubt"}, h("b", {}, "No predicted setting meets "), h("code", {}, targets), `${at}.`),
+      near ? h("p", {class: "note"}, `Closest: ${settingName(answer, near)}${reached(choice, near)}.`) : null];
   }
   const point = points[choice.point], longer = choice.next_longer_ns;
-  return [h("p", {class: "verdict"}, h("code", {}, targets), " holds with ", h("b", {}, settingName(answer, point)),
-      `, ${percent(choice.margin, 0)} of the limit to spare${byTheGreatest(point)}.`),
-    choice.is_safe ? null : h("p", {class: "note"}, "A prediction needs more to spare: 5 %, or what the model was off by on the recorded setting; measure it."),
-    longer ?? null ? h("p", {class: "note"}, `The next longer timeout that was predicted is ${tickText(longer, duration)}.`) : null,
+  return [h("p", {class: "verdict"}, h("code", {}, targets), " is met with ", h("b", {}, settingName(answer, point)),
+      `${reached(choice, point)}.`),
+    choice.is_safe ? null : h("p", {class: "note"}, "Closer to the limit than 5 % or the model's error on the recorded setting: measure it."),
+    longer ?? null ? h("p", {class: "note"}, `Next longer predicted timeout: ${tickText(longer, duration)}.`) : null,
     patch(choice.patch, beyond)];
 }
 
@@ -43,7 +43,7 @@ function kneeLines(answer, situation, at) {
 // Keys for config.yaml with a button that copies them; or that there is nothing to change.
 function patch(keys, beyond) {
   const remarks = beyond.map((text) => h("p", {class: "note"}, text));
-  if (!keys) return beyond.length ? remarks : [h("p", {class: "note"}, "Its keys are those that were recorded: nothing to change.")];
+  if (!keys) return beyond.length ? remarks : [h("p", {class: "note"}, "Nothing to change: its keys are the recorded ones.")];
   const text = h("pre", {tabindex: 0, "aria-label": "keys for Flink's config.yaml"}, keys);
   const copy = h("button", {type: "button", onclick: async () => {
     getSelection().selectAllChildren(text);
@@ -58,9 +58,15 @@ function patch(keys, beyond) {
   return [...remarks, h("div", {class: "patch"}, h("div", {class: "small"}, "For Flink's config.yaml ", copy), text)];
 }
 
-const miss = (margin) => margin >= -1 ? `off by ${percent(-margin, 0)} of the limit` : `at ${+(1 - margin).toPrecision(3)} times the limit`;
-
-const byTheGreatest = (point) => point.latency_high_ns ? " by the upper end of its 90 % interval" : "";
+// The value of a single target, and how far from the limit it is; of several targets the closest.
+function reached({margin, targets}, point) {
+  const metric = targets[0].split(/[<>]/)[0].trim().replace(".", "_"), isLatency = metric !== "throughput", isOne = targets.length === 1;
+  const upper = point.latency_high_ns, latency = isOne && isLatency ? (upper ?? point.latency_ns)?.[metric] ?? null : null;
+  const value = latency === null ? "" : upper ? `up to ${duration(latency)} (90 % interval), ` : `${duration(latency)}, `;
+  if (margin < -1) return `: ${value}${+(1 - margin).toPrecision(3)} times the limit`;
+  const side = margin < 0 ? "past" : !isOne ? "inside" : isLatency ? "below" : "above";
+  return `: ${value}${percent(Math.abs(margin), 0)} ${side} the limit`;
+}
 
 const settingName = (answer, point) => answer.varies.map((name) => `${name} ${point.setting[name]}`).join(", ");
 

@@ -18,7 +18,7 @@ function showAll() {
   const heads = [["run"], ["timeout"], ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99], ["backlog", MEANING.backlog],
     ["error throughput", "Of the model, on the recorded setting."], ["error p50"], ["error p99"]];
   const error = (value) => change(value);
-  document.getElementById("page").replaceChildren(h("h1", {}, "All runs, as observed"), h("section", {}, table(heads, replays.map((answer) => ({cells: [
+  document.getElementById("page").replaceChildren(h("h1", {}, "All runs, observed"), h("section", {}, table(heads, replays.map((answer) => ({cells: [
     runName(answer), timeout(answer), count(answer.observed.throughput_records_per_s), duration(answer.observed.latency_ns.p50),
     duration(answer.observed.latency_ns.p99), fixed(answer.observed.backlog_buffers.mean),
     error(answer.model_error.throughput), error(answer.model_error.p50), error(answer.model_error.p99)]})))));

@@ -31,7 +31,7 @@ function modelError(answer) {
       known.length ? ` on the recorded setting: ${figures.map(([name, text]) => `${text} ${change(error[name])}`).join(", ")}`
         : " unknown: the recorded setting could not be predicted"),
     h("p", {class: "small"}, `From ${used}. `, !known.length ? "" : isDoubted
-      ? `Do not bet on the predictions below: the model is off by more than ${DOUBTFUL_FROM * 100} % where the answer is known.`
+      ? `Do not rely on the predictions below: the model is off by more than ${DOUBTFUL_FROM * 100} % where the answer is known.`
       : `That is the recorded setting only; others may be further off${check}.`));
 }
 
@@ -96,7 +96,7 @@ function latencySection(answer) {
 
 function latencyNotSeen() {
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "note"}, "Not observed: nothing between processes knows when records came. Predictions come with 90 % intervals."));
+    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions come with 90 % intervals."));
 }
 
 const channelName = (each) => `${each.channel}: ${each.name || `${each.producer} → ${each.consumer}`}`;

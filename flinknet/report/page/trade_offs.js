@@ -137,7 +137,7 @@ function tradeOffs(answer) {
   }
   draw();
   return h("section", {id: "trade-offs"}, h("h2", {}, "What other settings would do"),
-    h("p", {class: "lead"}, "Predicted from the recorded arrivals and service times; the recorded setting is predicted, too."),
+    h("p", {class: "lead"}, "Predicted from the recorded arrivals and service times, including the recorded setting."),
     place, settingsTable(answer), notes(answer));
 }
 

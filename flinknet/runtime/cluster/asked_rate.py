@@ -50,10 +50,10 @@ class AskedRate:
             return None
         return RunWarning(
             "rate-not-reached",
-            f"{human_count(self.offered_per_s)} records/s were asked for,"
-            f" {human_count(self.taken_per_s)} went through; the queue grew by"
-            f" {human_count(round(self.queued_records))} records in the measured part, and latency"
-            f" tells only how long that was. {advice}",
+            f"the requested rate was not reached: {human_count(self.taken_per_s)} of"
+            f" {human_count(self.offered_per_s)} records/s; the queue grew by"
+            f" {human_count(round(self.queued_records))} records in the measured part, so latency"
+            f" is mostly time in that queue. {advice}",
         )
 
 

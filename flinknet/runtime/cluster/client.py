@@ -366,7 +366,7 @@ def _port_of(process: subprocess.Popen[bytes]) -> int:
     try:
         answer = json.loads(line)
     except ValueError:
-        answer = {"error": "it ended without a word; see jobmanager.log"}
+        answer = {"error": "it ended without a message; see jobmanager.log"}
     if "port" not in answer:
         raise TransportError(f"the JobManager did not start: {answer['error']}")
     return int(answer["port"])

@@ -81,7 +81,7 @@ class ControlConnection:
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         if self._unsent_bytes > UNSENT_MAX_BYTES:
-            self.loss = RemoteTransportError("was given up: its end does not read")
+            self.loss = RemoteTransportError("was given up: the other end does not read")
             self.is_closing = True
 
     def close(self) -> None:
@@ -143,10 +143,10 @@ class ControlConnection:
             self.received.append(message)
             return
         if not isinstance(message, Hello):
-            raise RemoteProtocolError("the first message is no hello")
+            raise RemoteProtocolError("the first message is not a hello")
         token = message.token.encode(errors="surrogatepass")  # JSON can hold half a character
         if not hmac.compare_digest(token, self._token.encode()):
-            raise RemoteProtocolError("the hello has not the secret of this cluster")
+            raise RemoteProtocolError("the hello lacks the secret of this cluster")
         if message.version != PROTOCOL_VERSION:
             raise RemoteProtocolError(
                 f"the hello is of version {message.version}, here it is {PROTOCOL_VERSION}; use the"

@@ -79,7 +79,7 @@ class Pace:
         """What to do about records that were late."""
         if self.is_overloaded:
             return "Lower --rate if the load should not saturate the stack."
-        return "The run was not at its limit, so it was the machine: run again on a quiet one."
+        return "The run was not at its limit, so the machine is the cause: use a quiet one."
 
 
 def pace_of(
@@ -141,21 +141,21 @@ def limited_by(
         if slow:
             return f"the slow consumer ({slow}): no record was measured; nothing came through."
         if has_given_up:
-            return "the load: no record was measured; the stack never got past the warm-up."
+            return "the load: no record was measured; the warm-up never ended."
         return "its length: no record was measured; the run was shorter than its latency."
     if asked is not None and asked.is_kept:
         late = ""
         behind_ns = measured.duration_ns - within_ns
         if behind_ns > 0 and measured.throughput_records_per_s < KEPT * asked.offered_per_s:
-            late = f" (its last records came {human_duration(behind_ns)} behind the measured part)"
-        return f"the rate asked for, which was kept{late}; {busy}."
+            late = f" (its last records came {human_duration(behind_ns)} after the measured part)"
+        return f"the requested rate, which was reached{late}; {busy}."
     if slow:
         if all(each.is_local for each in load.channels):
             return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
         if scenario.flow_control == TCP:
             return (
-                f"the slow consumer ({slow}): for want of a buffer a connection was not read for"
-                f" {pace.unread:.0%} of the time, and none of its channels went on."
+                f"the slow consumer ({slow}): without a free buffer, a connection was not read for"
+                f" {pace.unread:.0%} of the time, and all its channels stopped."
             )
         return (
             f"the slow consumer ({slow}): channels had data but no credit for {pace.starved:.0%} of"
@@ -175,25 +175,25 @@ def limited_by(
             f" consumers' side set the pace; {busy}."
         )
     if pace.upstream > pace.downstream + 0.05:
-        return f"the producers' processor: {busy}."
+        return f"the producers' CPU: {busy}."
     if pace.downstream > pace.upstream + 0.05:
-        return f"the consumers' processor: {busy}."
-    return f"the processor on both sides: {busy}."
+        return f"the consumers' CPU: {busy}."
+    return f"the CPU on both sides: {busy}."
 
 
 def _held_up_from_outside(processors: ProcessorUse, busy: str) -> str:
     """The sentence on a run that had time, credit and buffers to spare, and still fell behind."""
     taken = processors.taken_share
     if taken <= DISTURBED_SHARE:
-        return f"nothing in the run: it had time and credit to spare; {busy}."
+        return f"nothing in the run: it had spare time and credit; {busy}."
     if _shares_cores(processors):
         return (
-            f"too few cores: a task manager wanted one that others of the run had for {taken:.0%}"
-            f" of the time; {busy}."
+            f"too few cores: a TaskManager waited for one {taken:.0%} of the time because of other"
+            f" processes of the run; {busy}."
         )
     return (
-        "other processes (or the host): they had a processor that a task manager wanted for"
-        f" {taken:.0%} of the time; {busy}."
+        f"other processes (or the host): a TaskManager waited for a CPU {taken:.0%} of the time"
+        f" because of them; {busy}."
     )
 
 
@@ -275,25 +275,23 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
     if _shares_cores(processors):
         return RunWarning(
             CORES_SHARED,
-            f"{task_managers} task managers share {cores} core{'s' if cores > 1 else ''}, and one"
-            f" wanted a core that others had for {taken:.0%} of the time, so throughput may be too"
-            " low and latency too high for machines of their own; use fewer --task-managers, or"
-            " more cores.",
+            f"{task_managers} TaskManagers share {cores} core{'s' if cores > 1 else ''}, and one"
+            f" waited for a core {taken:.0%} of the time: throughput may be lower and latency"
+            " higher than on separate machines; use fewer --task-managers, or more cores.",
         )
     if taken > DISTURBED_SHARE:
         return RunWarning(
             DISTURBED,
-            f"other processes (or the host) took the processor from a task manager for {taken:.0%}"
-            " of the time, so throughput may be too low and latency too"
-            " high; run again on a quiet machine.",
+            f"a TaskManager waited for a CPU {taken:.0%} of the time because of other processes"
+            " (or the host): throughput may be too low and latency too high; run again on a quiet"
+            " machine.",
         )
     if p99_ns is not None and p99_ns >= P99_SAFE_NS:
         return None
     return RunWarning(
         P99_DISTURBED,
-        f"other processes (or the host) took the processor from a task manager for {taken:.1%} of"
-        " the time, and p99 speaks of 1 %: it may be the machine's; run again, or on a quiet"
-        " machine.",
+        f"a TaskManager waited for a CPU {taken:.1%} of the time because of other processes (or"
+        " the host), enough to dominate p99; run again, or on a quiet machine.",
     )
 
 

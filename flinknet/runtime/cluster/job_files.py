@@ -187,7 +187,7 @@ def _doubts(
 ) -> Iterator[RunWarning]:
     """What makes the result less than it seems."""
     if has_run and measured_ns <= 0 and state is not JobState.FAILED:
-        text = "the job ended within its warm-up: rates are of all of it; give a shorter --warmup"
+        text = "the job ended during its warm-up, so rates include it; use a shorter --warmup"
         yield RunWarning("no-measured-part", text)
     if plan is None:
         return

@@ -118,7 +118,7 @@ class JobManagerProcess:
                 dump.client.send(answer)
                 self._dumps.remove((dump, job))
         if self._is_terminated:
-            self._cancel_all("the JobManager was told to end", now_ns)
+            self._cancel_all("the JobManager received a request to end", now_ns)
         for job in list(self._jobs.values()):
             job.turn(now_ns=now_ns)
             if job.end is not None:
@@ -131,7 +131,7 @@ class JobManagerProcess:
         if self._is_terminated or self._stoppers:
             self._is_over = True
             if self._first is None:
-                self._end = say.JobEnded("CANCELED", "the JobManager was told to end", 1)
+                self._end = say.JobEnded("CANCELED", "the JobManager received a request to end", 1)
         elif not self._spec.is_session and now_ns - self._began_ns > CLIENT_WAIT_NS:
             self._give_up(say.JobEnded("FAILED", "no client has submitted a job", 1))
 

@@ -338,7 +338,8 @@ class SubmittedJob:
         if not self._others:
             return []
         text = (
-            f"other jobs ran on its TaskManagers meanwhile: {', '.join(self._others)}; they took"
+            "other jobs ran on its TaskManagers at the same time:"
+            f" {', '.join(self._others)}; they took"
             " processor time and network memory"
         )
         return [RunWarning("shared-cluster", text)]

@@ -203,7 +203,7 @@ class TaskExecutor:
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
         else:
-            raise TypeError(f"no TaskManager is told {type(message).__name__}")
+            raise TypeError(f"no message for a TaskManager: {type(message).__name__}")
 
     def _flush(self) -> None:
         for transport in list(self._loop.transports):

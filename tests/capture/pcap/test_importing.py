@@ -113,7 +113,7 @@ def test_json_has_what_tcp_did(tmp_path: Path) -> None:
 def test_what_is_missing_is_reported(tmp_path: Path) -> None:
     result = run(write_capture(tmp_path / "flink.pcap", lost=frozenset({0, 1, 2})))
     assert result.exit_code == 0, result.output
-    assert "the credit of 1 channels is not known" in result.output
+    assert "the credit of 1 channel is unknown" in result.output
     rows = rows_of(tmp_path / "flink")
     assert all(row[2] != MessageKind.PARTITION_REQUEST for row in rows)
     assert any(row[1] == TracePoint.SENT for row in rows)

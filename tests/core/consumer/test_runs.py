@@ -123,7 +123,7 @@ class Both:
         self.wire += response.encode()
 
     def send_run(self, channel: int, buffers: int, backlog: int = 20) -> None:
-        """As many full buffers as asked for and as credit lets leave, `backlog` behind them."""
+        """As many full buffers as requested and as credit lets leave, `backlog` behind them."""
         buffers = min(buffers, self.credit[channel])
         self.credit[channel] -= buffers
         for left in reversed(range(buffers)):

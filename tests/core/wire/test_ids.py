@@ -127,5 +127,5 @@ def test_a_printed_partition_id_is_read_back(partition_id: ResultPartitionID) ->
     ],
 )
 def test_what_is_no_partition_id_is_refused_with_what_would_do(text: str) -> None:
-    with pytest.raises(LocalProtocolError, match=r"is no result partition"):
+    with pytest.raises(LocalProtocolError, match=r"is not a result partition"):
         ResultPartitionID.parse(text)

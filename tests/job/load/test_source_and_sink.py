@@ -51,7 +51,7 @@ SIZE = RecordSize(20, 20)
 
 
 class TaskPair(Pair):
-    """One source, one sink task with as many channels as asked, and the clock that drives them."""
+    """One source, one sink task with that many channels, and the clock that drives them."""
 
     def __init__(
         self,

@@ -169,7 +169,7 @@ def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> N
     off = ModelError(0.05, 0.05, 0.2)
     told = advice(points, [Target.parse("p99<=50ms")], off)
     assert (told.situations[0].is_alike, told.knee) == (True, None)
-    assert told.situations[0].why_no_knee == "all settings are alike within the model's error"
+    assert told.situations[0].why_no_knee == "all settings are equal within the model's error"
     assert told.choice is not None
     assert (told.choice.point, told.choice.patch) == (1, "")
     differ = advice(points, [Target.parse("p99<=50ms")], EXACT)

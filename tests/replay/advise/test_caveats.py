@@ -149,11 +149,11 @@ def test_what_the_run_said_to_doubt_it_is_repeated(
 ) -> None:
     run = make_run(tmp_path / "run", buffers=20)
     assert answer_of(spark, run)["trace"]["warnings"] == []
-    warning = {"code": "disturbed", "text": "other processes took the processor"}
+    warning = {"code": "disturbed", "text": "a TaskManager waited for a CPU"}
     measured = {"records": 300, "throughput_records_per_s": 1_500.0}
     (run / "result.json").write_text(json.dumps({"warnings": [warning], "measured": measured}))
     answer = answer_of(spark, run)
-    assert answer["trace"]["warnings"] == ["other processes took the processor"]
+    assert answer["trace"]["warnings"] == ["a TaskManager waited for a CPU"]
     (count,) = [each for each in answer["remarks"] if "counted" in each]
     assert "300 records" in count
     (run / "result.json").write_text("not JSON")

@@ -53,7 +53,7 @@ def test_what_is_better_by_less_than_a_percent_is_not() -> None:
 
 
 def test_a_ring_of_small_differences_leaves_a_frontier() -> None:
-    """Each gives away less than a percent in two costs for more than one in the third, so that each
+    """Each loses less than a percent in two costs and gains more than one in the third, so each
     seems to beat the next."""
     small, large = 1.0095, 1.0190
     ring = [
@@ -64,7 +64,7 @@ def test_a_ring_of_small_differences_leaves_a_frontier() -> None:
     assert frontier_of(ring)
 
 
-def test_the_knee_gives_away_least_everywhere_at_once() -> None:
+def test_the_knee_has_the_smallest_combined_loss() -> None:
     assert knee_of(POINTS, frontier_of(POINTS), EXACT) == 3
     assert knee_of(POINTS, [1, 2], EXACT) is None
 

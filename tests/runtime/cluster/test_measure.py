@@ -159,13 +159,13 @@ def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> Non
 @pytest.mark.parametrize(
     ("upstream", "downstream", "workload", "words"),
     [
-        ({}, {}, {"rate_per_s": 810.0}, "the rate asked for"),
+        ({}, {}, {"rate_per_s": 810.0}, "the requested rate"),
         ({}, {}, {"rate_per_s": 405.0, "partitioner": "broadcast", "producers": 1}, "rate"),
         ({}, {}, {"slow_consumers": (SlowConsumer(0, 5),)}, "the slow consumer (0)"),
         ({"producer_channels": (produced(starved_ns=S // 2),)}, {}, {}, "credit: .* 50%"),
-        ({"busy_share": 0.9}, {}, {}, "the producers' processor"),
-        ({}, {"busy_share": 0.9}, {}, "the consumers' processor"),
-        ({}, {}, {}, "the processor on both sides"),
+        ({"busy_share": 0.9}, {}, {}, "the producers' CPU"),
+        ({}, {"busy_share": 0.9}, {}, "the consumers' CPU"),
+        ({}, {}, {}, "the CPU on both sides"),
     ],
 )
 def test_one_sentence_says_what_held_the_run_back(
@@ -195,18 +195,19 @@ def test_a_last_flush_behind_the_end_is_no_queue() -> None:
     result = result_of(UPSTREAM, taken(725, behind_ns=60_000_000), rate_per_s=800.0)
     assert result.measured.throughput_records_per_s == pytest.approx(755, abs=1)
     assert result.limited_by.startswith(
-        "the rate asked for, which was kept (its last records came 60.0 ms behind the measured part"
+        "the requested rate, which was reached (its last records came 60.0 ms after the"
+        " measured part"
     )
     assert not result.warnings
 
 
 def test_a_queue_that_grew_in_the_measured_part_is_told_and_the_rate_was_not_kept() -> None:
     result = result_of(UPSTREAM, taken(600, behind_ns=60_000_000), rate_per_s=800.0)
-    assert "kept" not in result.limited_by
+    assert "was reached" not in result.limited_by
     (warning,) = result.warnings
     assert warning.code == "rate-not-reached"
     # 200 fell due and were not taken, 80 of them may wait for a flush
-    assert "800 records/s were asked for, 600 went through" in warning.text
+    assert "not reached: 600 of 800 records/s" in warning.text
     assert "the queue grew by 120 records" in warning.text
 
 
@@ -214,7 +215,7 @@ def test_a_queue_that_grew_in_the_measured_part_is_told_and_the_rate_was_not_kep
 def test_sentence_and_warning_never_contradict_each_other(per_s: int) -> None:
     result = result_of(UPSTREAM, taken(per_s, behind_ns=90_000_000), rate_per_s=800.0)
     is_doubted = "rate-not-reached" in [each.code for each in result.warnings]
-    assert is_doubted is not ("which was kept" in result.limited_by)
+    assert is_doubted is not ("which was reached" in result.limited_by)
 
 
 def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() -> None:
@@ -224,7 +225,7 @@ def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() 
         result = result_of(upstream, taken(800, behind_ns=0), rate_per_s=800.0)
         texts += [each.text for each in result.warnings if each.code == "schedule-missed"]
     idle, full = texts
-    assert "it was the machine" in idle
+    assert "the machine is the cause" in idle
     assert "--rate" not in idle
     assert "Lower --rate" in full
     assert "machine" not in full
@@ -238,16 +239,16 @@ def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() 
             0.3,
             2,
             0.0,
-            "other processes (or the host): they had a processor .* 30% of the time",
+            "other processes (or the host): a TaskManager waited for a CPU 30% of the time",
         ),
         (0.1, 0.3, 2, 0.25, "other processes (or the host)"),
         (0.1, 0.3, 1, 0.0, "too few cores: .* 30% of the time"),
         (0.1, 0.0, 2, 0.0, "nothing in the run"),
         (0.1, 0.0, 2, 0.1, "credit: .* 10%"),
         (0.1, 0.1, 2, 0.4, "credit: .* 40%"),
-        (0.6, 0.3, 2, 0.0, "the processor on both sides"),
-        (0.6, 0.0, 2, 0.1, "the processor on both sides"),
-        (0.95, 0.3, 2, 0.1, "the processor on both sides"),
+        (0.6, 0.3, 2, 0.0, "the CPU on both sides"),
+        (0.6, 0.0, 2, 0.1, "the CPU on both sides"),
+        (0.95, 0.3, 2, 0.1, "the CPU on both sides"),
     ],
 )
 @pytest.mark.parametrize("rate_per_s", [float("inf"), 800.0])
@@ -291,10 +292,10 @@ def test_all_that_is_said_of_one_run_names_one_cause(
     texts = {each.code: each.text for each in run.warnings}
     is_load = "Lower --rate" in texts["schedule-missed"]
     assert is_load is ("Lower --rate" in texts["given-up"])
-    assert is_load is not ("it was the machine" in texts["given-up"])
-    assert is_load is not ("it was the machine" in texts["schedule-missed"])
+    assert is_load is not ("the machine is the cause" in texts["given-up"])
+    assert is_load is not ("the machine is the cause" in texts["schedule-missed"])
     assert is_load is ("Lower --rate" in texts["rate-not-reached"])
-    assert is_load is run.limited_by.startswith(("the processor", "credit"))
+    assert is_load is run.limited_by.startswith(("the CPU", "credit"))
 
 
 @pytest.mark.parametrize("per_s", [600, 800])
@@ -307,7 +308,7 @@ def test_late_records_of_an_idle_run_are_the_machines_whether_the_rate_was_kept_
         downstream = replace(taken(per_s, behind_ns=0), busy_share=0.1)
         result = result_of(each, downstream, rate_per_s=800.0)
         assert not any("Lower --rate" in warning.text for warning in result.warnings)
-        assert any("it was the machine" in warning.text for warning in result.warnings)
+        assert any("the machine is the cause" in warning.text for warning in result.warnings)
 
 
 def test_doubts_are_told_with_what_to_do() -> None:
@@ -352,7 +353,7 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
         (
             [Strangers(1, 0, 97), Strangers(1, 1, 97)],
             STRANGERS,
-            "2 connections, 1 request, 194 B received; find out",
+            "2 connections, 1 request, 194 B received; find",
         ),
         ([Strangers(), Strangers(1, 0, 1 << 20)], DISTURBED_BY_STRANGERS, "throughput may be too"),
         ([Strangers(1, 300), Strangers(1, 300)], DISTURBED_BY_STRANGERS, "600 requests"),
@@ -374,7 +375,7 @@ def test_strangers_at_the_data_ports_are_named_and_doubted_if_they_sent_much(
 def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:
     reports = collected(UPSTREAM, replace(DOWNSTREAM, stolen_share=0.26))
     (own,) = assemble(load_of(), reports, START, None, taken=Taken(0.01, cores=1)).warnings
-    assert (own.code, own.text.split(",")[0]) == ("cores-shared", "2 task managers share 1 core")
+    assert (own.code, own.text.split(",")[0]) == ("cores-shared", "2 TaskManagers share 1 core")
     (host,) = assemble(load_of(), reports, START, None, taken=Taken(0.3, cores=1)).warnings
     assert host.code == "disturbed"
 
