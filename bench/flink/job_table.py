@@ -315,6 +315,12 @@ def print_cells(cells: Sequence[Cell]) -> None:
         ("", "p50", "p99", "records/s", "buffers/s", "unknown", "90% intervals hold", "± median"),
         rows,
     )
+    unknown = [each for each in cells if each.figures["p50_ns"].predicted is None]
+    if unknown:
+        print("\nunknown")
+    for each in unknown:
+        why = each.why_unknown or "no answer, or none with the reason"
+        print(f"  job {each.job.number}, {each.timeout_ms} ms: {why}; {each.job.text}")
     far = [
         (each, name)
         for each in cells
