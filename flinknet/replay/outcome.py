@@ -50,6 +50,7 @@ class Outcome:
         count: of the latencies; this and what follows are fields of `results.LatencySummary`.
         bounds: such fields as JSON: the ends of the 90 % interval of each, where arrivals were
             assumed.
+        checkpoints: fields of `results.CheckpointSummary` as JSON.
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         error: what the simulator said if it failed.
         why_no_latency: what contradicts the predicted latency and backlog.
@@ -88,6 +89,7 @@ class Outcome:
     p99_9: float | None = None
     max: int | None = None
     bounds: str | None = None
+    checkpoints: str | None = None
     buffers_low_per_s: float | None = None
     buffers_high_per_s: float | None = None
     notes: list[str] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .measures import BacklogSummary, LatencySummary
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
 ERROR_TO_BET_ON = 0.5
 """Relative error of the model beyond which its predictions are no more than a hint."""
@@ -67,6 +67,8 @@ class TradeOffPoint:
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
+        checkpoints: at the recorded interval and of the recorded kind; None where the recorded
+            interval is unknown, or was not simulated.
         price: what it costs; None where buffers per second are unknown.
     """
 
@@ -89,4 +91,5 @@ class TradeOffPoint:
     buffers_low_per_s: float | None = None
     buffers_high_per_s: float | None = None
     why_no_latency: str | None = None
+    checkpoints: CheckpointSummary | None = None
     price: Price | None = None
