@@ -2,9 +2,8 @@
 
 Random exchanges are simulated at a recorded buffer timeout, and of what happened only that is kept
 which a tap sees: buffers, their records and credit, no instants of records. From this the model
-predicts other timeouts, and the same arrivals are simulated at these for the truth. So nothing is
-in the difference but what the tap did not see. All of it is virtual time: the numbers are the same
-on any machine.
+predicts other timeouts, and the same arrivals are simulated at these for the truth. All differences
+come from what the tap did not see. Time is virtual: the numbers are the same on any machine.
 
     python -m bench.arrival_intervals                    300 exchanges, some minutes
     python -m bench.arrival_intervals --exchanges 20     a look

@@ -90,7 +90,7 @@ def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path
                 consumer_process="b",
                 connection="a->b",
                 subpartition=each.consumer,
-                partition=_partition(each),
+                partition=partition_of(each),
                 is_local=False,
                 edge=edges.index((each.graph, each.vertex)),
             )
@@ -135,7 +135,7 @@ def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
         yield event(at_ns=goes_on_ns, **received, kind=MessageKind.RESUME_CONSUMPTION)
 
 
-def _partition(channel: TappedChannel) -> str:
+def partition_of(channel: TappedChannel) -> str:
     vertex = bytes.fromhex(channel.vertex)
     attempt = ExecutionAttemptID(
         ExecutionGraphID(channel.graph.to_bytes(16, "big")),

@@ -97,7 +97,7 @@ def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
     cluster.run_until_idle()
     assert cluster.error is None
     keys = effective_flink_keys(exchange.network)
-    passed = [each for row in rows.rows for each in _in_passing(row)]
+    passed = [each for row in rows.rows for each in in_passing(row)]
     return save_tapped(
         directory,
         passed,
@@ -107,7 +107,7 @@ def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
     )
 
 
-def _in_passing(row: Row) -> list[tuple[int, ...]]:
+def in_passing(row: Row) -> list[tuple[int, ...]]:
     if row.kind == MessageKind.BUFFER_RESPONSE and row.point == TracePoint.SENT:
         return [tuple(row._replace(first_record_ns=-1, last_record_ns=-1))]
     if row.kind in _FROM_CONSUMERS and row.point == TracePoint.RECEIVED:

@@ -114,12 +114,17 @@ class Cluster:
         work: directory for configuration and logs; exists.
         task_managers: what each is told.
         keys: options of Flink for all processes.
+        jars: that belong to the JVMs, so that what has been compiled of a job's code stays compiled
+            for the next job.
+        metrics_every_ms: how old the metrics that REST answers may be.
     """
 
     home: Path
     work: Path
     task_managers: Sequence[TaskManager]
     keys: Mapping[str, str] = field(default_factory=dict)
+    jars: Sequence[Path] = ()
+    metrics_every_ms: int = METRICS_EVERY_MS
     processes: list[Process] = field(default_factory=list)
     rest_port: int = 0
 
@@ -150,16 +155,19 @@ class Cluster:
             "rest.port": str(self.rest_port),
             "rest.bind-port": str(self.rest_port),
             "rest.flamegraph.enabled": "false",
-            "metrics.fetcher.update-interval": str(METRICS_EVERY_MS),
+            "metrics.fetcher.update-interval": str(self.metrics_every_ms),
             "cluster.registration.error-delay": "200 ms",
             "taskmanager.host": LOOPBACK,
             "taskmanager.bind-host": LOOPBACK,
             "io.tmp.dirs": str(self.work / "tmp"),
             "restart-strategy.type": "none",
+            # its 10 s are too little where the processors are taken
+            "pekko.startup-timeout": f"{READY_WITHIN_S:g} s",
             # slots that ask for external resources; always so from Flink 2.0 on
             "cluster.fine-grained-resource-management.enabled": "true",
             "web.upload.dir": str(self.work),
             **_MEMORY,
+            **({"classloader.resolve-order": "parent-first"} if self.jars else {}),
             **self.keys,
         }
         conf = self.work / "conf"
@@ -181,7 +189,7 @@ class Cluster:
 
     def _run(self, name: str, jvm: Sequence[str], arguments: Sequence[str]) -> None:
         log = self.work / f"{name}.log"
-        command = [*jvm, "-cp", class_path(self.home), *arguments]
+        command = [*jvm, "-cp", class_path(self.home, *self.jars), *arguments]
         with log.open("wb") as out:
             popen = subprocess.Popen(
                 command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL

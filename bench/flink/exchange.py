@@ -1,4 +1,4 @@
-"""One experiment on a Flink cluster: source, exchange, sink, as in `bench/flink/job/`.
+"""One experiment on a Flink cluster: sources, stages, sinks, as in `bench/flink/job/`.
 
 The job is compiled against the distribution it runs on and submitted through REST. Each subtask
 writes its figures to a file of the run's directory; latencies are counted in the buckets of
@@ -11,12 +11,13 @@ import json
 import subprocess
 import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from bench.flink.cluster import METRICS_EVERY_MS, Cluster, FlinkError, TaskManager
+from bench.flink.cluster import Cluster, FlinkError, TaskManager
 from bench.flink.distribution import class_path, java
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import LatencySummary
@@ -32,12 +33,47 @@ _MAIN = "ExchangeJob"
 _ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 
+GROUPS = ("even", "odd")
+"""Slots of every second task, where all channels shall cross a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A task behind the sources, and how records get to it.
+
+    Args:
+        partitioner: rebalance, hash, forward or broadcast.
+        service_ns: what a record takes here.
+        slow_subtask: the only one that takes this time; None: all of them.
+        hot_share: of the records have one key in common, if they are keyed.
+    """
+
+    parallelism: int = 1
+    partitioner: str = "rebalance"
+    service_ns: int = 0
+    slow_subtask: int | None = None
+    hot_share: float = 0.0
+
+    def argument(self) -> str:
+        """As job/Stage.java reads it."""
+        slow = -1 if self.slow_subtask is None else self.slow_subtask
+        fields = (self.parallelism, self.partitioner, self.service_ns, slow, self.hot_share)
+        return ":".join(map(str, fields))
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """What runs. As in `flinknet bench`, a rate is of each source, None: as fast as it goes.
 
     A record of `value_bytes` takes OVERHEAD_BYTES more on the wire, with Flink as with flinknet:
     Flink's serializer writes the length of the array (4 bytes) as part of the value.
+
+    Args:
+        relays: stages between the sources and the sinks, each behind an exchange of its own.
+        arrivals: regular, poisson, or onoff (bursts of `on_ns`, `off_ns` apart).
+        sizes: fixed, or exponential with `value_bytes` as their mean.
+        slow_sink, hot_share: as a Stage has them, of the sinks.
+        seed: of arrivals and sizes.
     """
 
     rate_per_s: float | None = None
@@ -51,6 +87,33 @@ class Exchange:
     consumers: int = 1
     partitioner: str = "rebalance"
     placement: str = "split"
+    relays: tuple[Stage, ...] = ()
+    arrivals: str = "regular"
+    on_ns: int = 50_000_000
+    off_ns: int = 150_000_000
+    sizes: str = "fixed"
+    slow_sink: int | None = None
+    hot_share: float = 0.0
+    seed: int = 1
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All tasks behind the sources; the last one is the sink."""
+        sink = Stage(
+            self.consumers, self.partitioner, self.sink_delay_ns, self.slow_sink, self.hot_share
+        )
+        return (*self.relays, sink)
+
+    @property
+    def parallelisms(self) -> tuple[int, ...]:
+        """Of the sources and all stages."""
+        return (self.producers, *(each.parallelism for each in self.stages))
+
+    @property
+    def copies(self) -> int:
+        """That arrive of each record, for a broadcast makes some."""
+        broadcast = [each.parallelism for each in self.stages if each.partitioner == "broadcast"]
+        return prod(broadcast)
 
     @property
     def wire_bytes(self) -> int:
@@ -58,27 +121,32 @@ class Exchange:
         return OVERHEAD_BYTES + self.value_bytes
 
     def task_managers(self) -> list[TaskManager]:
-        """split: sources on one, sinks on the other; spread: subtask i of each on TaskManager i."""
+        """split: each stage on another one than the stage before it; spread: subtask i of each on
+        TaskManager i.
+        """
         if self.placement == "spread":
-            return [TaskManager(1)] * max(self.producers, self.consumers)
+            return [TaskManager(1)] * max(self.parallelisms)
         return [
-            TaskManager(self.producers, resources=("source",)),
-            TaskManager(self.consumers, resources=("sink",)),
+            TaskManager(max(self.parallelisms[at::2]), resources=(group,))
+            for at, group in enumerate(GROUPS)
         ]
 
     def arguments(self) -> dict[str, str]:
         """As job/Settings.java reads them, but for the places."""
         return {
             "rate": str(self.rate_per_s or 0),
+            "arrivals": self.arrivals,
+            "on-ns": str(self.on_ns),
+            "off-ns": str(self.off_ns),
             "value-bytes": str(self.value_bytes),
+            "sizes": self.sizes,
+            "seed": str(self.seed),
             "buffer-timeout-ms": str(self.buffer_timeout_ms),
             "checkpoint-interval-ms": str(self.checkpoint_interval_ms),
             "warmup-ns": str(self.warmup_ns),
             "duration-ns": str(self.duration_ns),
-            "sink-delay-ns": str(self.sink_delay_ns),
             "producers": str(self.producers),
-            "consumers": str(self.consumers),
-            "partitioner": self.partitioner,
+            "stages": ";".join(each.argument() for each in self.stages),
             "placement": self.placement,
         }
 
@@ -90,11 +158,15 @@ class Outcome:
     Args:
         sent_records, received_records: of the whole run, warm-up included.
         measured_records: whose intended instant lies in the measured part.
-        is_complete: every record came once (by number and sum) and in order within its channel.
-        measured_from_ns, ended_ns: of the sources, in ns of CLOCK_MONOTONIC.
+        is_complete: every record came once (by number and sum) and, without relays, in order within
+            its channel.
+        measured_from_ns, ended_ns: of the sources, in ns of CLOCK_MONOTONIC; they begin at
+            `epoch_ns`.
         first_arrival_ns: of the first record at a sink.
         latest_ns: how late a source emitted a record at most; it counts as latency.
         metrics: Flink's own, by vertex, summed over subtasks; empty unless asked for.
+        vertices: name of each vertex by its id.
+        checkpoints: that had been triggered when the metrics were read.
     """
 
     sent_records: int
@@ -106,9 +178,17 @@ class Outcome:
     uncorrected: LatencySummary
     measured_from_ns: int
     ended_ns: int
+    epoch_ns: int
     first_arrival_ns: int
     latest_ns: int
     metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    vertices: Mapping[str, str] = field(default_factory=dict)
+    checkpoints: int = 0
+
+    @property
+    def emitted_for_ns(self) -> int:
+        """From the first record of the sources to the last, warm-up included."""
+        return self.ended_ns - self.epoch_ns
 
 
 def build(home: Path, work: Path) -> Path:
@@ -157,7 +237,13 @@ def upload(cluster: Cluster, jar: Path) -> str:
 
 
 def run(
-    cluster: Cluster, jar_id: str, exchange: Exchange, out: Path, *, with_metrics: bool = False
+    cluster: Cluster,
+    jar_id: str,
+    exchange: Exchange,
+    out: Path,
+    *,
+    with_metrics: bool = False,
+    watch: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run the job to its end.
 
@@ -166,6 +252,7 @@ def run(
         out: directory for the figures; made.
         with_metrics: let the job stand still at the end until its metrics do not change any more,
             and read them.
+        watch: called again and again while the job runs, with its id.
 
     Raises:
         FlinkError: the job failed, or takes much longer than it should.
@@ -179,6 +266,7 @@ def run(
     job = cluster.post(f"/jars/{jar_id}/run", json.dumps(body).encode())["jobid"]
     give_up = time.monotonic() + (exchange.warmup_ns + exchange.duration_ns) / 1e9 * 3 + 60
     metrics: dict[str, dict[str, int]] = {}
+    checkpoints = 0
     while True:
         cluster.check()
         state = cluster.get(f"/jobs/{job}/status")["status"]
@@ -186,26 +274,35 @@ def run(
             break
         if time.monotonic() > give_up:
             raise FlinkError(f"the job is {state}, longer than it should; {cluster.work}")
+        if watch is not None:
+            watch(job)
         if with_metrics and not metrics and _have_ended(out, exchange.producers):
             metrics = settled_metrics(cluster, job, exchange.checkpoint_interval_ms)
+            if exchange.checkpoint_interval_ms:
+                checkpoints = cluster.get(f"/jobs/{job}/checkpoints")["counts"]["total"]
             end_file.touch()
         time.sleep(0.05)
     if state != "FINISHED":
         raise FlinkError(f"the job is {state}: {_failure(cluster.get(f'/jobs/{job}/exceptions'))}")
     sources = [read(out / f"source-{i}.json") for i in range(exchange.producers)]
     sinks = [read(out / f"sink-{i}.json") for i in range(exchange.consumers)]
-    return outcome(sources, sinks, metrics)
+    vertices = {each["id"]: short_name(each) for each in cluster.get(f"/jobs/{job}")["vertices"]}
+    done = outcome(sources, sinks, metrics, exchange)
+    return replace(done, vertices=vertices, checkpoints=checkpoints)
 
 
 def outcome(
     sources: Sequence[Mapping[str, Any]],
     sinks: Sequence[Mapping[str, Any]],
     metrics: Mapping[str, Mapping[str, int]],
+    exchange: Exchange,
 ) -> Outcome:
     """Put the figures of all subtasks together."""
     sent, received = (sum(each["records"] for each in of) for of in (sources, sinks))
     numbers = sum(each["records"] * (each["records"] - 1) // 2 for each in sources)
-    in_order = not any(each["out_of_order"] for each in sinks)
+    # records of one source overtake each other where two relays pass them on
+    in_order = bool(exchange.relays) or not any(each["out_of_order"] for each in sinks)
+    copies = exchange.copies
     measured = sum(each["measured_records"] for each in sinks)
     took_ns = max(each["last_measured_ns"] for each in sinks) - min(
         each["first_measured_ns"] for each in sinks
@@ -215,12 +312,15 @@ def outcome(
         received_records=received,
         measured_records=measured,
         is_complete=(
-            in_order and sent == received and numbers == sum(s["sum_of_numbers"] for s in sinks)
+            in_order
+            and sent * copies == received
+            and numbers * copies == sum(s["sum_of_numbers"] for s in sinks)
         ),
         throughput_records_per_s=measured / took_ns * 1e9 if took_ns > 0 else 0.0,
         latency=_merged(each["latency_ns"] for each in sinks),
         uncorrected=_merged(each["uncorrected_ns"] for each in sinks),
         measured_from_ns=min(each["measured_from_ns"] for each in sources),
+        epoch_ns=min(each["epoch_ns"] for each in sources),
         ended_ns=max(each["ended_ns"] for each in sources),
         first_arrival_ns=min(each["first_arrival_ns"] for each in sinks if each["records"]),
         latest_ns=max(each["latest_ns"] for each in sources),
@@ -236,7 +336,7 @@ def settled_metrics(
     The barrier of a checkpoint finishes the last buffer of each channel, which counts as going out
     only then. Barriers count as coming in; so what comes in may grow while it is read.
     """
-    fetched_s = 2.2 * METRICS_EVERY_MS / 1000
+    fetched_s = 2.2 * cluster.metrics_every_ms / 1000
     before: dict[str, dict[str, int]] = {}
     for _ in range(20):
         time.sleep(fetched_s)
@@ -268,9 +368,14 @@ def counters(cluster: Cluster, job: str) -> dict[str, dict[str, int]]:
     for vertex in cluster.get(f"/jobs/{job}")["vertices"]:
         path = f"/jobs/{job}/vertices/{vertex['id']}/subtasks/metrics"
         asked = ",".join(COUNTERS)
-        name = "source" if vertex["name"].startswith("Source") else vertex["name"]
-        found[name] = sums(cluster.get(f"{path}?get={asked}&agg=sum"))
+        found[short_name(vertex)] = sums(cluster.get(f"{path}?get={asked}&agg=sum"))
     return found
+
+
+def short_name(vertex: Mapping[str, Any]) -> str:
+    """source, stage-1, … or sink."""
+    name = str(vertex["name"])
+    return "source" if name.startswith("Source") else name
 
 
 def sums(answer: Iterable[Mapping[str, Any]]) -> dict[str, int]:

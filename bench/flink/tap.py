@@ -32,10 +32,19 @@ def behind_a_tap(task_managers: Sequence[TaskManager]) -> list[TaskManager]:
     ]
 
 
-def tap_command(task_managers: Sequence[TaskManager], out: Path, conf: Path) -> list[str]:
-    """A tap between what they advertise and what they bind; `conf`: the config.yaml it keeps."""
+def tap_command(
+    task_managers: Sequence[TaskManager], out: Path, conf: Path, rest: str | None = None
+) -> list[str]:
+    """A tap between what they advertise and what they bind.
+
+    Args:
+        conf: the config.yaml it keeps.
+        rest: URL of the API that it asks for names and metrics.
+    """
     command = [str(FLINKNET), "trace", "tap", "--out", str(out), "--json"]
     command += ["--flink-conf", str(conf)]
+    if rest is not None:
+        command += ["--rest", rest]
     for each in task_managers:
         command += ["--listen", f"{LOOPBACK}:{each.data_port}"]
         command += ["--upstream", f"{LOOPBACK}:{each.bind_port}"]
@@ -124,11 +133,13 @@ class Companion:
         return self.log.read_text(errors="replace").strip()[-2000:]
 
 
-def tap(task_managers: Sequence[TaskManager], work: Path, conf: Path) -> Companion:
-    """A tap that stands between when its context begins; its run is `work/tap`."""
+def tap(
+    task_managers: Sequence[TaskManager], work: Path, conf: Path, rest: str | None = None
+) -> Companion:
+    """A tap that stands between when its context begins; its run is `work/tap`. See tap_command."""
     ports = {each.data_port for each in task_managers}
     return Companion(
-        tap_command(task_managers, work / "tap", conf),
+        tap_command(task_managers, work / "tap", conf, rest),
         lambda popen: ports <= listening(popen.pid),
         work / "tap.log",
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,28 +68,50 @@ class Bench:
         work = self.directory("tapped")
         task_managers = behind_a_tap(exchange.task_managers())
         with ExitStack() as stack:
-            conf = write_conf(work / "tap.yaml", exchange)
-            proxy = stack.enter_context(tap(task_managers, work, conf))
-            capture = stack.enter_context(tcpdump(task_managers, work)) if with_tcpdump else None
             cluster = stack.enter_context(Cluster(self.home, work, task_managers))
             jar_id = upload(cluster, self.jar)
-            outcome = complete(
-                run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics), work
-            )
-            stated = last_document(proxy.stop())
+            capture = stack.enter_context(tcpdump(task_managers, work)) if with_tcpdump else None
+            tapped = record(cluster, jar_id, exchange, work, with_metrics=with_metrics)
             if capture is not None:
                 capture.stop()
-        found = run_directory(work / "tap")
-        try:
-            verified, is_verified = flinknet("trace", "verify", str(found)).strip(), True
-        except FlinkError as error:
-            verified, is_verified = str(error), False
-        imported = None
-        if with_tcpdump:
-            capture_file, out = work / "capture.pcap", work / "imported"
-            flinknet("trace", "import", str(capture_file), "--out", str(out))
-            imported = run_directory(out)
-        return Tapped(outcome, found, imported, stated, proxy.cpu_s, verified, is_verified)
+        if not with_tcpdump:
+            return tapped
+        capture_file, out = work / "capture.pcap", work / "imported"
+        flinknet("trace", "import", str(capture_file), "--out", str(out))
+        return replace(tapped, imported=run_directory(out))
+
+
+def record(
+    cluster: Cluster,
+    jar_id: str,
+    exchange: Exchange,
+    work: Path,
+    *,
+    with_metrics: bool = False,
+    with_rest: bool = False,
+    watch: Callable[[str], None] | None = None,
+) -> Tapped:
+    """One job on a cluster whose TaskManagers are `behind_a_tap`, through a tap of its own.
+
+    Args:
+        work: for the trace and the job's figures.
+        with_rest: the tap asks the cluster for names and metrics.
+        with_metrics, watch: as `run` takes them.
+
+    Raises:
+        FlinkError: the job or the tap failed, or records are missing.
+    """
+    conf = write_conf(work / "tap.yaml", exchange)
+    with tap(cluster.task_managers, work, conf, cluster.url if with_rest else None) as proxy:
+        done = run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics, watch=watch)
+        outcome = complete(done, work)
+        stated = last_document(proxy.stop())
+    found = run_directory(work / "tap")
+    try:
+        verified, is_verified = flinknet("trace", "verify", str(found)).strip(), True
+    except FlinkError as error:
+        verified, is_verified = str(error), False
+    return Tapped(outcome, found, None, stated, proxy.cpu_s, verified, is_verified)
 
 
 def write_conf(file: Path, exchange: Exchange) -> Path:

@@ -28,8 +28,8 @@ FLUSH_INTERVAL_NS = 1_000_000_000
 SAVE_INTERVAL_NS = 1_000_000_000
 """Between two manifests while channels come; longer by as much for each 1000 channels it names."""
 
-SAVE_INTERVAL_NS = 10_000_000_000
-"""After so long it is written anyhow: the measured part has grown."""
+SAVE_ANYHOW_NS = 10_000_000_000
+"""After so long more it is written without new channels: the measured part has grown."""
 
 RING_SLICES = 12
 """Files of a ring: what is dropped goes in such parts."""
@@ -122,7 +122,7 @@ class CaptureRecording:
             old = self.files.take_older(now_ns - self._ring_ns)
         has_changed = len(self.channels) != self._saved_channels
         since_due_ns = now_ns - self._next_save_ns
-        is_stale = since_due_ns >= (0 if has_changed else SAVE_INTERVAL_NS)
+        is_stale = since_due_ns >= (0 if has_changed else SAVE_ANYHOW_NS)
         if self.files.has_changed or is_stale:
             self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
             self._save()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from .paths import check_writable_file, existing_path
 if TYPE_CHECKING:
     from flinknet.trace import Run
 
+TABLES = ("events", "metrics")
+METRICS_FORMATS = ("parquet", "csv", "json")
 FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 
 
@@ -26,6 +29,13 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     "--format", "form", metavar="|".join(FORMATS), required=True, type=click.Choice(FORMATS),
     help="See below.",
 )  # fmt: skip
+@click.option(
+    "--table",
+    type=click.Choice(TABLES),
+    default=TABLES[0],
+    show_default=True,
+    help="What of the run: its events, or the metrics of tasks and TaskManagers over time.",
+)
 @click.option(
     "--out",
     metavar="PATH",
@@ -48,6 +58,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 def export(
     run: Path,
     form: str,
+    table: str,
     out: Path,
     overwrite: bool,
     channel: str | None,
@@ -65,6 +76,7 @@ def export(
               flinknet trace export RUN --format csv --out events.csv.gz
     json      the same as JSON, an object a line
               flinknet trace export RUN --format json --channel 0 --out events.jsonl
+              flinknet trace export RUN --table metrics --format parquet --out metrics.parquet
     perfetto  a slice for each buffer, counters for credit and backlog; open it in
               ui.perfetto.dev, which reads it in your browser and sends it nowhere
               flinknet trace export RUN --format perfetto --from 1s --to 1.2s --out run.json.gz
@@ -72,7 +84,7 @@ def export(
               the tools of HdrHistogram; a tag for each channel
               flinknet trace export RUN --format hdr --out run.hlog
     """
-    from flinknet.export import hdr, perfetto, select, tables
+    from flinknet.export import hdr, metrics, perfetto, select, tables
 
     from . import value_parsers
 
@@ -83,6 +95,12 @@ def export(
         "perfetto": (perfetto.write_perfetto, "buffers"),
         "hdr": (hdr.write_hdr, "buffers"),
     }
+    if table == "metrics":
+        if form not in METRICS_FORMATS or channel is not None:
+            raise ConfigError(
+                f"--table metrics: give --format {', '.join(METRICS_FORMATS)} and no --channel"
+            )
+        writers[form] = partial(metrics.write_metrics, form=form), "rows"
     _check_target(out, form, may_replace=overwrite)
     channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(from_text, "--from"), _time(to_text, "--to")

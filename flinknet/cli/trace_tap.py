@@ -27,6 +27,8 @@ Examples:
   flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 \\
                      --listen 0.0.0.0:7002 --upstream 127.0.0.1:7102 --out tapped --duration 1min
       two of them
+  flinknet trace tap --listen 0.0.0.0:7001-7008 --upstream 127.0.0.1:7101-7108 --out tapped
+      all that a host may have; those that are not there, or restart, do not matter
   flinknet trace tap … --ring 60s --trigger 'credit_starved>50%'
       wait for days, keep the minute that matters
   flinknet trace tap … --rest http://localhost:8081
@@ -48,18 +50,18 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.command(epilog=_EPILOG)
 @click.option(
     "--listen",
-    metavar="HOST:PORT",
+    metavar="HOST:PORT[-PORT]",
     multiple=True,
     required=True,
-    help="Where consumers connect to; the TaskManager's taskmanager.data.port. May be repeated,"
-    " with an --upstream for each.",
+    help="Where consumers connect to; the TaskManager's taskmanager.data.port. A range of ports,"
+    " HOST:7001-7008, for all TaskManagers of a host. May be repeated, with an --upstream each.",
 )
 @click.option(
     "--upstream",
-    metavar="HOST:PORT",
+    metavar="HOST:PORT[-PORT]",
     multiple=True,
     required=True,
-    help="Where the TaskManager listens: its taskmanager.data.bind-port.",
+    help="Where the TaskManager listens: its taskmanager.data.bind-port; of a range, as many.",
 )
 @click.option("--out", metavar="DIR", required=True, help="New run directory for the trace.")
 @click.option(
@@ -141,7 +143,7 @@ def tap(
         raise ConfigError("--trigger: says what of a ring to keep; give --ring, such as 60s, too")
     check_new_directory(Path(out))
     config = TapConfig(
-        pairs=_pairs(listen, upstream),
+        pairs=pairs_of(listen, upstream),
         out=Path(out),
         layout=layout_of_release(flink_version),
         counts_records=records,
@@ -173,7 +175,7 @@ def tap(
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 
 
-def _pairs(
+def pairs_of(
     listen: Sequence[str], upstream: Sequence[str]
 ) -> tuple[tuple[tuple[str, int], tuple[str, int]], ...]:
     if len(listen) != len(upstream):
@@ -181,12 +183,32 @@ def _pairs(
             f"{len(listen)} times --listen and {len(upstream)} times --upstream: each address to"
             " listen on needs its upstream, in the same order"
         )
-    addresses = [_address(each, "--listen", lowest=0) for each in listen]
-    targets = [_address(each, "--upstream", lowest=1) for each in upstream]
-    for address, target in zip(addresses, targets, strict=True):
+    pairs: list[tuple[tuple[str, int], tuple[str, int]]] = []
+    for own_text, upstream_text in zip(listen, upstream, strict=True):
+        own = _addresses(own_text, "--listen", lowest=0)
+        targets = _addresses(upstream_text, "--upstream", lowest=1)
+        if len(own) != len(targets):
+            raise ConfigError(
+                f"--listen {own_text} has {len(own)} ports and --upstream {upstream_text}"
+                f" {len(targets)}: each port to listen on needs its upstream"
+            )
+        pairs += zip(own, targets, strict=True)
+    for address, target in pairs:
         if address == target:
             raise ConfigError(f"--upstream: {target[0]}:{target[1]} is the tap's own address")
-    return tuple(zip(addresses, targets, strict=True))
+    return tuple(pairs)
+
+
+def _addresses(text: str, option: str, *, lowest: int) -> list[tuple[str, int]]:
+    """An address, or one for each port of a range HOST:FIRST-LAST."""
+    range_text, dash, last_text = text.strip().rpartition("-")
+    if not dash or not last_text.isdecimal() or ":" not in range_text:
+        return [_address(text, option, lowest=lowest)]
+    host, first = _address(range_text, option, lowest=1)
+    _, last = _address(f"{host}:{last_text}", option, lowest=1)
+    if last < first:
+        raise ConfigError(f"{option}: {text!r} runs backwards; write HOST:FIRST-LAST")
+    return [(host, port) for port in range(first, last + 1)]
 
 
 def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:

@@ -8,11 +8,13 @@ consumer is the latency of the job.
 
 Flushers of different tasks beat at the same period, but nobody knows at what distance from each
 other: a record that leaves one exchange with a beat waits for the next beat of the next one, and
-that distance stays through a run. So a job is computed several times with other phases, and the
+that distance stays through a run. So a job is computed several times with other phases, and where
+it was recorded between processes with other draws of when its records came (`fit.unseen`); the
 spread is part of the answer.
 
-Pressure is not computed: where a writer would have to wait for buffers, the exchange and all that
-is joined to it are unknown.
+Where a writer would have to wait for buffers, pressure travels upstream: the whole job goes on at
+the rate that the core, in the simulator, gets through that exchange. Its latency is unknown then,
+for how full the buffers before it stand depends on more than was recorded.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flinknet.arrays import IntArray
+from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered
+from .likely import DRAWS, Figures, LikelyRange, likely_range
 from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
 from .recorded_job import (
     BEHIND_UNKNOWN,
@@ -39,11 +43,12 @@ from .what_if import (
     duration_ns,
     memory_of,
     recorded_load,
+    simulate_in_full,
     simulate_part,
     without_idle_tasks,
 )
 
-PHASES = 5
+PHASES = DRAWS
 """Times that a job is computed with other phases of its flushers."""
 
 LATE_BEATS = 2
@@ -54,10 +59,29 @@ instants that follow from its inputs: how far the assumed instants of a tap are 
 FOLLOWING_SHARE = 0.9
 """Of the records of an exchange have to follow those of the one before it."""
 
-_SATURATED = (
-    "saturated: its producers would wait for buffers, which was not recorded, and holds up what is"
-    " before it"
+BEATS_PER_BARRIER = 10
+"""From so many beats of the flusher between two checkpoints on, barriers change little of when
+buffers leave."""
+
+BARRIERS_LEFT_OUT = (
+    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and block channels"
 )
+
+SATURATED_RECORDS = 50_000
+"""Records of an exchange that shows how many of what comes it can take."""
+
+_SATURATED = (
+    "saturated: it can take {:.0%} of what comes, so its producers wait for buffers, and so does"
+    " all that is before it; how long records take then was not recorded"
+)
+_SATURATED_AT_TIMES = (
+    "its producers wait for buffers at times, and so does what is before it; how long records take"
+    " then was not recorded"
+)
+AT_TIMES_FROM = 0.995
+"""From this share of what comes on, it takes all of it in the end."""
+
+_HELD_UP = "another edge of the job is saturated, and holds it up"
 _NO_MODEL = (
     "the compiled model does not know this exchange (checkpoints, debloating, tcp mode, the highest"
     " rate, or no exclusive buffers)"
@@ -75,7 +99,8 @@ class HopOutcome:
     Attributes:
         latency: from when a record came to the edge.
         since_source: from when it came to the job.
-        duration_ns: that records and messages count over.
+        messages: 0 where they are unknown.
+        duration_ns: that records and messages count over; 0 where they are unknown.
         why_unknown: None if all of this is known.
     """
 
@@ -95,7 +120,8 @@ class HopOutcome:
     @property
     def buffers_per_s(self) -> float | None:
         """Data buffers sent a second."""
-        return self.messages * 1e9 / self.duration_ns if self.duration_ns else None
+        is_known = self.messages and self.duration_ns
+        return self.messages * 1e9 / self.duration_ns if is_known else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,14 +131,15 @@ class JobOutcome:
     Attributes:
         hops: of each edge.
         latency: from when a record came to the job until the last task on its way was done.
-        by_phase: the same of each of the phases.
-        throughput_records_per_s: that leave the job.
+        by_phase: the same of each of the phases; `buffers_by_phase`: sent a second on all edges.
+        throughput_records_per_s: that leave the job; known of a saturated job, too.
         why_unknown: None if all edges are known.
     """
 
     hops: tuple[HopOutcome, ...]
     latency: LogLinearHistogram
     by_phase: tuple[LogLinearHistogram, ...]
+    buffers_by_phase: tuple[float, ...]
     throughput_records_per_s: float | None
     why_unknown: str | None = None
 
@@ -122,6 +149,16 @@ class JobOutcome:
         if self.why_unknown is not None:
             return None
         return sum(each.buffers_per_s or 0.0 for each in self.hops)
+
+    @property
+    def likely(self) -> LikelyRange | None:
+        """The 90 % interval of its figures; None where they are unknown, or certain."""
+        if len(self.by_phase) < PHASES:
+            return None
+        figures = Figures(self.latency.summary(), self.buffers_per_s)
+        each = zip(self.by_phase, self.buffers_by_phase, strict=True)
+        drawn = [Figures(latency.summary(), buffers) for latency, buffers in each]
+        return likely_range(figures, figures, drawn)
 
 
 def simulate_job(
@@ -141,15 +178,33 @@ def simulate_job(
     hops = tuple(_joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
     whys = [each.why_unknown for each in hops]
     by_phase = tuple(run.latency for run in runs)
+    buffers = tuple(sum(hop.buffers_per_s or 0.0 for hop in run.hops) for run in runs)
     rates = [hops[n].throughput_records_per_s for n in job.ends]
     is_known = not any(whys)
     return JobOutcome(
         hops,
         merged(by_phase) if is_known else LogLinearHistogram(),
         by_phase if is_known else (),
-        sum(each or 0.0 for each in rates) if is_known else None,
-        next((why for why in whys if why), None),
+        buffers if is_known else (),
+        None if None in rates else sum(each or 0.0 for each in rates),
+        next((why for why in whys if why and why not in (BEHIND_UNKNOWN, _HELD_UP)), None),
     )
+
+
+def leaves_barriers_out(setting: Setting) -> bool:
+    """Whether checkpoints are so rare beside beats that a job is computed without their barriers,
+    which the kernel does not know."""
+    timeout_ns, interval_ns = (
+        setting.network.buffer_timeout_ns,
+        setting.network.checkpoint_interval_ns,
+    )
+    return interval_ns is not None and 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
+
+
+def _without_barriers(setting: Setting) -> Setting:
+    if not leaves_barriers_out(setting):
+        return setting
+    return replace(setting, network=replace(setting.network, checkpoint_interval_ns=None))
 
 
 def checked(job: RecordedJob) -> RecordedJob:
@@ -187,15 +242,17 @@ def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     edges = range(len(parts[0].hops))
     hops = tuple(_joined_hops([each.hops[n] for each in parts]) for n in edges)
+    rates = [each.throughput_records_per_s for each in parts]
+    rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
     if why is not None:
-        return JobOutcome(hops, LogLinearHistogram(), (), None, why)
-    rates = [each.throughput_records_per_s or 0.0 for each in parts]
+        return JobOutcome(hops, LogLinearHistogram(), (), (), rate, why)
     phases = range(len(parts[0].by_phase))
     return JobOutcome(
         hops,
         merged([each.latency for each in parts]),
         tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
-        float(np.mean(rates)),
+        tuple(float(np.mean([each.buffers_by_phase[n] for each in parts])) for n in phases),
+        rate,
     )
 
 
@@ -203,7 +260,11 @@ def _joined_hops(parts: Sequence[HopOutcome]) -> HopOutcome:
     """An edge over all phases."""
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     if why is not None:
-        return HopOutcome(why_unknown=why)
+        return HopOutcome(
+            records=sum(each.records for each in parts),
+            duration_ns=sum(each.duration_ns for each in parts),
+            why_unknown=why,
+        )
     return HopOutcome(
         merged([each.latency for each in parts]),
         merged([each.since_source for each in parts]),
@@ -227,11 +288,15 @@ class _JobRun:
         self.hops: list[HopOutcome] = []
         self.latency = LogLinearHistogram()
         self.arrived: list[tuple[RecordedChannel, ...] | None] = []
-        self._job, self._settings, self._phase = job, settings, phase
+        self._job, self._phase = job, phase
+        self._settings = [_without_barriers(each) for each in settings]
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
         self._flushers = 0
+        self._taken_shares: list[float] = []  # of what comes to edges that are saturated
         for number in range(len(job.edges)):
             self._pass(number)
+        if self._taken_shares:
+            self._hold_up(min(self._taken_shares))
 
     def _pass(self, number: int) -> None:
         edge, before = self._job.edges[number], self._job.feeding[number]
@@ -251,13 +316,12 @@ class _JobRun:
 
     def _exchange(self, number: int) -> tuple[RecordedExchange, dict[int, IntArray]]:
         """The exchange with what comes to it, and by channel the origins of that."""
-        edge, before, setting = (
-            self._job.edges[number],
-            self._job.feeding[number],
-            self._settings[number],
-        )
+        edge, before = self._job.edges[number], self._job.feeding[number]
+        setting, recorded = self._settings[number], edge.exchange
+        if before is None and edge.unseen is not None and self._phase:
+            recorded = edge.unseen.drawn(recorded, self._phase)
         exchange = replace(
-            edge.exchange.under(setting),
+            recorded.under(setting),
             seed=edge.exchange.seed + self._phase,
             flushers_before=self._flushers,
             keeps_departures=True,
@@ -296,7 +360,13 @@ class _JobRun:
         edge, setting = self._job.edges[number], self._settings[number]
         fast = simulate_part(exchange, setting.network)
         if fast is None:
-            return _why_not(exchange, setting)
+            exchange = without_idle_tasks(exchange)
+            load = recorded_load(exchange, setting.network)
+            if not is_covered(exchange, setting.network, load):
+                return _NO_MODEL
+            self._taken_shares.append(_taken_share(exchange, setting.network))
+            share = self._taken_shares[-1]
+            return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
         spread_ns = edge.delays.awake(edge.exchange.waking_share(setting)).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
@@ -326,6 +396,19 @@ class _JobRun:
             self.latency.merge(since_source)
         return None
 
+    def _hold_up(self, share: float) -> None:
+        """Let all edges go on at the rate of the one that takes least of what comes. Where records
+        have no instants, what tasks take is no more than a guess, and so the rate is unknown."""
+        self.latency = LogLinearHistogram()
+        is_timed = all(each.exchange.has_instants for each in self._job.edges)
+        for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
+            window = edge.exchange.under(self._settings[number])
+            self.hops[number] = HopOutcome(
+                records=round(window.records * share) if is_timed else 0,
+                duration_ns=window.duration_ns if is_timed else 0,
+                why_unknown=hop.why_unknown or _HELD_UP,
+            )
+
     def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:
         """How long the records of an edge took: the window, or as much more as it or what is before
         it takes for them."""
@@ -342,10 +425,12 @@ class _JobRun:
         return own_ns if before is None else max(own_ns, self.hops[before].duration_ns)
 
 
-def _why_not(exchange: RecordedExchange, setting: Setting) -> str:
-    exchange = without_idle_tasks(exchange)
-    load = recorded_load(exchange, setting.network)
-    return _SATURATED if is_covered(exchange, setting.network, load) else _NO_MODEL
+def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
+    """How much of what comes an exchange gets through whose producers wait for buffers."""
+    share = min(SATURATED_RECORDS / exchange.records, 1.0)
+    part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
+    came_per_s = part.records * 1e9 / part.duration_ns
+    return min((simulate_in_full(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
 
 
 def _in_order(parts: Sequence[Departures]) -> Departures:

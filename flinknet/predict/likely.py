@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -121,43 +122,39 @@ def likely_range(predicted: Figures, drawn_for: Figures, drawn: Sequence[Figures
         drawn_for: the same prediction for the part of the run that was drawn.
         drawn: what the draws came to.
     """
-    ends = {}
-    for each in fields(LatencySummary):
-        if each.name == "count":
-            continue
-        ends[each.name] = _range(
-            predicted, drawn_for, drawn, lambda of, name=each.name: getattr(of.latency_ns, name)
+    low: dict[str, float | None] = {}
+    high: dict[str, float | None] = {}
+    for name in _LATENCIES:
+        value, base, *others = (
+            getattr(each.latency_ns, name) for each in (predicted, drawn_for, *drawn)
         )
-    buffers = _range(predicted, drawn_for, drawn, lambda of: of.buffers_per_s)
-    count = predicted.latency_ns.count
-    low, high = (
-        Figures(
-            LatencySummary(count, **{name: _ns(pair[end], end) for name, pair in ends.items()}),
-            buffers[end],
-        )
-        for end in (0, 1)
+        below, above = _range(value, base, others)
+        low[name] = None if below is None else max(below - MODEL_NS, 0.0)
+        high[name] = None if above is None else above + MODEL_NS
+    buffers = _range(
+        predicted.buffers_per_s, drawn_for.buffers_per_s, [each.buffers_per_s for each in drawn]
     )
-    return LikelyRange(low, high)
+    known: Any = predicted.latency_ns
+    return LikelyRange(
+        Figures(replace(known, **low), buffers[0]), Figures(replace(known, **high), buffers[1])
+    )
 
 
 def _range(
-    predicted: Figures,
-    drawn_for: Figures,
-    drawn: Sequence[Figures],
-    of: Callable[[Figures], float | None],
+    value: float | None, base: float | None, drawn: Sequence[float | None]
 ) -> tuple[float | None, float | None]:
-    """The ends for one figure, as shares of the prediction. Values vary by factors."""
-    value, base = of(predicted), of(drawn_for)
-    values = [each for figures in drawn if (each := of(figures)) is not None]
-    if value is None or not base or base <= 0 or len(values) < len(drawn) or min(values) <= 0:
-        return (value, value)
+    """The ends for one figure, as shares of the prediction; figures vary by factors.
+
+    Args:
+        base: the same for the part of the run that was drawn.
+    """
+    values = [each for each in drawn if each is not None and each > 0]
+    if value is None or not base or len(values) < len(drawn):
+        return value, value
     logs = np.log(np.array(values) / base)
     reach = np.hypot(T_OF_DRAWS * logs.std(ddof=1), np.log1p(MODEL_SHARE))
     low, high = logs.mean() - reach, logs.mean() + reach
     return value * float(np.exp(min(low, 0.0))), value * float(np.exp(max(high, 0.0)))
 
 
-def _ns(value: float | None, end: int) -> float | None:
-    if value is None:
-        return None
-    return max(value - MODEL_NS, 0.0) if end == 0 else value + MODEL_NS
+_LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")

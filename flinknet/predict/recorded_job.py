@@ -11,6 +11,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 
 from .fit.delays import NO_DELAYS, Delays
+from .fit.unseen import Unseen
 from .recorded import RecordedExchange
 
 WHOLE_WITHIN = 0.02
@@ -34,6 +35,7 @@ class JobEdge:
         delays: that its machines add.
         has_own_instants: its recorded arrivals are when its producers emitted its records; False
             where they are when those came to the job.
+        unseen: what was not recorded of it, to be drawn; None for nothing.
         why_unknown: why nothing can be said of it; None if something can.
     """
 
@@ -42,6 +44,7 @@ class JobEdge:
     exchange: RecordedExchange
     delays: Delays = NO_DELAYS
     has_own_instants: bool = True
+    unseen: Unseen | None = None
     why_unknown: str | None = None
 
 

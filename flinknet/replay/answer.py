@@ -53,10 +53,10 @@ def answers_of(
 ) -> list[ReplayAnswer]:
     """The answer about each run, in their order."""
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
-    of_path: dict[Path, list[int]] = {}
+    of_job: dict[tuple[Path, int], list[int]] = {}
     for place, each in enumerate(observed):
-        of_path.setdefault(each.run.path, []).append(place)
-    for places in of_path.values():
+        of_job.setdefault(each.run.job, []).append(place)
+    for places in of_job.values():
         edges = [observed[place] for place in places]
         judge = _judged_between if edges[0].run.manifest.is_from_between else _judged
         judged = judge(edges, [answers[place] for place in places])

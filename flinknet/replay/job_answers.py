@@ -82,9 +82,9 @@ def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeout
 
 
 def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """The edges of each trace that has several."""
-    edged = [each for each in runs if each.edge is not None]
-    return [list(group) for _, group in groupby(edged, key=lambda each: each.path)]
+    """The edges of each job that has several."""
+    groups = [list(group) for _, group in groupby(runs, key=lambda each: each.job)]
+    return [each for each in groups if len(each) > 1]
 
 
 def plan_jobs(
@@ -253,8 +253,8 @@ def _point(
         )
     why = total.why_unknown
     if why is not None:
-        first = next((each for each in edges if each.why_unknown), None)
-        why = why if first is None else f"{first.edge}: {first.why_unknown}"
+        first = next((each for each in edges if each.why_unknown == why), None)
+        why = why if first is None else f"{first.edge}: {why}"
     return JobPoint(
         tuple(each.network.buffer_timeout_ns for each in settings),
         _total(total, settings[0], number == plan.recorded, contradicted),
@@ -277,6 +277,8 @@ def _total(
         latency_ns=row.latency_ns if contradicted is None else _NO_LATENCY,
         backlog_buffers=BacklogSummary(None, None),
         buffers_per_s=row.buffers_per_s,
+        buffers_low_per_s=row.buffers_low_per_s,
+        buffers_high_per_s=row.buffers_high_per_s,
         is_recorded=is_recorded,
         memory_bytes=row.memory_bytes,
         flow_control=setting.flow_control,

@@ -7,15 +7,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
 from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import load_exchange, recorded_setting
 from flinknet.predict.job_run import (
+    BARRIERS_LEFT_OUT,
     JobOutcome,
     checked,
     joined_jobs,
+    leaves_barriers_out,
     simulate_job,
 )
 from flinknet.predict.recorded import RecordedExchange, Setting
@@ -100,7 +102,7 @@ class JobRow:
         count: of the latencies; this and what follows are fields of `results.LatencySummary`: from
             when a record came to the edge, for the job to its source.
         since_source: such fields as JSON, from when a record came to the job.
-        bounds: such fields as JSON, of the least and the greatest by phase.
+        bounds: such fields as JSON, of the ends of the 90 % interval; so are the ends for buffers.
     """
 
     job: int
@@ -110,6 +112,8 @@ class JobRow:
     records: int | None = None
     throughput_records_per_s: float | None = None
     buffers_per_s: float | None = None
+    buffers_low_per_s: float | None = None
+    buffers_high_per_s: float | None = None
     memory_bytes: int | None = None
     count: int | None = None
     min: int | None = None
@@ -181,6 +185,8 @@ def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
             window_ns = unit.windows[-1].to_ns - unit.windows[0].from_ns
             whys = (why_too_short(window_ns, each) for each in settings)
             why = next((each for each in whys if each is not None), None)
+        is_without = any(leaves_barriers_out(each) for each in settings)
+        assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
         try:
             outcome = None
             if why is None:
@@ -197,7 +203,7 @@ def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
                     why_unknown=why,
                 )
         else:
-            yield from _rows(unit.job, candidate, settings, outcome, notes)
+            yield from _rows(unit.job, candidate, settings, outcome, assumed)
 
 
 def _rows(
@@ -207,7 +213,7 @@ def _rows(
     outcome: JobOutcome,
     notes: list[str],
 ) -> Iterator[JobRow]:
-    is_known = outcome.why_unknown is None
+    is_known, likely = outcome.why_unknown is None, outcome.likely
     yield JobRow(
         job=job,
         candidate=candidate,
@@ -217,7 +223,11 @@ def _rows(
         throughput_records_per_s=outcome.throughput_records_per_s,
         buffers_per_s=outcome.buffers_per_s,
         memory_bytes=sum(each.memory_bytes or 0 for each in outcome.hops) if is_known else None,
-        bounds=json.dumps([asdict(each) for each in _bounds(outcome)]) if is_known else None,
+        buffers_low_per_s=None if likely is None else likely.low.buffers_per_s,
+        buffers_high_per_s=None if likely is None else likely.high.buffers_per_s,
+        bounds=None
+        if likely is None
+        else json.dumps([asdict(each.latency_ns) for each in (likely.low, likely.high)]),
         notes=notes,
         why_unknown=outcome.why_unknown,
         **(asdict(outcome.latency.summary()) if is_known else {}),
@@ -237,19 +247,6 @@ def _rows(
             why_unknown=hop.why_unknown,
             **(asdict(hop.latency.summary()) if is_known else {}),
         )
-
-
-def _bounds(outcome: JobOutcome) -> list[LatencySummary]:
-    """The least and the greatest of each figure over the phases."""
-    summaries = [asdict(each.summary()) for each in outcome.by_phase]
-    found = []
-    for pick in (min, max):
-        values: dict[str, Any] = {
-            name: pick((each[name] for each in summaries if each[name] is not None), default=None)
-            for name in summaries[0]
-        }
-        found.append(LatencySummary(**values))
-    return found
 
 
 def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
@@ -273,6 +270,7 @@ def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
                 exchange,
                 fit.delays if is_from_between or not is_fed else found[0][1].delays,
                 is_from_between or not is_fed,
+                fit.unseen,
                 unit.whys[n] or None,
             )
         )

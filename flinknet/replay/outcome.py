@@ -52,6 +52,8 @@ class Outcome:
             assumed.
         checkpoints: fields of `results.CheckpointSummary` as JSON.
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.
+        latency_at_least_ns: mean latency of the recorded run at least, by Little's law on its
+            backlog; None where that shows nothing.
         error: what the simulator said if it failed.
         why_no_latency: what contradicts the predicted latency and backlog.
     """
@@ -92,6 +94,7 @@ class Outcome:
     checkpoints: str | None = None
     buffers_low_per_s: float | None = None
     buffers_high_per_s: float | None = None
+    latency_at_least_ns: float | None = None
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     why_no_latency: str | None = None

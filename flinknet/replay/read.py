@@ -55,6 +55,8 @@ class RecordedRun:
         edge: None where there is one exchange.
         until_ns: end of what is counted; behind the measured window comes the drain.
         notes: why the measured window is not the whole one.
+        execution: of a trace in which jobs come and go, which of them this is; 0 for the first one,
+            or the only one.
         is_asked_part: the measured window is a part that was asked for.
         whole_ns: from when to when it was recorded, of which the measured window may be a part;
             None for as much as the window.
@@ -71,6 +73,12 @@ class RecordedRun:
     notes: tuple[str, ...] = ()
     whole_ns: tuple[int, int] | None = None
     is_asked_part: bool = False
+    execution: int = 0
+
+    @property
+    def job(self) -> tuple[Path, int]:
+        """What the edges of one execution of a job have in common."""
+        return self.path, self.execution
 
     @property
     def duration_ns(self) -> int:
@@ -122,9 +130,10 @@ def open_runs(
         if not run.manifest.is_from_between:
             runs += edges_of(part_of(run, asked))
             continue
+        run = replace(run, manifest=describe(run.manifest))
         for execution, part in executions_in(run, asked):
             manifest, *_ = with_settings(execution.manifest, run.path)
-            execution = replace(execution, run=len(runs), manifest=describe(manifest))
+            execution = replace(execution, run=len(runs), manifest=manifest)
             runs += edges_of(part_of(execution, part))
     return runs
 
@@ -186,6 +195,7 @@ def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun,
             to_ns=to_ns,
             edge=edge,
             notes=(*run.notes, note),
+            execution=number - 1,
         )
         found.append((_restarted(own, each.restarts), part))
     if not found:

@@ -44,6 +44,7 @@ def model_error(point: TradeOffPoint, observed: Measured, *, is_from_between: bo
         p50=_relative(point.latency_ns.p50, observed.latency_ns.p50),
         p99=_relative(point.latency_ns.p99, observed.latency_ns.p99),
         buffers_per_s=_error_of_buffers(point, observed) if is_from_between else None,
+        latency_at_most=_too_low_by(point.latency_ns.mean, point.mean_latency_at_least_ns),
     )
 
 
@@ -90,6 +91,7 @@ def _point(candidate: Candidate, outcome: Outcome, recorded: Setting) -> TradeOf
         latency_high_ns=high,
         buffers_low_per_s=outcome.buffers_low_per_s,
         buffers_high_per_s=outcome.buffers_high_per_s,
+        mean_latency_at_least_ns=outcome.latency_at_least_ns if setting == recorded else None,
         why_no_latency=outcome.why_no_latency,
         checkpoints=CheckpointSummary.from_dict(json.loads(outcome.checkpoints))
         if outcome.checkpoints
@@ -101,6 +103,11 @@ def _relative(predicted: float | None, observed: float | None) -> float | None:
     if predicted is None or not observed:
         return None
     return (predicted - observed) / observed
+
+
+def _too_low_by(predicted: float | None, at_least: float | None) -> float | None:
+    error = _relative(predicted, at_least)
+    return None if error is None or error >= 0 else error
 
 
 @dataclass(frozen=True, slots=True)

@@ -436,6 +436,7 @@ def _unpredicted(run: int, candidate: int, setting: Setting, fit: CostFit, to_ns
         consumer_speed=setting.consumer_speed,
         rate_factor=setting.rate_factor,
         window_to_ns=to_ns,
+        latency_at_least_ns=fit.queued.mean_ns or None,
         notes=list(fit.notes),
     )
 

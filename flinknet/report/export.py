@@ -50,7 +50,7 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
-    for name in ("details", "flink"):
+    for name in ("details", "flink", "cpu_cost"):
         if document[name] is None:
             del document[name]
     for channel in document["channels"]:
@@ -62,7 +62,8 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
             "helps": [each.value for each in answer.bottleneck.helps],
         }
     if answer.trace.is_of_run:
-        del document["model_error"]["buffers_per_s"]
+        for name in ("buffers_per_s", "latency_at_most"):
+            del document["model_error"][name]
     return document
 
 

@@ -14,7 +14,8 @@ from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 UNKNOWN = "unknown"
 
 PHASES = (
-    "in brackets: by how the beats of the flushers lie to each other, which is chance in each run"
+    "in brackets: 90 % intervals; how the beats of the flushers lie to each other is chance in each"
+    " run, and between processes it is unknown when records came"
 )
 EDGES = (
     "latency of the job: from when a record came to it until the last task was done with it; of an"

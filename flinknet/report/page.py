@@ -30,6 +30,7 @@ _SCRIPTS = (
     "answer_card",
     "job",
     "sections",
+    "flink",
     "page",
 )
 

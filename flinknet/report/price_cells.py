@@ -6,7 +6,7 @@ from flinknet.results import ReplayAnswer, TradeOffPoint
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
-from .settings_in_words import label_of, situation_of, what_varies
+from .settings_in_words import label_of, settings_of, situation_of, what_varies
 
 PRICES = ("packets/s", "bytes/s", "CPU")
 """Headings of `price_cells`."""
@@ -55,7 +55,10 @@ def price_line(answer: ReplayAnswer) -> str | None:
             f" ({human_duration(answer.cpu_cost.ns_per_message)} a message,"
             f" {answer.cpu_cost.how})"
         )
-    return f"{label_of(shown, varied)} instead of {label_of(recorded, varied)}: {', '.join(parts)}"
+    before = label_of(recorded, varied)
+    if len(varied) == 1:
+        before = settings_of(recorded)[varied[0]]
+    return f"{label_of(shown, varied)} instead of {before}: {', '.join(parts)}"
 
 
 def cpu_text(cores: float | None) -> str:

@@ -14,7 +14,6 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from flinknet.results import (
-    ERROR_TO_BET_ON,
     JobAnswer,
     LatencyDistribution,
     LatencySummary,
@@ -34,11 +33,13 @@ from .checkpoint_table import replayed_checkpoints
 from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
+from .model_error import model_error_line, observed_part
 from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
-from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
+from .runs_table import runs_table
+from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
@@ -90,7 +91,7 @@ def print_replays(
             )
         if answer.is_bottleneck and answer.trace.edge:
             console.print("[bold]This edge holds the job up.[/bold]")
-        console.print(_model_error_line(answer), soft_wrap=True)
+        console.print(model_error_line(answer), soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         if diagnose:
@@ -115,7 +116,7 @@ def print_replays(
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
-        console.print(_runs_table(answers))
+        console.print(runs_table(answers))
     for job in jobs:
         print_job_answer(job, console)
 
@@ -144,74 +145,14 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         console.print(line, soft_wrap=True)
     if (price := price_line(answer)) is not None:
         console.print(price, soft_wrap=True, highlight=False)
+        console.print()
     for note in notes_of(points):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
 
-def _model_error_line(answer: ReplayAnswer) -> str:
-    error, simulated = asdict(answer.model_error), answer.simulated
-    if all(value is None for value in error.values()):
-        return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
-    is_of_run = answer.trace.is_of_run
-    parts = [
-        f"{name.replace('_per_', '/')} {_percent(value)}"
-        for name, value in error.items()
-        if (name != "buffers_per_s" if is_of_run else value is not None)
-    ]
-    used = f"{human_count(simulated.records)} records"
-    if not simulated.is_whole:
-        used += f", {_simulated_part(answer)}"
-    line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
-    if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
-        return line + (
-            f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
-            f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
-        )
-    can_repeat = answer.trace.is_of_run and not answer.trace.edge
-    check = " (check: flinknet bench --from-trace RUN)" if can_repeat else ""
-    return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
-
-
-def _simulated_part(answer: ReplayAnswer) -> str:
-    part, window_ns = answer.trace.part, answer.simulated.window_ns
-    windows = answer.simulated.windows
-    if windows > 1:
-        what = "measured part" if answer.trace.is_of_run else "trace"
-        whole = human_duration(part.to_ns - part.from_ns)
-        used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
-        return f"{used}, compared with all of it"
-    if _is_ordinary(answer):
-        return f"the first {human_duration(window_ns)} of the measured part"
-    what = "measured part" if answer.trace.is_of_run else "trace"
-    return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
-
-
-def _observed_part(answer: ReplayAnswer) -> str:
-    """The part of the trace that the observed figures are of."""
-    part = answer.trace.part
-    if _is_ordinary(answer):
-        return "in the measured part"
-    whole = human_duration(part.whole_ns)
-    if part.is_whole:
-        return f"in the whole trace of {whole}"
-    what = "measured part" if answer.trace.is_of_run else "trace"
-    return f"in {_span(part.from_ns, part.to_ns)} of the {what} of {whole}"
-
-
-def _span(from_ns: int, to_ns: int) -> str:
-    if not from_ns:
-        return f"the first {human_duration(to_ns)}"
-    return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
-
-
-def _is_ordinary(answer: ReplayAnswer) -> bool:
-    """Whether the whole measured part of a run counts."""
-    return answer.trace.is_of_run and answer.trace.part.is_whole
-
-
 def _observed_table(answer: ReplayAnswer) -> Table:
     observed = answer.observed
-    table = _table(f"observed {_observed_part(answer)}")
+    table = _table(f"observed {observed_part(answer)}")
     table.add_column("what")
     table.add_column("value")
     shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
@@ -308,20 +249,23 @@ class _Columns:
     """All values of a setting stand in one column, on as many lines as they need."""
 
 
-_UNPRICED = _Columns(has_price=False)
+_UNPRICED = _Columns(NARROW_BAR_MARKS, has_backlog=False, has_price=False)
 
 _NARROWER = (
     _Columns(),
+    _Columns(has_backlog=False),
+    _Columns(NARROW_BAR_MARKS, has_backlog=False),
     _UNPRICED,
-    replace(_UNPRICED, has_backlog=False),
-    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False),
-    replace(_UNPRICED, bar_marks=NARROW_BAR_MARKS, has_backlog=False, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_backlog=False, has_memory=False, has_p50=False),
-    _Columns(0, False, False, False, has_bounds=False, has_price=False),
-    _Columns(0, False, False, True, has_bounds=False, has_price=False, is_folded=True),
+    replace(_UNPRICED, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False, has_bounds=False),
+    replace(_UNPRICED, bar_marks=0, has_memory=False, has_bounds=False, is_folded=True),
 )
 """From all to what answers most."""
+
+
+_LEFT_OUT = {"price": "packets/s, bytes/s"}
 
 
 def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
@@ -334,7 +278,9 @@ def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
         if widths[-1] <= console.width:
             break
     optional = ("backlog", "memory", "p50", "bounds", "price")
-    left_out = [name for name in optional if not getattr(columns, f"has_{name}")]
+    left_out = [
+        _LEFT_OUT.get(name, name) for name in optional if not getattr(columns, f"has_{name}")
+    ]
     note_left_out(table, left_out, widths[0])
     return table
 
@@ -356,7 +302,8 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
     table.add_column("", no_wrap=True)
     percentiles = ["p50", "p99"] if columns.has_p50 else ["p99"]
     names = ["records/s", *percentiles, *(["backlog", "max"] if columns.has_backlog else [])]
-    prices = PRICES if columns.has_price and any(each.price for each in points) else ()
+    prices = PRICES if columns.has_price else PRICES[-1:] if columns.has_memory else ()
+    prices = prices if any(each.price for each in points) else ()
     for name in [*names, "buffers/s", *prices, *(["memory"] if columns.has_memory else [])]:
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
@@ -371,7 +318,7 @@ def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
                 _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
             ]
         cells.append(_buffers_cell(point, columns))
-        cells += price_cells(point) if prices else []
+        cells += price_cells(point)[len(PRICES) - len(prices) :]
         if columns.has_memory:
             cells.append(human_bytes(point.memory_bytes))
         bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))
@@ -421,36 +368,8 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
     return sorted(wanted)
 
 
-def _runs_table(answers: Sequence[ReplayAnswer]) -> Table:
-    table = _table("")
-    table.add_column("run")
-    table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("throughput", "p50", "p99"):
-        table.add_column(f"error {name}", justify="right", no_wrap=True)
-    for answer in answers:
-        observed, error = answer.observed, answer.model_error
-        table.add_row(
-            answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
-            timeout_text(answer.trace.config),
-            human_count(observed.throughput_records_per_s),
-            human_duration(observed.latency_ns.p50),
-            human_duration(observed.latency_ns.p99),
-            _number(observed.backlog_buffers.mean),
-            _number(observed.backlog_buffers.max),
-            human_count(observed.buffers * 1e9 / observed.duration_ns),
-            *(_percent(each) for each in (error.throughput, error.p50, error.p99)),
-        )
-    return table
-
-
 def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=None)
-
-
-def _percent(ratio: float | None) -> str:
-    return MISSING if ratio is None else f"{ratio:+.1%}"
 
 
 def _number(value: float | None) -> str:

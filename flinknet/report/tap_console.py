@@ -18,11 +18,20 @@ Plain = Mapping[str, Any]
 
 CHANNELS_SHOWN = 16
 INCIDENTS_SHOWN = 5
+PAIRS_IN_FULL = 4
 LINE_EVERY_NS = 10_000_000_000
 
 
 def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> list[str]:
-    """The two lines that bring a TaskManager's traffic through the tap, for each pair."""
+    """The two lines that bring a TaskManager's traffic through the tap, for each pair; of many, on
+    one line.
+    """
+    if len(pairs) > PAIRS_IN_FULL:
+        return [
+            f"{host}:{port} -> {upstream_host}:{upstream_port}; taskmanager.data.port: {port},"
+            f" taskmanager.data.bind-port: {upstream_port}"
+            for (host, port), (upstream_host, upstream_port) in pairs
+        ]
     lines = []
     for (host, port), (upstream_host, upstream_port) in pairs:
         lines += [

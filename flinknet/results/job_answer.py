@@ -35,8 +35,9 @@ class JobPoint:
     Attributes:
         timeouts_ns: buffer timeout of each edge.
         total: of the job: records that leave it; latency from when a record came to it until the
-            last task on its way was done, and the least and the greatest of each figure by how the
-            beats of the flushers lie to each other; buffers over all edges.
+            last task on its way was done; buffers over all edges; and the ends of their 90 %
+            intervals, by how the beats of the flushers lie to each other, and where that was not
+            recorded by when records came.
         why_unknown: None if it is known.
     """
 

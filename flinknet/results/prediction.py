@@ -15,12 +15,18 @@ ERROR_TO_BET_ON = 0.5
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
     if unknown. That of buffers per second counts where latency was not recorded.
+
+    Attributes:
+        latency_at_most: what the mean latency is too low by at least, by Little's law on the
+            recorded backlog, as a negative share. None where the backlog does not show that, or
+            latency was recorded.
     """
 
     throughput: float | None
     p50: float | None
     p99: float | None
     buffers_per_s: float | None = None
+    latency_at_most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class TradeOffPoint:
         latency_low_ns, latency_high_ns: ends of the 90 % interval of each figure, where the trace
             does not contain when records came.
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.
+        mean_latency_at_least_ns: of the recorded setting, by Little's law on the recorded backlog.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
         checkpoints: at the recorded interval and of the recorded kind; None where the recorded
@@ -90,6 +97,7 @@ class TradeOffPoint:
     latency_high_ns: LatencySummary | None = None
     buffers_low_per_s: float | None = None
     buffers_high_per_s: float | None = None
+    mean_latency_at_least_ns: float | None = None
     why_no_latency: str | None = None
     checkpoints: CheckpointSummary | None = None
     price: Price | None = None

@@ -22,7 +22,7 @@ from flinknet.arrays import FloatArray, IntArray
 
 METRICS_NAME = "metrics.jsonl"
 
-_ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
+ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
 """What a line is about; all else are metrics."""
 
 _INSTANT = '{"at_ns": '
@@ -46,12 +46,13 @@ class Series:
     Attributes:
         task: None for a TaskManager.
         task_manager: where the task runs; None while it has no place.
-        vertex: id of its vertex, where names of tasks are not unique; None where they are.
+        job, vertex: their ids, where names of tasks are not unique; None where they are.
         values: by Flink's names; NaN where a line does not have one.
     """
 
     task: str | None
     task_manager: str | None
+    job: str | None
     vertex: str | None
     at_ns: IntArray
     values: dict[str, FloatArray]
@@ -81,7 +82,7 @@ def read_series(directory: Path, from_ns: int, to_ns: int) -> list[Series]:
     there; none without a file. A line that was cut by a crash is passed over.
     """
     found: dict[tuple[Any, ...], tuple[Any, list[dict[str, Any]]]] = {}
-    for line in _lines(directory, from_ns, to_ns):
+    for line in metrics_lines(directory, from_ns, to_ns):
         if "checkpoint" in line:
             continue
         key = line.get("job"), line.get("vertex"), line.get("task")
@@ -103,24 +104,27 @@ def describe_metrics(directory: Path) -> MetricsDescription | None:
     if not path.is_file():
         return None
     lines, tasks, names = 0, dict[str, None](), dict[str, None]()
-    for entry in _lines(directory, None, None):
+    for entry in metrics_lines(directory):
         lines += 1
         if "task" in entry:
             tasks[entry["task"]] = None
             names |= dict.fromkeys(entry)
-    metrics = sorted(names.keys() - _ABOUT)
+    metrics = sorted(names.keys() - ABOUT)
     return MetricsDescription(
         path.name, path.stat().st_size, lines, tuple(sorted(tasks)), tuple(metrics)
     )
 
 
-def _lines(directory: Path, from_ns: int | None, to_ns: int | None) -> Iterator[dict[str, Any]]:
+def metrics_lines(
+    directory: Path, from_ns: int | None = None, to_ns: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """The lines of a run within [from_ns, to_ns); none without a file."""
     path = directory / METRICS_NAME
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            if from_ns is not None and to_ns is not None and not _is_within(line, from_ns, to_ns):
+            if not is_within(line, from_ns, to_ns):
                 continue
             try:
                 entry = json.loads(line)
@@ -130,18 +134,24 @@ def _lines(directory: Path, from_ns: int | None, to_ns: int | None) -> Iterator[
                 yield entry
 
 
-def _is_within(line: str, from_ns: int, to_ns: int) -> bool:
+def is_within(line: str, from_ns: int | None, to_ns: int | None) -> bool:
     """Whether the instant of a line is; most of a long file need not be parsed."""
+    if from_ns is None and to_ns is None:
+        return True
     digits = line.removeprefix(_INSTANT).partition(",")[0]
-    return digits.isdecimal() and from_ns <= int(digits) < to_ns
+    if not digits.isdecimal():
+        return False
+    at_ns = int(digits)
+    return (from_ns is None or from_ns <= at_ns) and (to_ns is None or at_ns < to_ns)
 
 
 def _series(lines: list[dict[str, Any]]) -> Series:
     about = lines[-1]
-    names = dict.fromkeys(name for line in lines for name in line if name not in _ABOUT)
+    names = dict.fromkeys(name for line in lines for name in line if name not in ABOUT)
     return Series(
         about.get("task"),
         about.get("task_manager"),
+        about.get("job"),
         about.get("vertex"),
         np.array([line["at_ns"] for line in lines], np.int64),
         {name: np.array([_number(line.get(name)) for line in lines]) for name in names},

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from bench.flink.cluster import TaskManager
-from bench.flink.exchange import Exchange, outcome, sums
+from bench.flink.exchange import Exchange, Stage, outcome, sums
 
 
 def source(records: int, **more: int) -> dict[str, Any]:
-    return {"records": records, "measured_from_ns": 100, "ended_ns": 900, "latest_ns": 5} | more
+    instants = {"epoch_ns": 80, "measured_from_ns": 100, "ended_ns": 900}
+    return {"records": records, "latest_ns": 5} | instants | more
 
 
 def sink(numbers: list[int], **more: Any) -> dict[str, Any]:
@@ -36,6 +37,7 @@ def test_subtasks_add_up() -> None:
         [source(3), source(3, measured_from_ns=90, ended_ns=950, latest_ns=7)],
         [sink([0, 2, 1]), sink([1, 0, 2], first_measured_ns=501_000)],
         {},
+        Exchange(),
     )
     assert done.is_complete
     assert (done.sent_records, done.received_records, done.measured_records) == (6, 6, 6)
@@ -53,13 +55,13 @@ def test_subtasks_add_up() -> None:
     ],
 )
 def test_what_is_lost_repeated_or_out_of_order_is_reported(received: dict[str, Any]) -> None:
-    assert not outcome([source(3)], [received], {}).is_complete
+    assert not outcome([source(3)], [received], {}, Exchange()).is_complete
 
 
 def test_a_sink_that_got_nothing_does_not_spoil_the_others() -> None:
     empty = {"total": 0, "min": None, "max": None, "buckets": {}}
     idle = sink([], latency_ns=empty, uncorrected_ns=empty, first_arrival_ns=0)
-    done = outcome([source(3)], [sink([0, 1, 2]), idle], {})
+    done = outcome([source(3)], [sink([0, 1, 2]), idle], {}, Exchange())
     assert (done.latency.count, done.first_arrival_ns) == (3, 50)
 
 
@@ -71,10 +73,25 @@ def test_sums_of_rest_lose_the_scope_of_their_names() -> None:
     assert sums(answer) == {"numBytesOut": 3_150_000, "numBuffersInRemote": 75}
 
 
-def test_split_keeps_sources_and_sinks_apart() -> None:
-    sources, sinks = Exchange(producers=3, consumers=2).task_managers()
-    assert (sources.slots, list(sources.resources)) == (3, ["source"])
-    assert (sinks.slots, list(sinks.resources)) == (2, ["sink"])
+def test_a_broadcast_makes_copies_and_relays_let_records_overtake_each_other() -> None:
+    relay = Stage(2, "broadcast")
+    exchange = Exchange(relays=(relay,))
+    sinks = [sink([0, 1, 2], out_of_order=1), sink([2, 1, 0])]
+    assert outcome([source(3)], sinks, {}, exchange).is_complete
+    assert not outcome([source(3)], sinks[:1], {}, exchange).is_complete
+
+
+def test_split_keeps_each_stage_apart_from_the_one_before_it() -> None:
+    exchange = Exchange(producers=3, consumers=2, relays=(Stage(4), Stage(5)))
+    even, odd = exchange.task_managers()
+    assert (even.slots, list(even.resources)) == (5, ["even"])
+    assert (odd.slots, list(odd.resources)) == (4, ["odd"])
+
+
+def test_stages_are_passed_on_as_the_job_reads_them() -> None:
+    relay = Stage(2, "hash", service_ns=5, slow_subtask=1, hot_share=0.4)
+    exchange = Exchange(consumers=3, partitioner="forward", relays=(relay,))
+    assert exchange.arguments()["stages"] == "2:hash:5:1:0.4;3:forward:0:-1:0.0"
 
 
 def test_spread_has_one_slot_on_each_for_a_source_and_a_sink() -> None:

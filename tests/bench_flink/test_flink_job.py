@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.flink.cluster import Cluster
 from bench.flink.distribution import flink_home, java
-from bench.flink.exchange import Exchange, build, run, upload
+from bench.flink.exchange import Exchange, Stage, build, run, upload
 from bench.flink.tapped import counted
 from bench.flink.tapped_job import Bench
 
@@ -29,9 +30,19 @@ def test_a_job_runs_to_its_end_and_flinks_counters_agree_with_it(tmp_path: Path)
         consumers=1,
     )
     jar = build(home, tmp_path)
-    with Cluster(home, tmp_path, exchange.task_managers()) as cluster:
+    chain = replace(
+        exchange,
+        consumers=2,
+        partitioner="broadcast",
+        relays=(Stage(2, "hash", hot_share=0.5), Stage(2, "forward", service_ns=100_000)),
+        arrivals="onoff",
+        sizes="exponential",
+    )
+    with Cluster(home, tmp_path, chain.task_managers(), jars=(jar,)) as cluster:
         processes = [each.popen for each in cluster.processes]
-        done = run(cluster, upload(cluster, jar), exchange, tmp_path / "run", with_metrics=True)
+        jar_id = upload(cluster, jar)
+        done = run(cluster, jar_id, exchange, tmp_path / "run", with_metrics=True)
+        relayed = run(cluster, jar_id, chain, tmp_path / "chain")
     assert all(each.returncode is not None for each in processes)
     assert done.is_complete
     assert done.sent_records == 2 * 1_400
@@ -42,6 +53,11 @@ def test_a_job_runs_to_its_end_and_flinks_counters_agree_with_it(tmp_path: Path)
     assert out["numBytesOut"] == done.sent_records * exchange.wire_bytes
     assert taken["numBuffersInLocal"] == 0
     assert taken["numBytesInRemote"] > out["numBytesOut"]  # events count here
+    assert done.checkpoints > 0
+    assert relayed.is_complete
+    assert relayed.sent_records == 2 * 4 * 400  # bursts at 0, 200, 400 and 600 ms
+    assert relayed.received_records == chain.copies * relayed.sent_records
+    assert sorted(relayed.vertices.values()) == ["sink", "source", "stage-1", "stage-2"]
 
 
 @pytest.mark.interop

@@ -18,7 +18,9 @@ from click.testing import CliRunner
 
 from flinknet.certificates.generate import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
 from flinknet.cli import main
+from flinknet.cli.trace_tap import pairs_of
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.report.tap_console import setting_lines
 from flinknet.trace import TraceReader, open_run
 from flinknet.trace.verify import verify_run
 
@@ -199,10 +201,25 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     assert "does not show latencies" in refused.stderr
 
 
+def test_a_range_of_ports_stands_for_the_task_managers_of_a_host() -> None:
+    pairs = pairs_of(("my-host-2:7001-7003", "[::1]:5"), ("h:7101-7103", "[::1]:6-6"))
+    hosts = [((own[0], to[0]), own[1], to[1]) for own, to in pairs]
+    assert hosts == [
+        *((("my-host-2", "h"), 7000 + number, 7100 + number) for number in (1, 2, 3)),
+        (("::1", "::1"), 5, 6),
+    ]
+    lines = setting_lines([*pairs, *pairs])
+    assert len(lines) == 8
+    assert lines[0].endswith("taskmanager.data.port: 7001, taskmanager.data.bind-port: 7101")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (("--upstream", "h:1"), "1 times --listen and 2 times --upstream"),
+        (("--listen", "h:5-7", "--upstream", "h:8-9"), "h:5-7 has 3 ports and --upstream h:8-9 2"),
+        (("--listen", "h:7-5", "--upstream", "h:8-9"), "runs backwards"),
+        (("--listen", "h:7-70000", "--upstream", "h:8-9"), "write HOST:PORT"),
         (("--rotate", "soon"), "neither a size nor a time"),
         (("--rotate", "0b"), "neither a size nor a time"),
         (("--ring", "60s", "--rotate", "1mb"), "do not go together"),

@@ -11,65 +11,29 @@ with a beat leaves with that or with the next one.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.plan import LoadPlan, load_plan_of
-from flinknet.predict.job_run import JobOutcome, checked, simulate_job
+from flinknet.predict.job_run import JobOutcome, checked, leaves_barriers_out, simulate_job
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import Departures, JobEdge, Passage, RecordedJob
-from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.cost_model import CostModel
-from flinknet.simulator.source_plan import plan_sources
-from tests.simulation import MS, US, Rows
+from flinknet.simulator.cluster import START_NS
+from tests.simulated_chain import COSTS, Simulated, simulated, steady
+from tests.simulation import MS, US
 
-COSTS = CostModel(12_000.0, 0.15, 50_000.0, 9_000.0, 100.0, ())
 CHAINS = 12
 
 SLACK_NS = 40 * US
 """Of a percentile, for each edge."""
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """A job as the simulator ran it."""
-
-    load: LoadPlan
-    rows: Rows
-    latency: LogLinearHistogram
-    records: int
-
-    def messages(self, edge: int) -> int:
-        own = {each.index for each in self.load.channels if each.edge == edge}
-        return sum(row.channel in own for row in self.rows.buffers())
-
-
-def simulated(scenario: Scenario) -> Simulated:
-    load, rows = load_plan_of(scenario), Rows()
-    plans = [
-        replace(each, end_ns=each.end_ns + max(scenario.network.buffer_timeout_ns, 0))
-        for each in plan_sources(load, start_ns=START_NS)
-    ]
-    cluster = Cluster.of_load(load, plans, COSTS, probes=(rows,) * load.task_managers)
-    cluster.run_until_idle()
-    assert cluster.error is None
-    latency, records = LogLinearHistogram(), 0
-    for task in cluster.sinks:
-        for sink in task.receivers:
-            sink.settle()
-            latency.merge(sink.latency)
-            records += sink.records
-    return Simulated(load, rows, latency, records)
-
-
 def recorded(run: Simulated) -> RecordedJob:
     """The job as its trace shows it: the instants of records are those at which they came to it."""
     scenario = run.load.scenario
-    relays, delay_ns = scenario.workload.relays, scenario.workload.relay_delay_ns_per_record
+    relays, delays_ns = scenario.workload.relays, [*scenario.workload.relay_delays_ns, 0]
     arrivals: dict[int, list[tuple[int, int, int]]] = {}
     for row in run.rows.buffers():
         if row.records > 0:
@@ -91,7 +55,7 @@ def recorded(run: Simulated) -> RecordedJob:
             if each.edge == number and each.index in arrivals
         )
         consumers = 1 + max(each.consumer for each in channels)
-        consume_ns = float(delay_ns) if number < relays else 0.0
+        consume_ns = float(delays_ns[number])
         exchange = RecordedExchange(
             1 + max(each.producer for each in channels),
             consumers,
@@ -123,7 +87,7 @@ def chain(seed: int) -> tuple[Scenario, int]:
             arrivals=chance.choice(["constant", "poisson"]),
             partitioner=chance.choice(["rebalance", "hash", "shuffle"]),
             record_size=RecordSize(size, size),
-            relay_delay_ns_per_record=chance.choice([0, 2_000]),
+            relay_delay_ns_per_record=(chance.choice([0, 2_000]),),
         ),
         task_managers=relays + 2,
         seed=seed,
@@ -167,20 +131,6 @@ def test_jobs_from_end_to_end_have_the_figures_of_the_real_core() -> None:
     assert sum(within) >= 0.95 * len(within)
 
 
-def steady(relays: int = 1, size_bytes: int = 100) -> Scenario:
-    """One task in each stage, records at even distances."""
-    return Scenario(
-        network=NetworkConfig(buffer_timeout_ns=0),
-        workload=WorkloadConfig(
-            relays=relays,
-            rate_per_s=2_000.0,
-            records=300,
-            record_size=RecordSize(size_bytes, size_bytes),
-        ),
-        task_managers=relays + 2,
-    )
-
-
 def timeouts(job: RecordedJob, *timeouts_ns: int) -> list[Setting]:
     networks = (each.exchange.network for each in job.edges)
     return [
@@ -210,7 +160,24 @@ def test_phases_show_how_beats_lie_to_each_other() -> None:
     assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
 
 
-def test_where_a_writer_would_wait_the_job_is_unknown() -> None:
+def test_rare_barriers_are_left_out() -> None:
+    job = recorded(simulated(steady()))
+
+    def with_checkpoints(timeout_ns: int) -> list[Setting]:
+        return [
+            replace(each, network=replace(each.network, checkpoint_interval_ns=1_000 * MS))
+            for each in timeouts(job, timeout_ns, timeout_ns)
+        ]
+
+    without = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
+    rare = simulate_job(job, with_checkpoints(20 * MS))
+    assert rare.latency.to_bytes() == without.latency.to_bytes()
+    assert all(leaves_barriers_out(each) for each in with_checkpoints(100 * MS))
+    often = simulate_job(job, with_checkpoints(101 * MS))
+    assert "checkpoints" in (often.why_unknown or "")
+
+
+def test_a_saturated_edge_holds_the_job_up() -> None:
     job = recorded(simulated(steady(relays=2, size_bytes=8000)))
     slow = replace(
         job.edges[1].exchange,
@@ -218,10 +185,13 @@ def test_where_a_writer_would_wait_the_job_is_unknown() -> None:
     )
     edges = [job.edges[0], replace(job.edges[1], exchange=slow), job.edges[2]]
     found = simulate_job(RecordedJob(edges), timeouts(job, 0, 0, 0))
-    assert found.why_unknown is not None
-    assert "saturated" in found.why_unknown
-    assert found.throughput_records_per_s is None
-    assert found.hops[0].why_unknown is None
+    assert "saturated: it can take 25% of what comes" in (found.why_unknown or "")
+    assert found.throughput_records_per_s == pytest.approx(500, rel=0.03)
+    assert (found.latency.count, found.buffers_per_s) == (0, None)
+    assert [each.throughput_records_per_s for each in found.hops] == pytest.approx(
+        [500] * 3, rel=0.03
+    )
+    assert "another edge of the job" in (found.hops[0].why_unknown or "")
     assert "the edge before it" in (found.hops[2].why_unknown or "")
 
 

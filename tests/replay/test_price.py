@@ -94,8 +94,8 @@ def counters(messages: list[int], records: list[int], ns_per_message: float) -> 
     cpu_ns = at_ns * 0.1 + read * 500 + sent * ns_per_message
     values = {"numBuffersInRemote": sent, "numRecordsIn": read}
     return [
-        Series("sink (1/1)", "x", None, at_ns, values),
-        Series(None, "x", None, at_ns, {"JVM.CPU.Time": cpu_ns}),
+        Series("sink (1/1)", "x", None, None, at_ns, values),
+        Series(None, "x", None, None, at_ns, {"JVM.CPU.Time": cpu_ns}),
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
+from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import AskedPart, RecordedRun, open_runs
 from flinknet.trace import RunManifest
@@ -143,6 +144,7 @@ def test_jobs_that_come_and_go_are_runs_of_their_own(tmp_path: Path) -> None:
     first, second, third = open_runs([two_jobs(tmp_path)])
     assert [each.run for each in (first, second, third)] == [0, 1, 2]
     assert [each.edge for each in (first, second, third)] == [0, 1, 2]
+    assert [each.execution for each in (first, second, third)] == [0, 1, 1]
     assert offsets(first)[0] == 0
     assert offsets(first)[1] == pytest.approx(9_900, abs=10)
     assert offsets(second) == offsets(third)
@@ -165,3 +167,15 @@ def test_the_part_asked_for_is_one_of_the_trace_and_leaves_other_jobs_out(tmp_pa
         open_runs([path], AskedPart(from_ns=40 * S))
     with pytest.raises(ConfigError, match="between jobs"):
         open_runs([path], AskedPart(from_ns=12 * S, to_ns=15 * S))
+
+
+def test_jobs_of_one_exchange_each_are_no_job_of_several(tmp_path: Path) -> None:
+    channels = [TappedChannel(SOURCE, graph=each, since_ns=each * 20 * S) for each in (1, 2)]
+    runs = open_runs([write_tapped_job(tmp_path / "run", channels)])
+    assert [each.edge for each in runs] == [0, 1]
+    timeouts = [EdgeTimeouts((("1", 5 * MS),))]
+    with pytest.raises(ConfigError, match="jobs of several exchanges, and there is none"):
+        check_edge_timeouts(runs, timeouts)
+    two = tmp_path / "two"
+    two.mkdir()
+    check_edge_timeouts(open_runs([two_jobs(two)]), timeouts)

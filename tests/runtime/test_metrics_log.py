@@ -70,3 +70,19 @@ def test_progress_keeps_the_last_metrics_of_each_task() -> None:
         ("sink 0", 0.7, 0.1, 0.2),
     ]
     assert tasks[0].in_pool_usage is None
+
+
+def test_old_lines_are_dropped_but_for_those_that_are_to_be_kept(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path, keep_ns=100)
+    for now_ns in range(0, 1000, 10):
+        log.write([{"at_ns": now_ns, "task_manager": "tm-0"}])
+        if now_ns == 300:
+            log.keep_around(now_ns)
+        log.drop_old(now_ns)
+    log.close()
+    lines = (tmp_path / METRICS_NAME).read_text().splitlines()
+    found = [json.loads(line)["at_ns"] for line in lines]
+    kept = [each for each in found if each < 800]
+    assert kept == list(range(200, 350, 10))
+    assert found[-1] == 990
+    assert len(found) < 40

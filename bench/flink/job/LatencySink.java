@@ -1,4 +1,3 @@
-import java.util.concurrent.locks.LockSupport;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
@@ -11,9 +10,6 @@ final class LatencySink extends AbstractStreamOperator<Void>
         implements OneInputStreamOperator<byte[], Void> {
     private static final long serialVersionUID = 1L;
 
-    /** Waits shorter than this are not worth a sleep; they add up to one that is. */
-    private static final long SHORTEST_SLEEP_NS = 200_000;
-
     private final Settings settings;
     private transient Histogram latency;
     private transient Histogram uncorrected;
@@ -25,7 +21,7 @@ final class LatencySink extends AbstractStreamOperator<Void>
     private transient long firstArrivalNs;
     private transient long firstMeasuredNs;
     private transient long lastMeasuredNs;
-    private transient long busyUntilNs;
+    private transient Service service;
 
     LatencySink(Settings settings) {
         this.settings = settings;
@@ -38,6 +34,10 @@ final class LatencySink extends AbstractStreamOperator<Void>
         uncorrected = new Histogram();
         nextNumbers = new long[settings.producers];
         firstMeasuredNs = Long.MAX_VALUE;
+        service =
+                new Service(
+                        settings.stages.get(settings.stages.size() - 1),
+                        getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
     }
 
     @Override
@@ -54,9 +54,7 @@ final class LatencySink extends AbstractStreamOperator<Void>
         }
         nextNumbers[source] = number + 1;
         sumOfNumbers += number;
-        if (settings.sinkDelayNs > 0) {
-            nowNs = work(nowNs);
-        }
+        nowNs = service.work(nowNs);
         if (Stamps.isMeasured(record)) {
             long intendedNs = Stamps.intendedNs(record);
             measuredRecords++;
@@ -67,15 +65,6 @@ final class LatencySink extends AbstractStreamOperator<Void>
                 uncorrected.add(nowNs - intendedNs - Stamps.latenessNs(record));
             }
         }
-    }
-
-    /** Take the time of one record. Returns: when it is done. */
-    private long work(long nowNs) {
-        busyUntilNs = Math.max(busyUntilNs, nowNs) + settings.sinkDelayNs;
-        while (busyUntilNs - System.nanoTime() > SHORTEST_SLEEP_NS) {
-            LockSupport.parkNanos(busyUntilNs - System.nanoTime());
-        }
-        return busyUntilNs;
     }
 
     @Override

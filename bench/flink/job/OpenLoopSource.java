@@ -1,5 +1,6 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.SplittableRandom;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSourceFunction;
 
@@ -28,19 +29,20 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
     public void run(SourceContext<byte[]> context) throws Exception {
         // The serializer of a byte array writes four bytes of length before it. The array can be
         // used again, for the exchange serialises it before collect() returns.
-        byte[] record = new byte[settings.valueBytes - Integer.BYTES];
+        byte[] sameSize = new byte[settings.valueBytes - Integer.BYTES];
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+        SplittableRandom sizes = new SplittableRandom(settings.seed - 1 - subtask);
+        Arrivals arrivals = new Arrivals(settings, subtask);
         long epochNs = commonEpochNs(subtask);
         long measuredFromNs = epochNs + settings.warmupNs;
         long endNs = measuredFromNs + settings.durationNs;
         boolean isOpenLoop = settings.ratePerSecond > 0;
-        double gapNs = isOpenLoop ? 1e9 / settings.ratePerSecond : 0;
         long number = 0;
         long latestNs = 0;
         long nowNs = epochNs;
         while (isRunning) {
             nowNs = System.nanoTime();
-            long dueNs = isOpenLoop ? epochNs + (long) (number * gapNs) : nowNs;
+            long dueNs = isOpenLoop ? epochNs + arrivals.dueNs() : nowNs;
             if (dueNs >= endNs) {
                 break;
             }
@@ -50,12 +52,14 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
             }
             synchronized (context.getCheckpointLock()) {
                 for (int i = 0; i < BATCH_RECORDS && dueNs <= nowNs && dueNs < endNs; i++) {
+                    byte[] record = settings.isExponential ? ofAnySize(sizes) : sameSize;
                     Stamps.write(record, dueNs, dueNs >= measuredFromNs, subtask, number, nowNs);
                     context.collect(record);
                     latestNs = Math.max(latestNs, nowNs - dueNs);
                     number++;
+                    arrivals.next();
                     nowNs = System.nanoTime();
-                    dueNs = isOpenLoop ? epochNs + (long) (number * gapNs) : nowNs;
+                    dueNs = isOpenLoop ? epochNs + arrivals.dueNs() : nowNs;
                 }
             }
         }
@@ -67,6 +71,11 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
         figures.put("latest_ns", latestNs);
         figures.write(settings.out, "source", subtask);
         waitForEnd();
+    }
+
+    private byte[] ofAnySize(SplittableRandom random) {
+        double bytes = -Math.log1p(-random.nextDouble()) * settings.valueBytes;
+        return new byte[Math.max((int) bytes - Integer.BYTES, Stamps.WITH_LATENESS_BYTES)];
     }
 
     /** The instant from which all sources count: shortly after the last of them has come up. */

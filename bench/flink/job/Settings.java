@@ -1,5 +1,6 @@
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 
@@ -10,18 +11,35 @@ final class Settings implements Serializable {
     /** Records per second of each source; 0: as fast as they go. */
     final double ratePerSecond;
 
-    /** Bytes of a value on the wire: the length that BytePrimitiveArraySerializer writes, then the array. */
+    /** regular, poisson or onoff; see {@link Arrivals}. */
+    final String arrivals;
+
+    /** Of a burst and of the silence behind it. */
+    final long onNs;
+
+    final long offNs;
+
+    /**
+     * Bytes of a value on the wire, the mean of them if they differ: the length that
+     * BytePrimitiveArraySerializer writes, then the array.
+     */
     final int valueBytes;
+
+    /** Whether the lengths are distributed exponentially. */
+    final boolean isExponential;
+
+    final long seed;
 
     final long bufferTimeoutMs;
     final long checkpointIntervalMs;
     final long warmupNs;
     final long durationNs;
-    final long sinkDelayNs;
     final int producers;
-    final int consumers;
+
+    /** Behind the sources, in a row; the last one is the sink. */
+    final List<Stage> stages;
+
     final boolean isSplit;
-    final boolean isKeyed;
 
     /** The sources end when this file appears, so that the metrics can be read before; else at once. */
     final String endFile;
@@ -35,16 +53,19 @@ final class Settings implements Serializable {
                         .map(each -> each.split("=", 2))
                         .collect(Collectors.toMap(pair -> pair[0], pair -> pair[1]));
         ratePerSecond = Double.parseDouble(given.get("rate"));
+        arrivals = given.get("arrivals");
+        onNs = Long.parseLong(given.get("on-ns"));
+        offNs = Long.parseLong(given.get("off-ns"));
         valueBytes = Integer.parseInt(given.get("value-bytes"));
+        isExponential = given.get("sizes").equals("exponential");
+        seed = Long.parseLong(given.get("seed"));
         bufferTimeoutMs = Long.parseLong(given.get("buffer-timeout-ms"));
         checkpointIntervalMs = Long.parseLong(given.get("checkpoint-interval-ms"));
         warmupNs = Long.parseLong(given.get("warmup-ns"));
         durationNs = Long.parseLong(given.get("duration-ns"));
-        sinkDelayNs = Long.parseLong(given.get("sink-delay-ns"));
         producers = Integer.parseInt(given.get("producers"));
-        consumers = Integer.parseInt(given.get("consumers"));
+        stages = Stage.parse(given.get("stages"));
         isSplit = given.get("placement").equals("split");
-        isKeyed = given.get("partitioner").equals("hash");
         endFile = given.getOrDefault("end-file", "");
         out = given.get("out");
     }

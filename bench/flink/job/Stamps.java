@@ -17,9 +17,10 @@ import java.nio.ByteOrder;
  */
 final class Stamps {
     static final int SMALLEST_ARRAY_BYTES = 16;
-    private static final int WITH_LATENESS_BYTES = 24;
+    static final int WITH_LATENESS_BYTES = 24;
     private static final long MEASURED = 1L << 62;
     private static final int NUMBER_BITS = 48;
+    private static final long HOT_KEY = -1;
     private static final VarHandle LONG =
             MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
 
@@ -52,6 +53,14 @@ final class Stamps {
 
     static long number(byte[] record) {
         return (long) LONG.get(record, 8) & ((1L << NUMBER_BITS) - 1);
+    }
+
+    /** A key of its own, but for a share of all records, which have one in common. */
+    static long key(byte[] record, double hotShare) {
+        long id = (long) LONG.get(record, 8);
+        long mixed = id * 0x9E3779B97F4A7C15L;
+        mixed = (mixed ^ (mixed >>> 32)) * 0xD6E8FEB86659FD93L;
+        return (mixed >>> 11) * 0x1.0p-53 < hotShare ? HOT_KEY : number(record);
     }
 
     static long latenessNs(byte[] record) {

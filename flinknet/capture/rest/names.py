@@ -3,17 +3,26 @@
 A partition names the data set and the vertex that writes it; ids on the wire are those of the REST
 API. Who reads a data set is on neither side: it follows from the plan, where the vertex has one
 output or only one of its outputs has as many subpartitions as were asked for.
+
+The id of a job is not on the wire, but one of its execution. A program that is started again has
+the same vertices: its executions and its jobs are told apart by their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
-from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID, ResultPartitionID
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    JobVertexID,
+    ResultPartitionID,
+)
 from flinknet.errors import FrameCorruptedError
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex, wiring_of
 from flinknet.graph.traffic import traffic_of
@@ -31,6 +40,7 @@ class _DataSet:
 
     edge: int
     vertex: JobVertexID
+    graph: ExecutionGraphID
     channels: set[tuple[int, int]] = field(default_factory=set)  # producer, subpartition
 
     def fits(self, edge: Edge) -> bool:
@@ -49,21 +59,40 @@ def named(manifest: RunManifest, jobs: Sequence[RunningJob]) -> RunManifest:
     consumer of each channel where the plan shows it. As it is if no job fits.
     """
     data_sets = _data_sets(manifest.channels)
-    own = [job for job in jobs if any(job.vertex(each.vertex) for each in data_sets)]
-    if not own:
+    job_of = _jobs_of_graphs(data_sets, jobs)
+    if not job_of:
         return manifest
-    known: dict[int, Edge] = {}
-    for vertex_id in {each.vertex for each in data_sets}:
-        # a program that was started twice has the same ids: the run that began last counts
-        job = next((job for job in _newest_first(own) if job.vertex(vertex_id)), None)
-        if job is not None:
-            outputs = [each for each in job.edges() if each[0].id == vertex_id]
-            known |= _assigned([each for each in data_sets if each.vertex == vertex_id], outputs)
+    known: dict[int, tuple[RunningJob, Edge]] = {}
+    for graph, job in job_of.items():
+        for vertex in job.vertices:
+            outputs = [each for each in job.edges() if each[0].id == vertex.id]
+            own = [each for each in data_sets if each.graph == graph and each.vertex == vertex.id]
+            known |= {edge: (job, output) for edge, output in _assigned(own, outputs).items()}
+    edges = {number: edge for number, (_, edge) in known.items()}
     return replace(
         manifest,
-        scenario={**manifest.scenario, "job": _document(own, data_sets, known)},
-        channels=tuple(_with_consumer(each, known.get(each.edge)) for each in manifest.channels),
+        scenario={**manifest.scenario, "job": _document(data_sets, job_of, known)},
+        channels=tuple(_with_consumer(each, edges.get(each.edge)) for each in manifest.channels),
     )
+
+
+def _jobs_of_graphs(
+    data_sets: Sequence[_DataSet], jobs: Sequence[RunningJob]
+) -> dict[ExecutionGraphID, RunningJob]:
+    """The job of each execution: the last one is that of the job that began last, and so on."""
+    vertices: dict[ExecutionGraphID, set[JobVertexID]] = {}
+    for each in data_sets:
+        vertices.setdefault(each.graph, set()).add(each.vertex)
+    newest_first = sorted(jobs, key=lambda each: -each.started_at_ms)
+    found: dict[ExecutionGraphID, RunningJob] = {}
+    taken: Counter[tuple[str, ...]] = Counter()
+    for graph in reversed(vertices):
+        fitting = [job for job in newest_first if all(map(job.vertex, vertices[graph]))]
+        if fitting:
+            alike = tuple(each.id for each in fitting)
+            found[graph] = fitting[min(taken[alike], len(fitting) - 1)]
+            taken[alike] += 1
+    return found
 
 
 def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[int, Edge]:
@@ -73,7 +102,7 @@ def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[in
         for each in data_sets
     }
     if len(data_sets) > len(outputs) or len(outputs) > OUTPUTS_MAX:
-        # several runs of a job in one trace: each data set stands for itself
+        # each data set stands for itself
         return {edge: outputs[at[0]] for edge, at in fitting.items() if len(at) == 1}
     ways = [
         way
@@ -89,86 +118,83 @@ def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[in
 
 
 def _document(
-    jobs: Sequence[RunningJob], data_sets: Sequence[_DataSet], known: dict[int, Edge]
+    data_sets: Sequence[_DataSet],
+    job_of: Mapping[ExecutionGraphID, RunningJob],
+    known: Mapping[int, tuple[RunningJob, Edge]],
 ) -> dict[str, Any]:
     """The same shape as that of a job of flinknet's own (see `runtime.cluster.job_files`)."""
-    several = len(jobs) > 1
+    jobs = sorted({each.id: each for each in job_of.values()}.values(), key=_age)
+    has_other_names = len({each.name for each in jobs}) > 1
     vertices: list[dict[str, Any]] = []
     index_of: dict[tuple[str, JobVertexID], int] = {}
     for job in jobs:
-        prefix = f"{job.name}: " if several else ""
         for vertex in job.vertices:
             index_of[job.id, vertex.id] = len(vertices)
-            vertices.append(
-                {
-                    "index": len(vertices),
-                    "id": str(vertex.id),
-                    "name": prefix + vertex.name,
-                    "parallelism": vertex.parallelism,
-                    "tasks": [prefix + vertex.task_name(at) for at in range(vertex.parallelism)],
-                    "task_managers": list(vertex.task_managers),
-                }
-            )
+            prefix = f"{job.name}: " if has_other_names else ""
+            vertices.append(_vertex(len(vertices), job, vertex, prefix))
     edges = []
-    named_edges = {_key(edge): number for number, edge in known.items()}
-    unseen = 1 + max((each.edge for each in data_sets), default=-1)
+    unseen = 1 + max(each.edge for each in data_sets)
     for job in jobs:
         for edge in job.edges():
-            number = named_edges.get(_key(edge))
-            if number is None:  # no channel of it was recorded, or not which it is
-                number, unseen = unseen, unseen + 1
-            source, target, joined = edge
-            edges.append(
-                {
-                    "index": number,
-                    "source": index_of[job.id, source.id],
-                    "target": index_of[job.id, target.id],
-                    "partitioner": joined.ship_strategy.lower(),
-                    "partition_type": joined.exchange,
-                    "channels": wiring_of(source, target, joined).channels,
-                    "local_channels": _local_channels(edge),
-                }
-            )
+            numbers = [number for number, each in known.items() if each == (job, edge)]
+            if not numbers:  # no channel of it was recorded, or not which it is
+                numbers, unseen = [unseen], unseen + 1
+            source, target = (index_of[job.id, each.id] for each in edge[:2])
+            edges += [_edge(number, source, target, edge) for number in numbers]
     for each in data_sets:
-        if any(own["index"] == each.edge for own in edges):
+        owner = job_of.get(each.graph)
+        if owner is None or each.edge in known:
             continue
-        again = known.get(each.edge)
-        owner = next((job for job in jobs if job.vertex(each.vertex)), None)
-        if owner is None:
-            continue
-        if again is not None:  # of another run of the same job
-            like = next(own for own in edges if own["index"] == named_edges[_key(again)])
-            edges.append({**like, "index": each.edge})
-            continue
-        # one of several outputs: which one is not known
-        outputs = [target for source, target, _ in owner.edges() if source.id == each.vertex]
-        vertices.append(
-            {
-                "index": len(vertices),
-                "id": None,
-                "name": " or ".join(dict.fromkeys(target.name for target in outputs)) or "unknown",
-                "parallelism": None,
-                "tasks": [],
-                "task_managers": [],
-            }
-        )
-        edges.append(
-            {
-                "index": each.edge,
-                "source": index_of[owner.id, each.vertex],
-                "target": len(vertices) - 1,
-                "partitioner": "unknown",
-                "partition_type": "unknown",
-                "channels": None,
-                "local_channels": None,
-            }
-        )
+        outputs = [target.name for source, target, _ in owner.edges() if source.id == each.vertex]
+        vertices.append(_one_of(len(vertices), outputs))
+        edges.append(_edge(each.edge, index_of[owner.id, each.vertex], len(vertices) - 1, None))
     return {
         "name": ", ".join(dict.fromkeys(job.name for job in jobs)),
         "ids": [job.id for job in jobs],
         "vertices": vertices,
         "edges": sorted(edges, key=lambda each: each["index"]),
     }
+
+
+def _vertex(index: int, job: RunningJob, vertex: RunningVertex, prefix: str) -> dict[str, Any]:
+    return {
+        "index": index,
+        "job": job.id,
+        "id": str(vertex.id),
+        "name": prefix + vertex.name,
+        "parallelism": vertex.parallelism,
+        "tasks": [prefix + vertex.task_name(at) for at in range(vertex.parallelism)],
+        "task_managers": list(vertex.task_managers),
+    }
+
+
+def _one_of(index: int, names: Sequence[str]) -> dict[str, Any]:
+    """Stands for the consumer of a data set where it is not known which of several it is."""
+    return {
+        "index": index,
+        "job": None,
+        "id": None,
+        "name": " or ".join(dict.fromkeys(names)) or "unknown",
+        "parallelism": None,
+        "tasks": [],
+        "task_managers": [],
+    }
+
+
+def _edge(index: int, source: int, target: int, edge: Edge | None) -> dict[str, Any]:
+    return {
+        "index": index,
+        "source": source,
+        "target": target,
+        "partitioner": "unknown" if edge is None else edge[2].ship_strategy.lower(),
+        "partition_type": "unknown" if edge is None else edge[2].exchange,
+        "channels": None if edge is None else wiring_of(*edge).channels,
+        "local_channels": None if edge is None else _local_channels(edge),
+    }
+
+
+def _age(job: RunningJob) -> int:
+    return job.started_at_ms
 
 
 def _local_channels(edge: Edge) -> int | None:
@@ -209,27 +235,19 @@ def _data_sets(channels: Iterable[ChannelInfo]) -> list[_DataSet]:
     for channel in channels:
         producer = _producer_of(channel.partition)
         if producer is not None:
+            vertex = producer.execution_vertex_id
             data_set = found.setdefault(
-                channel.edge, _DataSet(channel.edge, producer.job_vertex_id)
+                channel.edge,
+                _DataSet(channel.edge, vertex.job_vertex_id, producer.execution_graph_id),
             )
-            data_set.channels.add((producer.subtask_index, channel.subpartition))
+            data_set.channels.add((vertex.subtask_index, channel.subpartition))
     return [found[edge] for edge in sorted(found)]
 
 
 @lru_cache(maxsize=1 << 17)  # a tap names its channels again whenever some have come
-def _producer_of(partition: str) -> ExecutionVertexID | None:
-    """The subtask that writes a partition; None for text that is no partition."""
+def _producer_of(partition: str) -> ExecutionAttemptID | None:
+    """The attempt that writes a partition; None for text that is no partition."""
     try:
-        found = ResultPartitionID.decode(bytes.fromhex(partition))
+        return ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
     except (ValueError, FrameCorruptedError):  # its request was missed; or an edited manifest
         return None
-    return found.producer_id.execution_vertex_id
-
-
-def _newest_first(jobs: Iterable[RunningJob]) -> list[RunningJob]:
-    return sorted(jobs, key=lambda each: -each.started_at_ms)
-
-
-def _key(edge: Edge) -> tuple[JobVertexID, JobVertexID, RunningInput]:
-    source, target, joined = edge
-    return source.id, target.id, joined

@@ -2,7 +2,8 @@
 and says on standard output, a JSON object a line, which jobs there are and what went wrong.
 
 It takes its order as a line of JSON on standard input, for a token must not be seen in a list of
-processes, and ends when that input ends. Signals are for the tap alone.
+processes. Each further line asks it to keep what is around now, where old lines are dropped. It
+ends when that input ends; signals are for the tap alone.
 """
 
 from __future__ import annotations
@@ -31,31 +32,62 @@ TIMEOUT_S = 5.0
 def main() -> None:
     """Look once a second until standard input ends, and once more then."""
     ignore_what_ends_a_run()
-    order = json.loads(sys.stdin.readline())
+    orders = _Orders()
+    order = json.loads(orders.first())
     answers = answers_at(order["place"], token=order["token"])
     if isinstance(answers, HttpAnswers):
         answers.timeout_s = TIMEOUT_S
     sampler = Sampler(answers, monotonic_ns)
-    log = MetricsLog(Path(order["directory"]))
+    log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
     error: str | None = ""
     next_ns = monotonic_ns()
-    is_last = False
-    while not is_last:
-        wait_s = max(next_ns - monotonic_ns(), 0) / 1e9
-        is_last = bool(select.select([sys.stdin], [], [], wait_s)[0])
+    while not orders.have_ended:
+        if orders.wait(max(next_ns - monotonic_ns(), 0) / 1e9):
+            log.keep_around(monotonic_ns())
+            if not orders.have_ended:
+                continue
         next_ns = max(next_ns + PERIOD_NS, monotonic_ns())
         before, error = error, None
         try:
             log.write(sampler.look())
         except FlinknetError as caught:
             error = str(caught)
+        log.drop_old(monotonic_ns())
         error = error or log.error
         if error != before:
             _say({"error": error})
         if sampler.jobs != jobs:
             jobs = sampler.jobs
             _say({"jobs": to_plain(jobs)})
+
+
+class _Orders:
+    """Lines of standard input, read as they come."""
+
+    def __init__(self) -> None:
+        self._input = open(0, "rb", buffering=0)  # noqa: SIM115 - for as long as the process
+        self._unread = b""
+        self.have_ended = False
+
+    def first(self) -> bytes:
+        """The first line, waited for."""
+        while b"\n" not in self._unread and not self.have_ended:
+            self._read()
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a line, or the end. Returns: whether there was one."""
+        if select.select([self._input], [], [], timeout_s)[0]:
+            self._read()
+        lines, self._unread = self._unread.count(b"\n"), self._unread.rpartition(b"\n")[2]
+        return bool(lines)
+
+    def _read(self) -> None:
+        data = self._input.read(1 << 16)
+        self._unread += data or b""
+        self.have_ended = not data
 
 
 def _say(message: dict[str, Any]) -> None:

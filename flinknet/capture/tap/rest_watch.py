@@ -43,9 +43,10 @@ class RestWatch:
 
     Args:
         directory: of the run, where the metrics file goes.
+        keep_ns: how much of the past stays in that file; None: all of it.
     """
 
-    def __init__(self, rest: RestPlace, directory: Path) -> None:
+    def __init__(self, rest: RestPlace, directory: Path, keep_ns: int | None = None) -> None:
         self.jobs: tuple[RunningJob, ...] = ()
         self.error: str | None = None
         self.has_answered = False
@@ -58,10 +59,14 @@ class RestWatch:
             bufsize=0,
             process_group=0,
         )
-        order = {"place": rest.place, "token": rest.token, "directory": str(directory)}
-        assert self._process.stdin is not None
+        order = {
+            "place": rest.place,
+            "token": rest.token,
+            "directory": str(directory),
+            "keep_ns": keep_ns,
+        }
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._tell(json.dumps(order))
         self._out = self._process.stdout.fileno()
         os.set_blocking(self._out, False)
 
@@ -72,6 +77,15 @@ class RestWatch:
             while more := os.read(self._out, _PIPE_BYTES):
                 data += more
         return self._take(data)
+
+    def keep(self) -> None:
+        """Let it keep what is around now, too."""
+        self._tell("keep")
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has failed, which `close` reports
+            self._process.stdin.write(line.encode() + b"\n")
 
     def close(self) -> None:
         """Let it look once more, and end it."""

@@ -100,7 +100,11 @@ class Tap:
         except BaseException:
             self._proxy.close()
             raise
-        self._watch = None if config.rest is None else RestWatch(config.rest, config.out)
+        self._watch = (
+            None
+            if config.rest is None
+            else RestWatch(config.rest, config.out, config.rotation.ring_ns)
+        )
         self._names: dict[int, str] = {}
         self._named_channels = 0
 
@@ -194,6 +198,8 @@ class Tap:
             why = trigger.reason(look["metrics"])
             if why is not None:
                 recording.trigger(why, now_ns)
+                if self._watch is not None:
+                    self._watch.keep()
         if self._watch is not None and len(self._table) > self._named_channels:
             self._name_channels(self._watch)
         for row in look["channels"]:

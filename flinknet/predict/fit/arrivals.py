@@ -34,18 +34,24 @@ DISPERSION_MIN = 0.02
 DISPERSION_UNKNOWN = (0.05, 1.0)
 """Least and greatest that is assumed where too few beats were recorded: from even to Poisson."""
 
-PARTS_MAX = 16
+PARTS_MAX, PARTS_OF_MANY = 64, 8
 """Parts of a buffer's records that have gaps of their own; records within a part are even, or come
-at once where the dispersion is above 1."""
+at once where the dispersion is above 1. Fewer where a channel has more than MANY_BUFFERS."""
+
+MANY_BUFFERS = 100_000
 
 EVEN_MAX, RANDOM_MAX = 0.3, 2.0
 """Up to here arrivals are called even, and random."""
 
-SILENT_SHARE = 0.1
-"""Share of beats without a record from which on load may go on and off."""
+SILENT_SHARE, SILENT_FACTOR = 0.05, 3.0
+"""Load may go on and off where this share of beats has no record, and so many times more than there
+would be if records were independent with the mean of the beats that have some."""
 
 ON_OFF_FACTOR = 3.0
 """How many times the dispersion of whole beats that of all beats is at least where it does."""
+
+WHOLE_BEATS_MIN = 5
+"""Pairs of beats within bursts that tell how records come there."""
 
 EDGE_RECORDS_MIN = 5
 """Records of a beat that tell a rate."""
@@ -106,8 +112,9 @@ class Seen:
         if dispersion <= DISPERSION_MIN:
             return self.evenly()
         is_clumped = dispersion > 1  # a part is a clump then, and clumps are independent
-        most = np.ceil(self.records / dispersion) if is_clumped else PARTS_MAX
-        parts = np.minimum(self.records, most).astype(np.int64)
+        parts_max = PARTS_MAX if len(self.records) <= MANY_BUFFERS else PARTS_OF_MANY
+        most = np.ceil(self.records / dispersion) if is_clumped else self.records
+        parts = np.minimum(most, parts_max).astype(np.int64)
         buffer_of, number = _numbered(parts)
         total, of_parts = self.records[buffer_of], parts[buffer_of]
         records = total * (number + 1) // of_parts - total * number // of_parts
@@ -188,10 +195,12 @@ def fit_pattern(seen: Mapping[int, Seen], beat_ns: int | None) -> Pattern:
     whole = _Sums.over([_differences_within(each) for each in counts])
     if all_beats.beats < SAMPLES_MIN:
         return UNKNOWN_PATTERN
-    silent = sum(int((each == 0).sum()) for each in counts) / all_beats.beats
+    joined = np.concatenate(counts)
+    silent = float((joined == 0).mean())
+    by_chance = float(np.exp(-joined[joined > 0].mean()))
     is_on_off = (
-        silent >= SILENT_SHARE
-        and whole.beats >= SAMPLES_MIN
+        silent >= SILENT_SHARE + SILENT_FACTOR * by_chance
+        and whole.beats >= WHOLE_BEATS_MIN
         and all_beats.dispersion > ON_OFF_FACTOR * max(whole.dispersion, DISPERSION_MIN)
     )
     if is_on_off:

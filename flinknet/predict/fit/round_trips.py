@@ -101,15 +101,21 @@ class RoundTrip:
         """The rest, if a record takes that long."""
         return max(self.total_ns - ns_per_record * self.records, 0.0)
 
-    def drawn(self, costs: CostModel, random: np.random.Generator) -> CostModel:
-        """Costs that this round trip may have come of."""
-        ns_per_record = random.uniform(self.low_ns, self.high_ns)
+    def costs_at(self, costs: CostModel, of_records: float, of_way: float) -> CostModel:
+        """Costs that this round trip may have come of.
+
+        Args:
+            of_records: where the time for a record lies between its bounds, from 0 to 1.
+            of_way: the same of the share of the way.
+        """
+        ns_per_record = self.low_ns + of_records * (self.high_ns - self.low_ns)
+        least, most = WAY_SHARES
         factor = ns_per_record / self.ns_per_record if self.ns_per_record else 1.0
         costs = replace(
             costs,
             consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
         )
-        return _with_way(costs, self.fixed_ns(ns_per_record), float(random.uniform(*WAY_SHARES)))
+        return _with_way(costs, self.fixed_ns(ns_per_record), least + of_way * (most - least))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Unseen:
         dispersion = self.pattern.draw(random, number)
         costs = exchange.costs
         if self.round_trip is not None:
-            costs = self.round_trip.drawn(costs, random)
+            costs = self.round_trip.costs_at(costs, *random.uniform(size=2).tolist())
         arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
         return replace(
             exchange,

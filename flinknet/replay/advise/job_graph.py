@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.graph.lineage import ancestors
+from flinknet.trace.job_names import named_edges
 
 from ..read import RecordedRun
 from .edges import VERTEX_DIGITS, ends_of
@@ -19,6 +20,7 @@ SEVERAL_OUTPUTS = (
     "the task before it has several outputs, and which of them leads to it does not show between"
     " TaskManagers"
 )
+NOT_RECORDED = "the edge before it was not recorded, most likely because its channels are local"
 NOT_ASKED_FOR = "the requests for its channels were not recorded, so its producers are unknown"
 
 
@@ -40,15 +42,17 @@ class JoinedEdge:
 
 def joined_edges(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
     """The edges of one trace, those of one task before those behind it."""
-    if runs[0].manifest.is_from_between:
+    manifest, recorded = runs[0].manifest, {run.edge for run in runs}
+    named = named_edges(manifest)
+    if manifest.is_from_between and not recorded <= named.keys():
         return _in_order(_between(runs))
-    ends = [ends_of(run.manifest, run.edge) for run in runs]
-    return _in_order(
-        [
-            JoinedEdge(run, each.name, each.source, each.target)
-            for run, each in zip(runs, ends, strict=True)
-        ]
-    )
+    found = []
+    for run in runs:
+        ends = ends_of(run.manifest, run.edge)
+        before = {each.index for each in named.values() if each.target == ends.source}
+        why = None if before <= recorded else NOT_RECORDED
+        found.append(JoinedEdge(run, ends.name, ends.source, ends.target, why))
+    return _in_order(found)
 
 
 def _between(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:

@@ -1,17 +1,19 @@
 """Which edge of a job is behind which, as far as messages between TaskManagers show it.
 
 A partition names the vertex that produces it; nothing names the vertex that consumes it. Who feeds
-whom follows from ids of vertices (`graph.lineage`), or is ruled out by checkpoints: a barrier, and
-the end of the data, goes on only when it has come in.
+whom is known where Flink's REST API was asked; otherwise it follows from ids of vertices
+(`graph.lineage`), or is ruled out by checkpoints: a barrier, and the end of the data, goes on only
+when it has come in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flinknet.graph.lineage import ancestors
 from flinknet.trace import RunManifest
+from flinknet.trace.job_names import NamedEdge, named_edges
 
 from ..executions import producer_of
 from ..observe.blocking import MilestoneRow
@@ -25,11 +27,15 @@ class ProducedEdge:
         vertex: id of the vertex that produces it; None if a request for it was not recorded.
         graphs: executions of the job that it belongs to.
         passed_ns: when each milestone (a checkpoint's barriers, the end) first passed on it.
+        source: number of its vertex in the job; None where the job is not known.
+        behind: numbers of the vertices that its records come to; None where these are not known.
     """
 
     vertex: bytes | None
     graphs: frozenset[bytes]
     passed_ns: Mapping[tuple[int, int], int]
+    source: int | None = None
+    behind: frozenset[int] | None = None
 
 
 def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> ProducedEdge:
@@ -51,9 +57,25 @@ def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> 
     for row in milestones:
         key = row.data_type, row.value
         passed_ns[key] = min(passed_ns.get(key, row.at_ns), row.at_ns)
+    edges = named_edges(manifest)
+    numbers = {channel.edge for channel in manifest.channels}
+    own = edges.get(numbers.pop()) if len(numbers) == 1 else None
     return ProducedEdge(
-        vertices.pop() if len(vertices) == 1 else None, frozenset(graphs), passed_ns
+        vertices.pop() if len(vertices) == 1 else None,
+        frozenset(graphs),
+        passed_ns,
+        None if own is None else own.source,
+        None if own is None or not own.target_tasks else _reached(own.target, edges.values()),
     )
+
+
+def _reached(vertex: int, edges: Iterable[NamedEdge]) -> frozenset[int]:
+    """A vertex and all that its records come to."""
+    found, before = {vertex}, set[int]()
+    while found != before:
+        before = set(found)
+        found |= {each.target for each in edges if each.source in before}
+    return frozenset(found)
 
 
 def vertex_of(manifest: RunManifest) -> bytes | None:
@@ -72,10 +94,12 @@ class EdgeOrder:
         """Whether what passes on one edge comes out of the consumers of another one, at once or by
         way of others; None if that is not known.
 
-        Ids of vertices prove it either way; checkpoints count only where ids prove nothing, for a
-        milestone may have been recorded late.
+        A known job proves it either way, and so do ids of vertices; checkpoints count only where
+        ids prove nothing, for a milestone may have been recorded late.
         """
         one, other = self._edges[later], self._edges[earlier]
+        if one.source is not None and other.behind is not None:
+            return one.source in other.behind
         if one.vertex is None or other.vertex is None:
             return None
         if one.vertex == other.vertex or not one.graphs & other.graphs:

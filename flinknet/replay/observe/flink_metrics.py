@@ -83,9 +83,8 @@ def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetric
 
 def _tasks_of(vertex: Mapping[str, Any], series: Iterable[Series]) -> list[Series]:
     names = set(vertex["tasks"])
-    return [
-        each for each in series if each.task in names and each.vertex in (None, vertex.get("id"))
-    ]
+    own = vertex.get("job"), vertex.get("id")
+    return [each for each in series if each.task in names and (each.job, each.vertex) == own]
 
 
 def _records_per_s(

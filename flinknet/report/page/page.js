@@ -7,7 +7,8 @@ const runName = (answer) => answer.trace.path.replace(/\/+$/, "").split("/").pop
 function showRun(answer) {
   document.getElementById("page").replaceChildren(...[
     h("h1", {"data-tip": answer.trace.path, tabindex: 0}, runName(answer)), modelError(answer), doubts(answer), answerCard(answer), facts(answer),
-    tradeOffs(answer), latencySection(answer), overTime(answer), regimesSection(answer), fillSection(answer), channelsSection(answer), environment(answer),
+    tradeOffs(answer), latencySection(answer), overTime(answer), regimesSection(answer), fillSection(answer), channelsSection(answer),
+    flinkSection(answer), environment(answer),
   ].filter(Boolean));
   document.title = `${runName(answer)} – flinknet replay`;
 }

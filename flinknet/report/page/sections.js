@@ -22,8 +22,8 @@ function simulatedPart({trace, simulated}) {
 function modelError(answer) {
   const {model_error: error, simulated, trace} = answer;
   const known = knownErrors(answer), isDoubted = isDoubtful(answer);
-  const figures = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"]]
-    .filter(([name]) => name in error && !("buffers_per_s" in error && error[name] === null));
+  const figures = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"],
+    ["latency_at_most", "mean latency at most"]].filter(([name]) => name in error && !("buffers_per_s" in error && error[name] === null));
   const check = (trace.origin ?? "run") === "run" && !trace.edge ? " (check: flinknet bench --from-trace RUN)" : "";
   const used = `${count(simulated.records)} records${simulated.is_whole ? "" : `, ${simulatedPart(answer)}`}`;
   return h("div", {class: `banner${isDoubted ? " doubt" : ""}`, id: "model-error"},
@@ -99,7 +99,7 @@ function latencyNotSeen() {
     h("p", {class: "note"}, "Not observed: nothing between processes knows when records came. Predictions come with 90 % intervals."));
 }
 
-const channelName = (each) => `${each.channel}: ${each.producer} → ${each.consumer}`;
+const channelName = (each) => `${each.channel}: ${each.name || `${each.producer} → ${each.consumer}`}`;
 
 function overTime(answer) {
   const {channels, channels_left_out: leftOut} = answer.details;

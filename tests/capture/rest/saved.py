@@ -90,12 +90,14 @@ def vertex_id(number: int) -> JobVertexID:
 
 
 def channel(
-    index: int, edge: int, of: JobVertexID, producer: int, subpartition: int
+    index: int, edge: int, of: JobVertexID, producer: int, subpartition: int, *, execution: int = 0
 ) -> ChannelInfo:
-    """A channel as a tap describes it: data set `edge`, written by a vertex."""
+    """A channel as a tap describes it: data set `edge`, written by a vertex in some execution."""
     partition = ResultPartitionID(
         IntermediateResultPartitionID(IntermediateDataSetID(bytes([200 + edge]) * 16), producer),
-        ExecutionAttemptID(ExecutionGraphID(bytes(16)), ExecutionVertexID(of, producer), 0),
+        ExecutionAttemptID(
+            ExecutionGraphID(bytes([execution]) * 16), ExecutionVertexID(of, producer), 0
+        ),
     )
     return ChannelInfo(
         index=index,

@@ -82,9 +82,28 @@ def test_outputs_that_are_alike_are_named_together() -> None:
     assert channel_names(found) == dict.fromkeys((0, 1), "A (1/1) → one or other")
 
 
-def test_a_job_that_was_started_again_keeps_its_names() -> None:
+def test_a_job_that_was_started_again_keeps_its_names_and_has_its_own_places() -> None:
+    first, second = (
+        job(
+            vertex(1, "A", 1, places=("x",)),
+            vertex(2, "B", 2, (1, "HASH"), places=places),
+            started_at_ms=at,
+        )
+        for at, places in ((5, ("x", "y")), (9, ("y", "y")))
+    )
+    channels = [
+        channel(0, 0, vertex_id(1), 0, 1, execution=7),
+        channel(1, 1, vertex_id(1), 0, 0, execution=3),
+    ]
+    found = named(tapped(*channels), [second, first])
+    assert edges(found) == [("A → B", 2, 1), ("A → B", 2, 0)]
+    vertices = found.scenario["job"]["vertices"]
+    assert [each["job"] for each in vertices] == [first.id, first.id, second.id, second.id]
+
+
+def test_an_execution_more_than_jobs_are_known_is_one_of_the_same_job() -> None:
     plan = job(vertex(1, "A", 1), vertex(2, "B", 2, (1, "HASH")))
-    channels = [channel(0, 0, vertex_id(1), 0, 1), channel(1, 1, vertex_id(1), 0, 0)]
+    channels = [channel(at, at, vertex_id(1), 0, at, execution=at) for at in range(2)]
     assert [each[0] for each in edges(named(tapped(*channels), [plan]))] == ["A → B", "A → B"]
 
 
@@ -93,7 +112,10 @@ def test_names_of_several_jobs_begin_with_the_job() -> None:
         job(vertex(1, "A", 1), vertex(2, "B", 1, (1, "HASH")), name="one"),
         job(vertex(3, "A", 1), vertex(4, "B", 1, (3, "HASH")), name="two", started_at_ms=2),
     ]
-    channels = [channel(0, 0, vertex_id(1), 0, 0), channel(1, 1, vertex_id(3), 0, 0)]
+    channels = [
+        channel(0, 0, vertex_id(1), 0, 0),
+        channel(1, 1, vertex_id(3), 0, 0, execution=1),
+    ]
     assert [each[0] for each in edges(named(tapped(*channels), jobs))] == [
         "one: A → one: B",
         "two: A → two: B",

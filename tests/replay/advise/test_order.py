@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.capture.rest.names import named
 from flinknet.core.buffers.data_type import DataType
-from flinknet.replay.advise.order import EdgeOrder, ProducedEdge, vertex_of
+from flinknet.replay.advise.order import EdgeOrder, ProducedEdge, produced_edge, vertex_of
 from flinknet.trace import RunManifest
+from tests.capture.rest.saved import channel, job, tapped, vertex, vertex_id
 from tests.tapped_job import SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job
 
 BARRIER = int(DataType.ALIGNED_CHECKPOINT_BARRIER)
@@ -60,3 +62,21 @@ def test_text_that_is_no_partition_names_no_vertex(tmp_path: Path, partition: st
     assert vertex_of(manifest) == bytes.fromhex(SOURCE)
     edited = replace(manifest.channels[0], partition=partition)
     assert vertex_of(replace(manifest, channels=(edited,))) is None
+
+
+def test_where_the_job_is_known_its_plan_says_what_is_behind_what() -> None:
+    plan = job(
+        vertex(1, "A", 1),
+        vertex(2, "B", 1, (1, "HASH")),
+        vertex(3, "C", 2, (2, "HASH")),
+        vertex(4, "D", 1, (1, "HASH")),
+    )
+    channels = [channel(0, 0, vertex_id(1), 0, 0), channel(1, 1, vertex_id(2), 0, 1)]
+    manifest = named(tapped(*channels), [plan])
+    order = EdgeOrder([produced_edge(manifest.of_edge(each), ()) for each in (0, 1)])
+    # which of A's two outputs was recorded is not known, so neither is what is behind it
+    assert (order.is_behind(1, 0), order.is_behind(0, 1)) == (None, False)
+    single = replace(plan, vertices=plan.vertices[:3])
+    manifest = named(tapped(*channels), [single])
+    order = EdgeOrder([produced_edge(manifest.of_edge(each), ()) for each in (0, 1)])
+    assert (order.is_behind(1, 0), order.is_behind(0, 1)) == (True, False)

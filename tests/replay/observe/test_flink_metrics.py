@@ -49,6 +49,7 @@ def line(at_s: float, task: str, of: int, **metrics: Any) -> dict[str, Any]:
         "at_ns": int(at_s * S),
         "task_manager": "x",
         "task": task,
+        "job": job().id,
         "vertex": str(vertex_id(of)),
         "attempt": 0,
         **metrics,

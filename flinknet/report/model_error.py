@@ -1,0 +1,90 @@
+"""How far the model is off on the recorded setting, and which part of the trace that is of, as
+lines for the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from flinknet.results import ERROR_TO_BET_ON, ReplayAnswer
+from flinknet.units import MISSING, human_count, human_duration
+
+_ERRORS_OF_RUN = {"throughput": "throughput", "p50": "p50", "p99": "p99"}
+_ERRORS_BETWEEN = {"throughput": "throughput", "buffers_per_s": "buffers/s"}
+
+
+def model_error_line(answer: ReplayAnswer) -> str:
+    """The error of each figure that was recorded, and what it is of."""
+    error, simulated = asdict(answer.model_error), answer.simulated
+    if all(value is None for value in error.values()):
+        return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
+    is_of_run = answer.trace.is_of_run
+    names = _ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN
+    parts = [f"{text} {percent(error[name])}" for name, text in names.items()]
+    if not is_of_run:
+        parts.append(_latency_of_backlog(answer))
+    used = f"{human_count(simulated.records)} records"
+    if not simulated.is_whole:
+        used += f", {_simulated_part(answer)}"
+    line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
+    if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
+        return line + (
+            f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
+            f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
+        )
+    can_repeat = answer.trace.is_of_run and not answer.trace.edge
+    check = " (check: flinknet bench --from-trace RUN)" if can_repeat else ""
+    return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
+
+
+def _latency_of_backlog(answer: ReplayAnswer) -> str:
+    """What is known of the model's error in latency where latency was not recorded."""
+    too_low_by = answer.model_error.latency_at_most
+    if too_low_by is not None:
+        return f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"
+    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
+    if recorded is not None and recorded.why_no_latency is not None:
+        least_ns = recorded.mean_latency_at_least_ns
+        return f"latency unknown, its mean at least {human_duration(least_ns)} by the backlog"
+    return "latency unknown (not recorded)"
+
+
+def _simulated_part(answer: ReplayAnswer) -> str:
+    part, window_ns = answer.trace.part, answer.simulated.window_ns
+    windows = answer.simulated.windows
+    if windows > 1:
+        what = "measured part" if answer.trace.is_of_run else "trace"
+        whole = human_duration(part.to_ns - part.from_ns)
+        used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
+        return f"{used}, compared with all of it"
+    if _is_ordinary(answer):
+        return f"the first {human_duration(window_ns)} of the measured part"
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
+
+
+def observed_part(answer: ReplayAnswer) -> str:
+    """The part of the trace that the observed figures are of."""
+    part = answer.trace.part
+    if _is_ordinary(answer):
+        return "in the measured part"
+    whole = human_duration(part.whole_ns)
+    if part.is_whole:
+        return f"in the whole trace of {whole}"
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    return f"in {_span(part.from_ns, part.to_ns)} of the {what} of {whole}"
+
+
+def _span(from_ns: int, to_ns: int) -> str:
+    if not from_ns:
+        return f"the first {human_duration(to_ns)}"
+    return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
+
+
+def _is_ordinary(answer: ReplayAnswer) -> bool:
+    """Whether the whole measured part of a run counts."""
+    return answer.trace.is_of_run and answer.trace.part.is_whole
+
+
+def percent(ratio: float | None) -> str:
+    """A share with its sign."""
+    return MISSING if ratio is None else f"{ratio:+.1%}"

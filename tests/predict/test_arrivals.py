@@ -1,0 +1,112 @@
+"""When records of captured buffers came: patterns read from counts, and draws that follow them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN, Seen, fit_pattern
+
+MS = 1_000_000
+BEAT_NS = 20 * MS
+BEATS = 500
+
+
+def seen_at(instants_ns: np.ndarray) -> Seen:
+    """What a flusher with a beat of BEAT_NS makes of records, none of which fills a buffer."""
+    beat = instants_ns // BEAT_NS
+    beats, records = np.unique(beat, return_counts=True)
+    at_ns = (beats + 1) * BEAT_NS
+    return Seen(records, at_ns - BEAT_NS, at_ns, np.ones(len(beats), bool))
+
+
+def poisson(gap_ns: float, seed: int = 1) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    found = np.cumsum(random.exponential(gap_ns, int(BEATS * BEAT_NS / gap_ns)))
+    return found.astype(np.int64)
+
+
+def regular(gap_ns: int) -> np.ndarray:
+    return np.arange(0, BEATS * BEAT_NS, gap_ns)
+
+
+def clumps(gap_ns: float, size: int) -> np.ndarray:
+    return np.repeat(poisson(gap_ns * size), size)
+
+
+def bursts(gap_ns: float) -> np.ndarray:
+    """On for 100 ms, off for 200 ms."""
+    time = poisson(gap_ns)
+    return time // (100 * MS) * 300 * MS + time % (100 * MS)
+
+
+@pytest.mark.parametrize(
+    ("instants_ns", "low", "high"),
+    [
+        (regular(3 * MS), 0.0, 0.2),
+        (poisson(2 * MS), 0.8, 1.2),
+        (poisson(20 * MS), 0.8, 1.2),
+        (bursts(0.5 * MS), 0.7, 1.4),
+    ],
+)
+def test_counts_from_beat_to_beat_tell_the_pattern(
+    instants_ns: np.ndarray, low: float, high: float
+) -> None:
+    found = fit_pattern({0: seen_at(instants_ns)}, BEAT_NS)
+    assert low <= found.dispersion <= high
+    assert found.low <= found.dispersion <= found.high
+
+
+def test_what_varies_by_more_may_be_clumps_or_a_rate_that_varies() -> None:
+    found = fit_pattern({0: seen_at(clumps(1 * MS, 10))}, BEAT_NS)
+    assert found.high == pytest.approx(10, rel=0.3)
+    assert found.dispersion == pytest.approx(np.sqrt(10), rel=0.3)
+    random = np.random.default_rng(1)
+    draws = [found.draw(random, number) for number in range(1, 9)]
+    assert draws[::2] == [1.0] * 4
+    assert all(6 < each < 15 for each in draws[1::2])
+
+
+def test_load_that_goes_on_and_off_is_no_clumps() -> None:
+    seen = seen_at(bursts(0.5 * MS))
+    assert fit_pattern({0: seen}, BEAT_NS).is_on_off
+    assert not fit_pattern({0: seen_at(poisson(2 * MS))}, BEAT_NS).is_on_off
+
+
+def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
+    assert fit_pattern({0: seen_at(poisson(2 * MS)[:50])}, BEAT_NS) is UNKNOWN_PATTERN
+    assert fit_pattern({0: seen_at(poisson(2 * MS))}, None) is UNKNOWN_PATTERN
+    assert fit_pattern({}, BEAT_NS) is UNKNOWN_PATTERN
+
+
+@pytest.mark.parametrize("dispersion", [0.0, 0.1, 1.0, 4.0])
+@pytest.mark.parametrize("gap_ns", [0.1 * MS, 5 * MS])
+def test_draws_stay_in_their_stretches_in_order(dispersion: float, gap_ns: float) -> None:
+    seen = seen_at(poisson(gap_ns))
+    ramps = seen.drawn(dispersion, np.random.default_rng(2))
+    assert ramps.total_records == seen.records.sum()
+    instants_ns = ramps.instants()[1]
+    assert (np.diff(instants_ns) >= 0).all()
+    counts = np.bincount((instants_ns - 1) // BEAT_NS)
+    assert counts[counts > 0].tolist() == seen.records.tolist()
+
+
+def test_draws_vary_as_the_records_did() -> None:
+    """In windows of 1 ms, of which the counts at 20 ms say nothing by themselves."""
+    for instants_ns, dispersion in ((poisson(0.5 * MS), 1.0), (clumps(0.5 * MS, 6), 6.0)):
+        ramps = seen_at(instants_ns).drawn(dispersion, np.random.default_rng(2))
+        filled = [len(np.unique(each // MS)) for each in (instants_ns, ramps.instants()[1])]
+        assert filled[1] == pytest.approx(filled[0], rel=0.1)
+
+
+def test_the_edges_of_bursts_have_the_rate_of_what_is_next_to_them() -> None:
+    at_ns = np.array([20, 40, 60]) * MS
+    seen = Seen(np.array([5, 20, 10]), at_ns - 20 * MS, at_ns, np.ones(3, bool)).within_bursts()
+    assert seen.since_ns.tolist() == [15 * MS, 20 * MS, 40 * MS]
+    assert seen.at_ns.tolist() == [20 * MS, 40 * MS, 50 * MS]
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    seen = seen_at(poisson(2 * MS))
+    one, other = (seen.drawn(1.0, np.random.default_rng(3)) for _ in range(2))
+    assert (one.first_ns == other.first_ns).all()

@@ -1,0 +1,87 @@
+"""The 90 % interval of predictions: from draws, and what the model adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.predict.captured import load_captured
+from flinknet.predict.likely import (
+    DRAWS,
+    MODEL_NS,
+    MODEL_SHARE,
+    Figures,
+    likely_around,
+    likely_range,
+)
+from flinknet.predict.recorded import Setting
+from flinknet.predict.what_if import simulate_quickly
+from flinknet.results import LatencySummary
+from tests.tapped_run import exchange_of, write_tapped_exchange
+
+MS = 1_000_000
+
+
+def figures(p50: float | None, buffers_per_s: float | None = 100.0) -> Figures:
+    return Figures(LatencySummary(count=1_000, p50=p50), buffers_per_s)
+
+
+def test_equal_draws_leave_what_the_model_is_off_by() -> None:
+    found = likely_range(figures(1e6), figures(1e6), [figures(1e6)] * DRAWS)
+    assert found.low.latency_ns.p50 == pytest.approx(1e6 / (1 + MODEL_SHARE) - MODEL_NS)
+    assert found.high.latency_ns.p50 == pytest.approx(1e6 * (1 + MODEL_SHARE) + MODEL_NS)
+    assert found.high.buffers_per_s == pytest.approx(100 * (1 + MODEL_SHARE))
+    assert found.low.latency_ns.count == 1_000
+
+
+def test_draws_that_differ_widen_it_and_the_prediction_lies_within() -> None:
+    drawn = [figures(each * 1e6) for each in np.linspace(1.5, 2.5, DRAWS)]
+    found = likely_range(figures(1e6), figures(1e6), drawn)
+    assert (found.low.latency_ns.p50 or 0) <= 1e6
+    assert (found.high.latency_ns.p50 or 0) > 2.4e6
+
+
+def test_of_a_part_the_draws_count_as_factors() -> None:
+    drawn = [figures(each * 1e6) for each in (2, 4) * (DRAWS // 2)]
+    whole, part = (likely_range(figures(base), figures(2e6), drawn) for base in (2e6, 20e6))
+    reach = [((each.high.latency_ns.p50 or 0) - MODEL_NS) for each in (whole, part)]
+    assert reach[1] == pytest.approx(10 * reach[0])
+
+
+def test_what_is_unknown_stays_unknown() -> None:
+    found = likely_range(figures(None, None), figures(1e6), [figures(1e6)] * DRAWS)
+    assert found.low.latency_ns.p50 is found.high.latency_ns.p50 is None
+    assert found.low.buffers_per_s is found.high.buffers_per_s is None
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 20])
+def test_the_truth_lies_in_an_interval_that_is_narrow_enough_to_decide_by(
+    tmp_path: Path, timeout_ms: int
+) -> None:
+    instants_ns = np.cumsum(np.random.default_rng(1).exponential(1 * MS, 4_000)).astype(np.int64)
+    true = exchange_of(
+        [instants_ns[::2], instants_ns[1::2]],
+        NetworkConfig(buffer_timeout_ns=20 * MS),
+        duration_ns=int(instants_ns[-1]) + 1,
+    )
+    path = write_tapped_exchange(tmp_path / "run", true)
+    exchange, fit = load_captured(path, true.measured_from_ns, true.measured_to_ns)
+    setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ms * MS))
+    truth = simulate_quickly(true, setting.network)
+    outcome = simulate_quickly(exchange, setting.network)
+    assert fit.unseen is not None
+    found = likely_around(outcome, exchange, fit.unseen, fit.delays, setting, simulate_quickly)
+    for low, value, high in (
+        (found.low.latency_ns.p50, truth.latency.percentile(0.5), found.high.latency_ns.p50),
+        (found.low.latency_ns.p99, truth.latency.percentile(0.99), found.high.latency_ns.p99),
+        (found.low.buffers_per_s, truth.buffers_per_s, found.high.buffers_per_s),
+    ):
+        assert low is not None
+        assert value is not None
+        assert high is not None
+        assert low <= value <= high
+        assert high - low < 0.4 * value
+    assert "seed 0" in found.in_words

@@ -1,0 +1,112 @@
+"""Jobs of several exchanges from end to end: from a tapped trace to the answer."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigError
+from flinknet.predict.grid import Grid
+from flinknet.replay.advise.job_graph import NOT_SHOWN, joined_edges
+from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
+from flinknet.report.export import replay_document
+from flinknet.report.job_answer_console import print_job_answer
+from flinknet.report.page import page_of
+from tests.simulated_chain import simulated, steady, write_tapped_chain
+from tests.simulation import MS
+from tests.tapped_job import SECOND, SOURCE, TappedChannel, write_tapped_job
+
+CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"
+"""An id that follows from a uid."""
+
+
+def scenario(timeout_ns: int) -> Any:
+    chain = steady(relays=2)
+    workload = replace(chain.workload, producers=2, consumers=2, records=1_000)
+    return replace(chain, workload=workload, network=NetworkConfig(buffer_timeout_ns=timeout_ns))
+
+
+@pytest.mark.spark
+def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -> None:
+    run = write_tapped_chain(tmp_path / "run", simulated(scenario(10 * MS)))
+    real = simulated(scenario(50 * MS))
+    found = replay_runs(
+        spark,
+        open_runs([run]),
+        Grid(buffer_timeouts_ns=(50 * MS,)),
+        edge_timeouts=[EdgeTimeouts((("2", MS),))],
+    )
+    (job,) = found.jobs
+    assert job.feeding == (None, 0, 1)
+    assert job.edges[0].endswith("vertex bc764cd8 → vertex 0a448493")
+    recorded, longer, mixed = job.points
+    assert recorded.total.is_recorded
+    assert mixed.timeouts_ns == (10 * MS, MS, 10 * MS)
+    assert job.model_error.buffers_per_s == pytest.approx(0, abs=0.02)
+    assert (job.model_error.p50, job.observed.latency_ns.p50) == (None, None)
+    total, low, high = (
+        each for each in (longer.total, longer.total.latency_low_ns, longer.total.latency_high_ns)
+    )
+    assert low is not None
+    assert high is not None
+    assert total.throughput_records_per_s == pytest.approx(4_000, rel=0.02)
+    messages = sum(real.messages(edge) for edge in range(3))
+    assert total.buffers_per_s == pytest.approx(messages / 0.5, rel=0.04)
+    p50_ns, p99_ns = (real.latency.percentile(q) or 0 for q in (0.5, 0.99))
+    assert 0.9 * (low.p50 or 0) <= p50_ns <= 1.1 * (high.p50 or 0)
+    assert total.latency_ns.p99 == pytest.approx(p99_ns, rel=0.15)
+    assert (mixed.total.latency_ns.p50 or 0) < (recorded.total.latency_ns.p50 or 0)
+    document = replay_document(found.answers, found.jobs)
+    assert len(document["replays"]) == 3
+    assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)
+    printed = Console(file=io.StringIO(), width=140)
+    print_job_answer(job, printed)
+    text = printed.file.getvalue()  # type: ignore[attr-defined]
+    assert "10ms / 1ms / 10ms" in text
+    assert "latency of the job was not recorded" in text
+    assert "The job from end to end" in page_of(found.answers, found.jobs)
+
+
+def tapped(directory: Path, *vertices: str) -> Any:
+    channels = [TappedChannel(each, buffers=3) for each in vertices]
+    return open_runs([write_tapped_job(directory / "run", channels)])
+
+
+def test_vertices_whose_ids_were_chosen_are_not_joined(tmp_path: Path) -> None:
+    found = joined_edges(tapped(tmp_path, SOURCE, CHOSEN))
+    assert [each.why_unknown for each in found] == [None, NOT_SHOWN]
+    assert len({found[0].source, found[0].target, found[1].source, found[1].target}) == 4
+
+
+def test_edges_come_in_the_order_in_which_records_pass_them(tmp_path: Path) -> None:
+    first, second = joined_edges(tapped(tmp_path, SECOND, SOURCE))
+    assert first.target == second.source
+    assert first.name.endswith("vertex bc764cd8 → vertex 0a448493")
+
+
+@pytest.mark.parametrize(
+    ("edge", "message"),
+    [
+        pytest.param("3", "there is no edge '3'; the edges are 1 data set 0", id="number"),
+        pytest.param("Enrich", "there is no edge 'Enrich'", id="name"),
+        pytest.param("set", "several edges match 'set'", id="ambiguous"),
+    ],
+)
+def test_a_timeout_for_no_edge_is_refused(tmp_path: Path, edge: str, message: str) -> None:
+    runs = tapped(tmp_path, SOURCE, SECOND)
+    with pytest.raises(ConfigError, match=message):
+        check_edge_timeouts(runs, [EdgeTimeouts(((edge, MS),))])
+
+
+def test_a_single_exchange_has_no_edges_to_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="jobs of several exchanges"):
+        check_edge_timeouts(tapped(tmp_path, SOURCE), [EdgeTimeouts((("1", MS),))])
