@@ -16,7 +16,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import BacklogSummary
+from flinknet.results import BacklogSummary, CheckpointSummary
 from flinknet.simulator.cost_model import CostModel, Preemptions
 
 from .fit.wakeups import Wakeups
@@ -324,6 +324,7 @@ class SimulatedOutcome:
         method: what computed it.
         latency_bounds: where the arrivals were assumed, the latency if every record had come as
             late as it can have, and as early.
+        checkpoints: what became of them; None without any, and where it is not simulated.
     """
 
     latency: LogLinearHistogram
@@ -336,6 +337,7 @@ class SimulatedOutcome:
     credit_messages: int = 0
     method: str = "simulator"
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
+    checkpoints: CheckpointSummary | None = None
 
     @property
     def throughput_records_per_s(self) -> float | None:
@@ -371,6 +373,7 @@ def joined_outcomes(parts: Sequence[SimulatedOutcome]) -> SimulatedOutcome:
         latency_bounds=(merged([low for low, _ in bounds]), merged([high for _, high in bounds]))
         if bounds
         else None,
+        checkpoints=parts[0].checkpoints,
     )
 
 

@@ -145,6 +145,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         credits=probe.credits,
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
+        checkpoints=None if cluster.checkpoints is None else cluster.checkpoints.summary(),
     )
 
 

@@ -50,6 +50,7 @@ class Outcome:
         count: of the latencies; this and what follows are fields of `results.LatencySummary`.
         bounds: such fields as JSON: the ends of the 90 % interval of each, where arrivals were
             assumed.
+        checkpoints: fields of `results.CheckpointSummary` as JSON.
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         latency_at_least_ns: mean latency of the recorded run at least, by Little's law on its
             backlog; None where that shows nothing.
@@ -90,6 +91,7 @@ class Outcome:
     p99_9: float | None = None
     max: int | None = None
     bounds: str | None = None
+    checkpoints: str | None = None
     buffers_low_per_s: float | None = None
     buffers_high_per_s: float | None = None
     latency_at_least_ns: float | None = None

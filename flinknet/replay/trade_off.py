@@ -14,6 +14,7 @@ from flinknet.predict.recorded import Setting
 from flinknet.results import (
     Advice,
     BacklogSummary,
+    CheckpointSummary,
     LatencySummary,
     Measured,
     ModelError,
@@ -92,6 +93,9 @@ def _point(candidate: Candidate, outcome: Outcome, recorded: Setting) -> TradeOf
         buffers_high_per_s=outcome.buffers_high_per_s,
         mean_latency_at_least_ns=outcome.latency_at_least_ns if setting == recorded else None,
         why_no_latency=outcome.why_no_latency,
+        checkpoints=CheckpointSummary.from_dict(json.loads(outcome.checkpoints))
+        if outcome.checkpoints
+        else None,
     )
 
 

@@ -470,5 +470,6 @@ def _with_figures(
         notes=notes,
         backlog_buffers_mean=simulated.backlog_buffers.mean,
         backlog_buffers_max=simulated.backlog_buffers.max,
+        checkpoints=json.dumps(asdict(simulated.checkpoints)) if simulated.checkpoints else None,
         **asdict(delays.over(simulated.latency)),
     )

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.table import Table
 
-from flinknet.results import CheckpointSummary, LatencySummary
+from flinknet.results import CheckpointSummary, LatencySummary, ReplayAnswer
 from flinknet.units import human_bytes, human_count, human_duration
 
 from .number_table import UNNAMED_SETTING, NumberColumn, number_table
+from .settings_in_words import settings_of, what_varies
+
+SETTINGS_SHOWN = 20
+"""Settings whose predicted checkpoints are shown."""
 
 
 def checkpoint_table(
@@ -18,6 +22,22 @@ def checkpoint_table(
     """One row for each setting that had checkpoints; several runs show as their median."""
     rows = [(setting or UNNAMED_SETTING, runs) for setting, runs in settings if runs]
     return number_table("checkpoints", _COLUMNS, rows, width)
+
+
+def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Table]:
+    """The table of a replay: checkpoints as recorded, and as predicted for each setting that was
+    simulated with them; nothing without any."""
+    recorded = answer.observed.checkpoints
+    if recorded is None:
+        return []
+    varied = what_varies(answer.trade_offs)
+    rows = [("recorded", [recorded])]
+    for point in answer.trade_offs:
+        settings = settings_of(point)
+        if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
+            name = ", ".join(settings[each] for each in varied)
+            rows.append((f"predicted, {name}", [point.checkpoints]))
+    return [checkpoint_table(rows, width)]
 
 
 def _durations(

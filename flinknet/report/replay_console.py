@@ -29,7 +29,7 @@ from .advice_lines import (
     marks_of,
     points_to_show,
 )
-from .checkpoint_table import checkpoint_table
+from .checkpoint_table import replayed_checkpoints
 from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
@@ -97,14 +97,9 @@ def print_replays(
         if diagnose:
             console.print()
             console.print(_diagnosis_table(answer))
-        checkpoints = answer.observed.checkpoints
         for table in (
             _observed_table(answer),
-            *(
-                [checkpoint_table([("recorded", [checkpoints])], console.width)]
-                if checkpoints
-                else []
-            ),
+            *replayed_checkpoints(answer, console.width),
             over_time_table(answer.over_time),
             messages_table(answer.messages),
             _channels_table(answer.channels, channels, is_wide=is_wide),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .measures import BacklogSummary, LatencySummary
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
 ERROR_TO_BET_ON = 0.5
 """Relative error of the model beyond which its predictions are no more than a hint."""
@@ -74,6 +74,8 @@ class TradeOffPoint:
         mean_latency_at_least_ns: of the recorded setting, by Little's law on the recorded backlog.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
+        checkpoints: at the recorded interval and of the recorded kind; None where the recorded
+            interval is unknown, or was not simulated.
         price: what it costs; None where buffers per second are unknown.
     """
 
@@ -97,4 +99,5 @@ class TradeOffPoint:
     buffers_high_per_s: float | None = None
     mean_latency_at_least_ns: float | None = None
     why_no_latency: str | None = None
+    checkpoints: CheckpointSummary | None = None
     price: Price | None = None

@@ -53,6 +53,9 @@ MAIN_SHARE = 0.4
 LOADED_FROM = 0.9
 """A task, or an event loop, that is busy for so much of its time has nothing left."""
 
+NEAR_FROM = 0.8
+"""A task that is busy for so much of its time is a verdict although nobody waits for it yet."""
+
 LACKED_FROM = 0.1
 """A TaskManager that wants a processor in vain for so much of its time reads late."""
 
@@ -329,7 +332,7 @@ def _unpressed(job: JobUse) -> Bottleneck:
         if _stands_still(job, process):
             edge = max(job.edges, key=lambda each: _late_at(each, process))
             return _standing_still(job, edge, process, UNPRESSED)
-    if _busiest_share(job, busiest) >= MAIN_SHARE:
+    if _busiest_share(job, busiest) >= NEAR_FROM:
         return _slow_consumers(job, busiest, UNPRESSED)
     edge = max(job.edges, key=lambda each: fmean(each.flush.values()))
     share = fmean(edge.flush.values())
@@ -341,7 +344,10 @@ def _unpressed(job: JobUse) -> Bottleneck:
         )
         helps = (Remedy.TIMEOUT,)
         return Bottleneck(Cause.BUFFER_TIMEOUT, (), share, text, edge.ends.name, None, helps)
-    return Bottleneck(Cause.NONE, (), None, f"{nothing}, and none is busy most of the time")
+    text = (
+        f"{nothing}, and none is busy for more than {_busiest_share(job, busiest):.0%} of the time"
+    )
+    return Bottleneck(Cause.NONE, (), None, text)
 
 
 def _is_read_late(job: JobUse, edge: EdgeUse) -> bool:

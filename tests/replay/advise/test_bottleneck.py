@@ -215,6 +215,14 @@ CASES = [
         "tm-1",
     ),
     Case(
+        "host stops, tasks wait",
+        job(stages(rate="8k/s"), preemptions={0: stops(60 * MS, 50 * MS)}),
+        Cause.SLOW_HOST,
+        (),
+        "tm-0",
+    ),
+    Case("half busy", job(stages(enrich="150us", rate="3k/s")), Cause.BUFFER_TIMEOUT),
+    Case(
         "host stops, last stage works",
         job(stages(sink="150us", rate="5k/s"), **STOPPED),
         Cause.SLOW_HOST,
