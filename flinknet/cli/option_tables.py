@@ -163,8 +163,8 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.arrivals,
         "|".join(ARRIVAL_LAWS),
-        "How records are spread over time; --rate is the mean. on-off:50ms:150ms sends four times"
-        " as fast for 50 ms, then nothing for 150 ms.",
+        "How records are spread over time. on-off:50ms:150ms sends at four times the mean rate"
+        " for 50 ms, then nothing for 150 ms.",
         "constant",
     ),
     "slow-consumer": WorkloadOption(
@@ -184,7 +184,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "duration_ns",
         value_parsers.measured_part,
         "TIME",
-        "Length of the measured part. Records due in it are sent for up to 10s after its end.",
+        "Measured time. Records due in it are sent for up to 10s after its end.",
         format_duration_ns(DEFAULT_DURATION_NS),
     ),
     "warmup": WorkloadOption(
