@@ -1,0 +1,57 @@
+"""Draw: every choice of a trial, by name, from a seed.
+
+Each name has a stream of its own: a choice that is fixed changes no other. The first option of a
+choice is the simplest, so that a failing trial is made smaller by fixing choices at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Choices = Mapping[str, int]
+"""Which option was taken, or how many, by the name of the choice."""
+
+
+class Draw:
+    """Draws the choices of one trial.
+
+    Args:
+        fixed: choices that are not left to the seed.
+
+    Attributes:
+        drawn: all choices so far.
+    """
+
+    def __init__(self, seed: int, fixed: Choices | None = None) -> None:
+        self.seed = seed
+        self.drawn: dict[str, int] = {}
+        self._fixed = fixed or {}
+
+    def below(self, name: str, count: int) -> int:
+        """A number from 0 to `count` - 1."""
+        assert name not in self.drawn, f"{name} is drawn twice"
+        if name in self._fixed:
+            number = min(self._fixed[name], count - 1)
+        else:
+            digest = blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
+            number = int.from_bytes(digest) % count
+        self.drawn[name] = number
+        return number
+
+    def one_of(self, name: str, options: Sequence[T]) -> T:
+        """One of the options, the simplest of which comes first; one that stands twice comes twice
+        as often.
+        """
+        return options[self.below(name, len(options))]
+
+    def chance(self, name: str, one_in: int) -> bool:
+        """True once in so many trials, False when made smaller."""
+        return self.below(name, one_in) == one_in - 1
+
+    def between(self, name: str, low: int, high: int) -> int:
+        """A number from `low` to `high`, both included."""
+        return low + self.below(name, high - low + 1)

@@ -1,0 +1,445 @@
+"""Trials of the data channel: a job of the load generator on simulated hosts, with whatever goes
+wrong, a second job beside it, and another attempt after it has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from tempfile import mkdtemp
+
+from flinknet.config import (
+    BLOCKING,
+    CREDIT,
+    PARTITIONERS,
+    PIPELINED,
+    PIPELINED_APPROXIMATE,
+    PIPELINED_BOUNDED,
+    TCP,
+    NetworkConfig,
+    RecordSize,
+    Scenario,
+    SlowConsumer,
+    WorkloadConfig,
+)
+from flinknet.core.connection import Connection
+from flinknet.core.probe import NullProbe, Probe
+from flinknet.job.flow_control import create_producer_connection
+from flinknet.job.load.plan import LoadPlan, load_plan_of
+from flinknet.options import network_config
+from flinknet.simulator.checkers import (
+    ProtocolChecker,
+    Watched,
+    check_memory,
+    run_all_checked,
+)
+from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
+from flinknet.simulator.faults import FaultPlan, Injection, Interval
+from flinknet.simulator.host_clock import ClockChange, HostClock
+from flinknet.simulator.hosts import SimulatedHosts
+from flinknet.simulator.link import LinkSettings
+from flinknet.simulator.source_plan import plan_sources
+
+from .disk import Disk, DiskFaults
+from .draw import Draw
+from .hostile import Stranger, hostile_bytes
+from .observer import MarkingProbe, Observer
+from .trial import Marks
+
+MS = 1_000_000
+NEVER = -1
+DURATION_NS = 20 * MS
+"""Within which faults happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A trial.
+
+    Attributes:
+        neighbour: a job on the same hosts to which nothing of its own happens; None for none.
+        is_encrypted: TLS around every connection.
+        capacity_bytes: of the sockets of a link.
+        interval_steps: between two looks at the invariants.
+    """
+
+    scenario: Scenario
+    faults: FaultPlan
+    neighbour: Scenario | None = None
+    is_encrypted: bool = False
+    disk: DiskFaults = DiskFaults()
+    capacity_bytes: int = 4 << 20
+    interval_steps: int = 1
+
+
+def drawn_exchange(draw: Draw) -> Exchange:
+    """Anything."""
+    scenario = _scenario(draw)
+    workload = scenario.workload
+    has_neighbour = draw.chance("neighbour", 8)
+    is_pipelined = not workload.is_blocking
+    disk = DiskFaults() if is_pipelined else _disk_faults(draw)
+    faults = replace(
+        _faults(draw, scenario, may_exhaust=not has_neighbour),
+        first_sequence_number=(
+            draw.one_of("first number", (0, 0, 0, 2**31 - 3)) if is_pipelined else 0
+        ),
+        storage_fails=disk.may_end_the_job,
+    )
+    neighbour = None
+    if has_neighbour:
+        beside = replace(
+            workload, records=draw.one_of("neighbour records", (1, 5, 20)), slow_consumers=()
+        )
+        neighbour = replace(scenario, workload=beside, seed=scenario.seed + 1)
+    return Exchange(
+        replace(scenario, workload=replace(workload, slow_consumers=faults.slow_consumers)),
+        faults,
+        neighbour,
+        draw.chance("encrypted", 48),
+        disk,
+        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
+        draw.one_of("interval steps", (1, 5, 5, 5)),
+    )
+
+
+def _disk_faults(draw: Draw) -> DiskFaults:
+    kind = draw.one_of("disk", ("sound", "short", "full", "unreadable", "rotten"))
+    return DiskFaults(
+        draw.one_of("disk write bytes", (100, 10)) if kind == "short" else 0,
+        draw.one_of("disk room bytes", (5000, 500, 50)) if kind == "full" else 0,
+        1 + draw.below("disk read", 4) if kind == "unreadable" else 0,
+        1 + draw.below("disk byte", 3000) if kind == "rotten" else 0,
+    )
+
+
+def _scenario(draw: Draw) -> Scenario:
+    one_of = draw.one_of
+    relays = one_of("relays", (0, 0, 0, 0, 0, 0, 0, 1))
+    producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
+    partitioner = one_of("partitioner", [each for each in PARTITIONERS if each != "forward"])
+    if producers == consumers and draw.chance("forward", 3):
+        partitioner = "forward"
+    partition_type = one_of(
+        "partition type",
+        (*[PIPELINED_BOUNDED] * 9, PIPELINED, PIPELINED_APPROXIMATE, BLOCKING),
+    )
+    is_blocking = partition_type == BLOCKING
+    flow_control = one_of("flow control", (CREDIT,) * 7 + (TCP,))
+    segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
+    low_bytes = one_of("record bytes", (8, 20, 100, 300))
+    high_bytes = low_bytes + one_of("record spread bytes", (0, 0, 50, 200))
+    exclusive_buffers = one_of("exclusive buffers", (2, 0, 1, 2, 4))
+    network = NetworkConfig(
+        segment_size_bytes=segment_size_bytes,
+        network_memory_bytes=segment_size_bytes * 10_000,
+        exclusive_buffers=exclusive_buffers,
+        floating_buffers=one_of("floating buffers", (8, 1, 4)),
+        max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
+        max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
+        buffer_timeout_ns=one_of("buffer timeout", (0, MS, 5 * MS, NEVER)),
+        debloating_enabled=(
+            flow_control == CREDIT and not is_blocking and draw.chance("debloating", 8)
+        ),
+        debloating_period_ns=2 * MS,
+        debloating_samples=2,
+        debloating_target_ns=MS,
+        min_segment_size_bytes=32,
+        starting_segment_size_bytes=64,
+        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
+        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
+        compression_codec=one_of("codec", ("NONE", "LZ4", "ZSTD", "LZO")),
+        sort_shuffle_min_buffers=16,
+        sort_shuffle_min_parallelism=one_of("sort shuffle", (1, 1000)),
+        batch_shuffle_read_bytes=segment_size_bytes * 64,
+        max_tcp_connections=one_of("connections", (1, 1, 1, 2)),
+    )
+    if not is_blocking and flow_control == CREDIT:
+        mode = one_of("checkpoints", ("none",) * 4 + ("aligned", "unaligned", "timing out"))
+        if mode != "none":
+            network = replace(
+                network,
+                checkpoint_interval_ns=one_of("checkpoint interval", (3 * MS, MS // 2)),
+                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS)),
+                unaligned_checkpoints=mode != "aligned",
+                aligned_checkpoint_timeout_ns=MS // 5 if mode == "timing out" else 0,
+            )
+    workload = WorkloadConfig(
+        producers=producers,
+        consumers=consumers,
+        partitioner=partitioner,
+        partition_type=partition_type,
+        rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
+        records=one_of("records", (1, 0, 2, 5, 10, 20, 20, 20, 40, 100)),
+        record_size=RecordSize(low_bytes, high_bytes),
+        arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
+        relays=relays,
+    )
+    stages = relays + 2
+    placement = one_of("placement", ("split", "split", "split", "spread"))
+    task_managers = stages + one_of("more TaskManagers", (0, 0, 0, 1, 2))
+    return Scenario(network, workload, task_managers, draw.seed, flow_control, placement)
+
+
+def _faults(draw: Draw, scenario: Scenario, *, may_exhaust: bool) -> FaultPlan:
+    one_of, below, chance = draw.one_of, draw.below, draw.chance
+    consumers = scenario.workload.consumers
+
+    def at_ns(name: str) -> int:
+        return below(f"{name} at", DURATION_NS)
+
+    def intervals(kind: str, indices: int) -> tuple[Interval, ...]:
+        found = []
+        for number in range(one_of(f"{kind}s", (0, 0, 0, 1, 2))):
+            name = f"{kind} {number}"
+            from_ns = at_ns(name)
+            to_ns = from_ns + 1 + below(f"{name} length", DURATION_NS // 2)
+            found.append(Interval(below(f"{name} index", indices), from_ns, to_ns))
+        return tuple(found)
+
+    links = len(_links_of(scenario))
+    end = one_of(
+        "end",
+        (
+            *("none",) * 8,
+            *("reset", "half-open", "crash", "cancel", "injection"),
+        ),
+    )
+    if not links and end in ("reset", "half-open", "injection"):
+        end = "cancel"
+    link, side = below("end link", max(links, 1)), below("end side", 2)
+    slow: tuple[SlowConsumer, ...] = ()
+    if chance("slow consumer", 3):
+        delay_ns = one_of("slow delay", (100, 10_000, 100_000))
+        slow = (SlowConsumer(below("slow index", consumers), delay_ns),)
+    injections: tuple[Injection, ...] = ()
+    if end == "injection":
+        plan = load_plan_of(scenario)
+        data = hostile_bytes(
+            draw,
+            "injection",
+            [each.receiver_id for each in plan.channels if not each.is_local],
+            plan.channels[0].partition_id,
+        )
+        injections = (Injection(link, side, at_ns("end"), data),)
+    pieces = one_of("pieces", (0, 0, 30, 100))
+    late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
+    return FaultPlan(
+        seed=draw.seed,
+        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 7),
+        delay_ns_max=one_of("delay", (0, 1000, MS)),
+        stalls=intervals("stall", links) if links else (),
+        resets=((link, at_ns("end")),) if end == "reset" else (),
+        half_opens=((link, side, at_ns("end")),) if end == "half-open" else (),
+        crashes=(
+            ((below("end TaskManager", scenario.task_managers), at_ns("end")),)
+            if end == "crash"
+            else ()
+        ),
+        cancels_at_ns=(at_ns("end"),) if end == "cancel" else (),
+        injections=injections,
+        slow_consumers=slow,
+        pauses=intervals("pause", consumers),
+        exhaustions=intervals("exhaustion", scenario.task_managers) if may_exhaust else (),
+        late_partitions_ns=late_ns,
+        tick_ns=one_of("tick", (0, 0, 0, 0, 0, 0, 0, MS)),
+        clocks=_clocks(draw, scenario) if chance("clocks", 8) else (),
+    )
+
+
+def _bytes_of(scenario: Scenario) -> int:
+    workload = scenario.workload
+    records = (workload.records or 0) * workload.producers * workload.copies
+    return int(records * workload.record_size.mean_bytes)
+
+
+def _clocks(draw: Draw, scenario: Scenario) -> tuple[HostClock, ...]:
+    found = []
+    for index in range(scenario.task_managers):
+        changes = [
+            ClockChange(
+                START_NS - OPENING_NS // 2,
+                rate_ppm=1_000_000 + 1000 * draw.one_of(f"clock {index} rate", (0, 1, -1, 100)),
+            )
+        ]
+        leap_ns = draw.one_of(f"clock {index} leap", (0, 0, 5 * MS, -5 * MS))
+        if leap_ns:
+            changes.append(
+                ClockChange(
+                    START_NS + draw.below(f"clock {index} at", DURATION_NS),
+                    leap_ns,
+                    changes[0].rate_ppm,
+                )
+            )
+        found.append(HostClock(index, tuple(changes)))
+    return tuple(found)
+
+
+def _links_of(scenario: Scenario) -> set[tuple[int, int, int]]:
+    return {
+        (each.producer_task_manager, each.consumer_task_manager, each.connection_index)
+        for each in load_plan_of(scenario).channels
+        if not each.is_local
+    }
+
+
+@cache
+def tls_wrap() -> Callable[[Connection, bool], Connection]:
+    """What puts TLS around connections; certificates are made when it is first called."""
+    from flinknet.certificates.generate import generate, settings_for
+    from flinknet.runtime.tls import create_tls
+
+    directory = Path(mkdtemp(prefix="flinknet-campaign-")) / "set"
+    generate(directory, "a secret")
+    tls = create_tls(network_config(settings_for(directory, "a secret"))[0])
+    return lambda connection, is_server: tls.around(connection, is_server=is_server)
+
+
+def run_exchange(draw: Draw, marks: Marks, probe: Probe | None = None) -> Cluster:
+    """Run a trial with all checks. Returns: its first attempt.
+
+    Raises: SimulationError; whatever else is no FlinknetError is a defect, too.
+    """
+    exchange = drawn_exchange(draw)
+    return ExchangeRun(exchange, draw, marks, probe).run()
+
+
+class ExchangeRun:
+    """One run of a trial."""
+
+    def __init__(
+        self, exchange: Exchange, draw: Draw, marks: Marks, probe: Probe | None = None
+    ) -> None:
+        self.exchange = exchange
+        self._draw = draw
+        self._marks = marks
+        self._probe = probe
+        self._disk = Disk(exchange.disk)
+        self._loads = [load_plan_of(exchange.scenario)]
+        if exchange.neighbour is not None:
+            self._loads.append(load_plan_of(exchange.neighbour))
+        network = exchange.scenario.network
+        needs = [load.buffers() for load in self._loads]
+        options = {}
+        if exchange.scenario.workload.is_blocking:
+            options["create_data"] = self._disk.create_data
+        if exchange.is_encrypted:
+            marks["TLS on the connections"] += 1
+            options["wrap"] = tls_wrap()
+        self.hosts = SimulatedHosts(
+            [
+                sum(min(each.total_buffers, each.most_buffers) for each in of_host)
+                for of_host in zip(*needs, strict=True)
+            ],
+            network,
+            start_ns=START_NS - OPENING_NS,
+            faults=exchange.faults,
+            **options,
+        )
+        self._strangers: list[Stranger] = []
+
+    def run(self) -> Cluster:
+        """All of it."""
+        exchange, faults = self.exchange, self.exchange.faults
+        start_ns = START_NS
+        watched = self._watched(self._loads[0], faults, start_ns)
+        everything = [watched]
+        if exchange.neighbour is not None:
+            beside = replace(
+                faults,
+                resets=(),
+                half_opens=(),
+                cancels_at_ns=(),
+                injections=(),
+                pauses=(),
+                stalls=(),
+            )
+            everything.append(self._watched(self._loads[1], beside, start_ns))
+        self._invite_strangers()
+        observer = Observer(self._marks, [each.cluster for each in everything])
+        run_all_checked(
+            everything, interval_steps=exchange.interval_steps, look=observer.look, limit=200_000
+        )
+        observer.note_end(faults)
+        self._end(everything)
+        if watched.cluster.error is not None and self._draw.chance("restart", 2):
+            self._restart(start_ns)
+        if self._strangers:
+            self._marks["a stranger connected"] += len(self._strangers)
+            answered = sum(each.heard_bytes > 0 for each in self._strangers)
+            self._marks["a stranger was answered"] += answered
+        self._marks.update(self._disk.reached)
+        return watched.cluster
+
+    def _restart(self, start_ns: int) -> None:
+        """Another attempt on the same hosts, to which nothing happens any more."""
+        faults = self.exchange.faults
+        for index, _ in faults.crashes:
+            self.hosts.replace(index)
+        sound = FaultPlan(faults.seed, faults.piece_bytes_max, faults.delay_ns_max)
+        self._disk.repair()
+        again = replace(self.exchange.scenario, seed=self.exchange.scenario.seed + 2)
+        start_ns = self.hosts.scheduler.now_ns + OPENING_NS
+        watched = self._watched(load_plan_of(again), sound, start_ns)
+        run_all_checked([watched], interval_steps=self.exchange.interval_steps, limit=200_000)
+        self._end([watched])
+        self._marks["a job restarted"] += 1
+
+    def _end(self, everything: list[Watched]) -> None:
+        for each in everything:
+            each.cluster.close()
+        for each in everything:
+            check_memory(each.cluster)
+
+    def _watched(self, load: LoadPlan, faults: FaultPlan, start_ns: int) -> Watched:
+        exchange = self.exchange
+        checker = None
+        probe: Probe = self._probe or NullProbe()
+        if not faults.injections:
+            checker = probe = ProtocolChecker(
+                load.scenario.seed,
+                self._probe,
+                is_credit_based=load.scenario.flow_control == CREDIT,
+                has_one_clock=not faults.clocks,
+                first_number=faults.first_sequence_number,
+            )
+        marking = MarkingProbe(self._marks, probe)
+        cluster = Cluster.of_load(
+            load,
+            plan_sources(load, start_ns=start_ns),
+            start_ns=start_ns,
+            probes=(marking,) * load.scenario.task_managers,
+            link=LinkSettings(capacity_bytes=exchange.capacity_bytes),
+            faults=faults,
+            hosts=self.hosts,
+        )
+        return Watched(cluster, checker, checks_records=not exchange.disk.rotten_byte)
+
+    def _invite_strangers(self) -> None:
+        draw, load = self._draw, self._loads[0]
+        for number in range(draw.one_of("strangers", (0,) * 7 + (1, 3))):
+            name = f"stranger {number}"
+            index = draw.below(f"{name} TaskManager", len(self.hosts.task_managers))
+            words = [
+                hostile_bytes(draw, f"{name} word {word}", (), load.channels[0].partition_id)
+                for word in range(draw.one_of(f"{name} words", (1, 0, 3)))
+            ]
+            stranger = Stranger(
+                words,
+                hears=not draw.chance(f"{name} is deaf", 4),
+                goes=draw.chance(f"{name} goes", 2),
+            )
+            serving = create_producer_connection(
+                load.scenario.flow_control,
+                self.hosts.partitions[index],
+                NullProbe(),
+                {},
+                partition_request_timeout_ns=load.scenario.network.partition_request_timeout_ns,
+                segment_size_bytes=load.scenario.network.segment_size_bytes,
+            )
+            at_ns = START_NS + draw.below(f"{name} at", DURATION_NS)
+            self._strangers.append(stranger)
+
+            self.hosts.scheduler.at(at_ns, partial(self.hosts.visit, index, serving, stranger))
