@@ -55,6 +55,11 @@ class HostClock:
         from_ns, shown_ns, rate_ppm = corner
         return shown_ns + (at_ns - from_ns) * rate_ppm // MILLION
 
+    def next_host_ns(self, at_ns: int) -> int:
+        """What the clock shows first when an instant of virtual time has passed."""
+        shown_ns = self.host_ns(at_ns)
+        return shown_ns if self.virtual_ns(shown_ns) >= at_ns else shown_ns + 1
+
     def virtual_ns(self, shown_ns: int) -> int:
         """The first instant of virtual time at which the clock shows so much, or more."""
         for index, (from_ns, corner_ns, rate_ppm) in enumerate(self._corners):

@@ -292,10 +292,12 @@ class LinkEnd:
     @property
     def next_arrival_ns(self) -> int | None:
         """When there is something to read, None if nothing is under way or nobody wants it."""
+        if self.is_closed:
+            return None
         arrival_ns = self._incoming.next_arrival_ns if self.connection.wants_data else None
         if arrival_ns is None or self.clock is None:
             return arrival_ns
-        return self.clock.host_ns(arrival_ns)
+        return self.clock.next_host_ns(arrival_ns)
 
     def receive(self, *, now_ns: int) -> int:
         """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it.

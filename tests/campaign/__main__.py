@@ -31,7 +31,7 @@ def main() -> int:
     """Run a campaign, or repeat one trial. Returns: the exit code."""
     arguments = _arguments()
     if arguments.seed is not None:
-        return _repeat(arguments.seed, _fixed_of(arguments.fix))
+        return _repeat(arguments.seed, arguments.choices)
     return _campaign(arguments)
 
 
@@ -43,19 +43,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--any-marks", action="store_true", help="do not fail for unreached states")
     parser.add_argument("--seed", type=int, help="repeat the trial of this seed")
-    parser.add_argument(
-        "--fix", action="append", default=[], metavar="NAME=N", help="fix a choice of it"
-    )
+    parser.add_argument("--choices", type=json.loads, help="the choices of it that are not 0")
     return parser.parse_args()
 
 
-def _fixed_of(texts: list[str]) -> dict[str, int]:
-    return {name: int(number) for name, _, number in (each.rpartition("=") for each in texts)}
-
-
-def _repeat(seed: int, fixed: dict[str, int]) -> int:
+def _repeat(seed: int, choices: dict[str, int] | None) -> int:
     marks: Marks = Counter()
-    failure = failure_of(seed, marks, fixed)
+    failure = failure_of(seed, marks, choices)
     for name, times in sorted(marks.items()):
         if times:
             print(f"{times:8}  {name}")

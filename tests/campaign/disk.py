@@ -37,6 +37,9 @@ class DiskFaults:
         return bool(self.room_bytes or self.failing_read or self.rotten_byte)
 
 
+SOUND = DiskFaults()
+
+
 class Disk:
     """Implements what `runtime.spill_file` asks `os` for."""
 

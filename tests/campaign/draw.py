@@ -1,7 +1,7 @@
 """Draw: every choice of a trial, by name, from a seed.
 
-Each name has a stream of its own: a choice that is fixed changes no other. The first option of a
-choice is the simplest, so that a failing trial is made smaller by fixing choices at 0.
+Each name has a stream of its own: a choice that is made otherwise changes no other. The first
+option of a choice is the simplest, so that a failing trial is made smaller by making choices 0.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ class Draw:
     """Draws the choices of one trial.
 
     Args:
-        fixed: choices that are not left to the seed.
+        choices: instead of those of the seed; what is not among them is 0. None: those of the seed.
 
     Attributes:
         drawn: all choices so far.
     """
 
-    def __init__(self, seed: int, fixed: Choices | None = None) -> None:
+    def __init__(self, seed: int, choices: Choices | None = None) -> None:
         self.seed = seed
         self.drawn: dict[str, int] = {}
-        self._fixed = fixed or {}
+        self._choices = choices
 
     def below(self, name: str, count: int) -> int:
         """A number from 0 to `count` - 1."""
         assert name not in self.drawn, f"{name} is drawn twice"
-        if name in self._fixed:
-            number = min(self._fixed[name], count - 1)
+        if self._choices is not None:
+            number = min(self._choices.get(name, 0), count - 1)
         else:
             digest = blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
             number = int.from_bytes(digest) % count

@@ -42,7 +42,7 @@ from flinknet.simulator.hosts import SimulatedHosts
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import plan_sources
 
-from .disk import Disk, DiskFaults
+from .disk import SOUND, Disk, DiskFaults
 from .draw import Draw
 from .hostile import Stranger, hostile_bytes
 from .observer import MarkingProbe, Observer
@@ -69,7 +69,7 @@ class Exchange:
     faults: FaultPlan
     neighbour: Scenario | None = None
     is_encrypted: bool = False
-    disk: DiskFaults = DiskFaults()
+    disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
     interval_steps: int = 1
 
@@ -150,7 +150,7 @@ def _scenario(draw: Draw) -> Scenario:
         starting_segment_size_bytes=64,
         partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
         request_backoff_initial_ms=one_of("request backoff", (100, 1)),
-        compression_codec=one_of("codec", ("NONE", "LZ4", "ZSTD", "LZO")),
+        compression_codec=one_of("codec", ("NONE", "LZ4", "ZSTD")),
         sort_shuffle_min_buffers=16,
         sort_shuffle_min_parallelism=one_of("sort shuffle", (1, 1000)),
         batch_shuffle_read_bytes=segment_size_bytes * 64,
@@ -402,7 +402,7 @@ class ExchangeRun:
                 load.scenario.seed,
                 self._probe,
                 is_credit_based=load.scenario.flow_control == CREDIT,
-                has_one_clock=not faults.clocks,
+                has_one_clock=not exchange.faults.clocks,
                 first_number=faults.first_sequence_number,
             )
         marking = MarkingProbe(self._marks, probe)

@@ -88,7 +88,7 @@ class Stranger:
         self.heard_bytes = 0
         self.is_closing = False
         self.wants_data = hears
-        self._words = list(words)
+        self._words = [each for each in words if each]
         self._goes = goes
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:

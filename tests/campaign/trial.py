@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import signal
 import traceback
 from collections import Counter
@@ -19,8 +21,8 @@ TRIAL_S_MAX = 60
 """A trial that takes longer hangs."""
 
 SHRINK_S = 20.0
-SHRINK_RUNS = 400
-"""What is spent on making a failing trial smaller."""
+SHRINK_RUNS = 10
+"""What is spent on making a failing trial smaller: time, and passes over its choices."""
 
 KINDS = ("exchange",) * 7 + ("control",)
 
@@ -30,21 +32,23 @@ class Failure:
     """A trial that failed.
 
     Attributes:
-        fixed: choices that were made otherwise than the seed has it.
+        choices: those that are not 0; None: those of the seed.
         kind: what failed, without its numbers: the same defect has the same one.
         text: with the traceback.
     """
 
     seed: int
-    fixed: Choices
+    choices: Choices | None
     kind: str
     text: str
 
     @property
     def command(self) -> str:
         """What repeats it."""
-        fixed = "".join(f" --fix '{name}={value}'" for name, value in self.fixed.items())
-        return f"python -m tests.campaign --seed {self.seed}{fixed}"
+        command = f"python -m tests.campaign --seed {self.seed}"
+        if self.choices is None:
+            return command
+        return f"{command} --choices {shlex.quote(json.dumps(self.choices))}"
 
 
 def run_trial(draw: Draw, marks: Marks) -> None:
@@ -58,46 +62,50 @@ def run_trial(draw: Draw, marks: Marks) -> None:
         run_exchange(draw, marks)
 
 
-def failure_of(seed: int, marks: Marks, fixed: Choices | None = None) -> Failure | None:
+def failure_of(seed: int, marks: Marks, choices: Choices | None = None) -> Failure | None:
     """Run the trial of a seed. Returns: how it failed, None if it did not."""
-    draw = Draw(seed, fixed)
-    return _failure_of(draw, marks)
+    return _failure_of(Draw(seed, choices), choices, marks)
 
 
 def smaller(failure: Failure) -> Failure:
-    """The same failure of a simpler trial: each choice is tried at 0, then halved, as long as it
-    fails alike.
+    """The same failure of a simpler trial: each choice is made 0, or half of what it was, as long
+    as it fails alike.
     """
     until_s = monotonic() + SHRINK_S
-    runs = 0
-    has_changed = True
-    while has_changed:
-        has_changed = False
-        draw = Draw(failure.seed, failure.fixed)
-        _failure_of(draw, Counter())
-        for name, value in draw.drawn.items():
-            for tried in sorted({0, value // 2, value - 1}):
-                if tried < 0 or tried >= value:
-                    continue
-                if runs >= SHRINK_RUNS or monotonic() > until_s:
-                    return failure
-                runs += 1
-                again = failure_of(failure.seed, Counter(), {**failure.fixed, name: tried})
-                if again is not None and again.kind == failure.kind:
-                    failure, has_changed = again, True
-                    break
+    for _ in range(SHRINK_RUNS):
+        draw = Draw(failure.seed, failure.choices)
+        _failure_of(draw, failure.choices, Counter())
+        made = {name: value for name, value in draw.drawn.items() if value}
+        again = _once_smaller(failure, made, until_s)
+        if again is None:
+            return failure_of(failure.seed, Counter(), made) or failure
+        failure = again
     return failure
 
 
-def _failure_of(draw: Draw, marks: Marks) -> Failure | None:
+def _once_smaller(failure: Failure, made: Choices, until_s: float) -> Failure | None:
+    """One pass over all choices. Returns: None if it made nothing smaller."""
+    smallest = None
+    for name, value in made.items():
+        for tried in sorted({0, value // 2, value - 1} - {value}):
+            if monotonic() > until_s:
+                return smallest
+            choices = {**((smallest and smallest.choices) or made), name: tried}
+            again = failure_of(failure.seed, Counter(), choices)
+            if again is not None and again.kind == failure.kind:
+                smallest = again
+                break
+    return smallest
+
+
+def _failure_of(draw: Draw, choices: Choices | None, marks: Marks) -> Failure | None:
     signal.signal(signal.SIGALRM, _hangs)
     signal.alarm(TRIAL_S_MAX)
     try:
         run_trial(draw, marks)
     except Exception as error:
         kind = f"{type(error).__name__}: {re.sub('[0-9a-f]*[0-9][0-9a-f]*', 'N', str(error))}"
-        fixed = {name: value for name, value in (draw._fixed).items() if name in draw.drawn}
-        return Failure(draw.seed, fixed, kind, traceback.format_exc())
+        return Failure(draw.seed, choices, kind, traceback.format_exc())
     finally:
         signal.alarm(0)
     return None

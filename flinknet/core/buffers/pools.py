@@ -219,6 +219,9 @@ class NetworkBufferPool:
             share = to_distribute * used // capacity - given if capacity else 0
             given += share
             pool.resize(pool.required_buffers + share)
+            if pool.waits_for_segment:
+                self.wait_for_segment(pool)
+        self._serve_waiting_pools()
 
 
 class ExclusiveReservation:
