@@ -18,7 +18,8 @@ from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager
 
 
-def _as_it_is(connection: Connection, _is_server: bool) -> Connection:
+def no_wrap(connection: Connection, _is_server: bool) -> Connection:
+    """Nothing is put around a connection."""
     return connection
 
 
@@ -47,7 +48,7 @@ class SimulatedHosts:
         faults: FaultPlan = NO_FAULTS,
         create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
         answers_at_once: bool = False,
-        wrap: Callable[[Connection, bool], Connection] = _as_it_is,
+        wrap: Callable[[Connection, bool], Connection] = no_wrap,
     ) -> None:
         self.scheduler = Scheduler(start_ns=start_ns)
         self._segments = segments

@@ -41,7 +41,7 @@ SOUND = DiskFaults()
 
 
 class Disk:
-    """Implements what `runtime.spill_file` asks `os` for."""
+    """Implements what `runtime.spill_file` asks `os` for, and takes its place in a with statement."""
 
     O_RDWR, O_CREAT, O_EXCL, O_CLOEXEC = os.O_RDWR, os.O_CREAT, os.O_EXCL, os.O_CLOEXEC
 
@@ -53,9 +53,14 @@ class Disk:
         self._reads = 0
 
     def create_data(self, partition_id: ResultPartitionID, name: str) -> BoundedData:
-        """A spill file that lies here."""
-        spill_file.os = self  # type: ignore[attr-defined]
+        """A spill file."""
         return SpillFile(_Path(f"{name}"))
+
+    def __enter__(self) -> None:
+        spill_file.os = self  # type: ignore[assignment]
+
+    def __exit__(self, *_: object) -> None:
+        spill_file.os = os
 
     def repair(self) -> None:
         """It does nothing wrong any more."""

@@ -16,25 +16,38 @@ Choices = Mapping[str, int]
 """Which option was taken, or how many, by the name of the choice."""
 
 
+NOTHING: Choices = {}
+
+
 class Draw:
     """Draws the choices of one trial.
 
     Args:
         choices: instead of those of the seed; what is not among them is 0. None: those of the seed.
+        pinned: that are made in any case.
 
     Attributes:
         drawn: all choices so far.
     """
 
-    def __init__(self, seed: int, choices: Choices | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        choices: Choices | None = None,
+        *,
+        pinned: Choices = NOTHING,
+    ) -> None:
         self.seed = seed
         self.drawn: dict[str, int] = {}
         self._choices = choices
+        self._pinned = pinned
 
     def below(self, name: str, count: int) -> int:
         """A number from 0 to `count` - 1."""
         assert name not in self.drawn, f"{name} is drawn twice"
-        if self._choices is not None:
+        if name in self._pinned:
+            number = self._pinned[name]
+        elif self._choices is not None:
             number = min(self._choices.get(name, 0), count - 1)
         else:
             digest = blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()

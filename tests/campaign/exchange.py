@@ -38,9 +38,10 @@ from flinknet.simulator.checkers import (
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Injection, Interval
 from flinknet.simulator.host_clock import ClockChange, HostClock
-from flinknet.simulator.hosts import SimulatedHosts
+from flinknet.simulator.hosts import SimulatedHosts, no_wrap
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import plan_sources
+from tests.pair import partition_id
 
 from .disk import SOUND, Disk, DiskFaults
 from .draw import Draw
@@ -59,13 +60,14 @@ class Exchange:
     """A trial.
 
     Attributes:
+        load: of the job that things happen to.
         neighbour: a job on the same hosts to which nothing of its own happens; None for none.
         is_encrypted: TLS around every connection.
         capacity_bytes: of the sockets of a link.
         interval_steps: between two looks at the invariants.
     """
 
-    scenario: Scenario
+    load: LoadPlan
     faults: FaultPlan
     neighbour: Scenario | None = None
     is_encrypted: bool = False
@@ -77,12 +79,14 @@ class Exchange:
 def drawn_exchange(draw: Draw) -> Exchange:
     """Anything."""
     scenario = _scenario(draw)
+    load = load_plan_of(scenario)
     workload = scenario.workload
     has_neighbour = draw.chance("neighbour", 8)
+    is_encrypted = draw.chance("encrypted", 48)
     is_pipelined = not workload.is_blocking
     disk = DiskFaults() if is_pipelined else _disk_faults(draw)
     faults = replace(
-        _faults(draw, scenario, may_exhaust=not has_neighbour),
+        _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
         first_sequence_number=(
             draw.one_of("first number", (0, 0, 0, 2**31 - 3)) if is_pipelined else 0
         ),
@@ -94,11 +98,12 @@ def drawn_exchange(draw: Draw) -> Exchange:
             workload, records=draw.one_of("neighbour records", (1, 5, 20)), slow_consumers=()
         )
         neighbour = replace(scenario, workload=beside, seed=scenario.seed + 1)
+    workload = replace(workload, slow_consumers=faults.slow_consumers)
     return Exchange(
-        replace(scenario, workload=replace(workload, slow_consumers=faults.slow_consumers)),
+        replace(load, scenario=replace(scenario, workload=workload)),
         faults,
         neighbour,
-        draw.chance("encrypted", 48),
+        is_encrypted,
         disk,
         draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
         draw.one_of("interval steps", (1, 5, 5, 5)),
@@ -183,7 +188,8 @@ def _scenario(draw: Draw) -> Scenario:
     return Scenario(network, workload, task_managers, draw.seed, flow_control, placement)
 
 
-def _faults(draw: Draw, scenario: Scenario, *, may_exhaust: bool) -> FaultPlan:
+def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool) -> FaultPlan:
+    scenario = load.scenario
     one_of, below, chance = draw.one_of, draw.below, draw.chance
     consumers = scenario.workload.consumers
 
@@ -199,7 +205,7 @@ def _faults(draw: Draw, scenario: Scenario, *, may_exhaust: bool) -> FaultPlan:
             found.append(Interval(below(f"{name} index", indices), from_ns, to_ns))
         return tuple(found)
 
-    links = len(_links_of(scenario))
+    links = len(load.connections())
     end = one_of(
         "end",
         (
@@ -216,19 +222,15 @@ def _faults(draw: Draw, scenario: Scenario, *, may_exhaust: bool) -> FaultPlan:
         slow = (SlowConsumer(below("slow index", consumers), delay_ns),)
     injections: tuple[Injection, ...] = ()
     if end == "injection":
-        plan = load_plan_of(scenario)
-        data = hostile_bytes(
-            draw,
-            "injection",
-            [each.receiver_id for each in plan.channels if not each.is_local],
-            plan.channels[0].partition_id,
-        )
+        receivers = [each.receiver_id for each in load.channels if not each.is_local]
+        partition = load.channels[0].partition_id
+        data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, at_ns("end"), data),)
     pieces = one_of("pieces", (0, 0, 30, 100))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
     return FaultPlan(
         seed=draw.seed,
-        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 7),
+        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 7),
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
         resets=((link, at_ns("end")),) if end == "reset" else (),
@@ -277,14 +279,6 @@ def _clocks(draw: Draw, scenario: Scenario) -> tuple[HostClock, ...]:
     return tuple(found)
 
 
-def _links_of(scenario: Scenario) -> set[tuple[int, int, int]]:
-    return {
-        (each.producer_task_manager, each.consumer_task_manager, each.connection_index)
-        for each in load_plan_of(scenario).channels
-        if not each.is_local
-    }
-
-
 @cache
 def tls_wrap() -> Callable[[Connection, bool], Connection]:
     """What puts TLS around connections; certificates are made when it is first called."""
@@ -317,34 +311,33 @@ class ExchangeRun:
         self._marks = marks
         self._probe = probe
         self._disk = Disk(exchange.disk)
-        self._loads = [load_plan_of(exchange.scenario)]
+        scenario = exchange.load.scenario
+        self._loads = [exchange.load]
         if exchange.neighbour is not None:
             self._loads.append(load_plan_of(exchange.neighbour))
-        network = exchange.scenario.network
         needs = [load.buffers() for load in self._loads]
-        options = {}
-        if exchange.scenario.workload.is_blocking:
-            options["create_data"] = self._disk.create_data
-        if exchange.is_encrypted:
-            marks["TLS on the connections"] += 1
-            options["wrap"] = tls_wrap()
+        marks["TLS on the connections"] += exchange.is_encrypted
         self.hosts = SimulatedHosts(
             [
                 sum(min(each.total_buffers, each.most_buffers) for each in of_host)
                 for of_host in zip(*needs, strict=True)
             ],
-            network,
+            scenario.network,
             start_ns=START_NS - OPENING_NS,
             faults=exchange.faults,
-            **options,
+            create_data=self._disk.create_data,
+            wrap=tls_wrap() if exchange.is_encrypted else no_wrap,
         )
         self._strangers: list[Stranger] = []
 
     def run(self) -> Cluster:
         """All of it."""
+        with self._disk:
+            return self._run()
+
+    def _run(self) -> Cluster:
         exchange, faults = self.exchange, self.exchange.faults
-        start_ns = START_NS
-        watched = self._watched(self._loads[0], faults, start_ns)
+        watched = self._watched(self._loads[0], faults, START_NS)
         everything = [watched]
         if exchange.neighbour is not None:
             beside = replace(
@@ -356,7 +349,7 @@ class ExchangeRun:
                 pauses=(),
                 stalls=(),
             )
-            everything.append(self._watched(self._loads[1], beside, start_ns))
+            everything.append(self._watched(self._loads[1], beside, START_NS))
         self._invite_strangers()
         observer = Observer(self._marks, [each.cluster for each in everything])
         run_all_checked(
@@ -365,7 +358,7 @@ class ExchangeRun:
         observer.note_end(faults)
         self._end(everything)
         if watched.cluster.error is not None and self._draw.chance("restart", 2):
-            self._restart(start_ns)
+            self._restart()
         if self._strangers:
             self._marks["a stranger connected"] += len(self._strangers)
             answered = sum(each.heard_bytes > 0 for each in self._strangers)
@@ -373,14 +366,15 @@ class ExchangeRun:
         self._marks.update(self._disk.reached)
         return watched.cluster
 
-    def _restart(self, start_ns: int) -> None:
+    def _restart(self) -> None:
         """Another attempt on the same hosts, to which nothing happens any more."""
         faults = self.exchange.faults
         for index, _ in faults.crashes:
             self.hosts.replace(index)
         sound = FaultPlan(faults.seed, faults.piece_bytes_max, faults.delay_ns_max)
         self._disk.repair()
-        again = replace(self.exchange.scenario, seed=self.exchange.scenario.seed + 2)
+        scenario = self.exchange.load.scenario
+        again = replace(scenario, seed=scenario.seed + 2)
         start_ns = self.hosts.scheduler.now_ns + OPENING_NS
         watched = self._watched(load_plan_of(again), sound, start_ns)
         run_all_checked([watched], interval_steps=self.exchange.interval_steps, limit=200_000)
@@ -419,11 +413,14 @@ class ExchangeRun:
 
     def _invite_strangers(self) -> None:
         draw, load = self._draw, self._loads[0]
+        partition = partition_id(7)
+        if self.exchange.faults.late_partitions_ns is None:
+            partition = load.channels[0].partition_id  # which is read already
         for number in range(draw.one_of("strangers", (0,) * 7 + (1, 3))):
             name = f"stranger {number}"
             index = draw.below(f"{name} TaskManager", len(self.hosts.task_managers))
             words = [
-                hostile_bytes(draw, f"{name} word {word}", (), load.channels[0].partition_id)
+                hostile_bytes(draw, f"{name} word {word}", (), partition)
                 for word in range(draw.one_of(f"{name} words", (1, 0, 3)))
             ]
             stranger = Stranger(
@@ -441,5 +438,4 @@ class ExchangeRun:
             )
             at_ns = START_NS + draw.below(f"{name} at", DURATION_NS)
             self._strangers.append(stranger)
-
             self.hosts.scheduler.at(at_ns, partial(self.hosts.visit, index, serving, stranger))

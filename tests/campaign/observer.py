@@ -59,8 +59,6 @@ class MarkingProbe:
                     marks["an empty buffer carried a backlog"] += 1
                 if row[13] == 0 and row[11] > 0:
                     marks["data waited for credit"] += 1
-                if row[12] < 0 and data_type == 1:
-                    marks["data left without credit"] += 1
             if data_type != 1 and (name := _OF_TYPES.get((data_type, point))) is not None:  # type: ignore[call-overload]
                 marks[name] += 1
         else:
