@@ -14,6 +14,7 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from time import monotonic
 
+from .exchange import SHAPE_SEEDS, tls_wrap
 from .marks import MARKS
 from .trial import Failure, Marks, failure_of, smaller
 
@@ -71,7 +72,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
     reports: Queue[Report | None] = context.Queue()
     workers = [
         context.Process(
-            target=_work, args=(first + number, processes, until_s, runs_each, reports), daemon=True
+            target=_work, args=(first, number, processes, until_s, runs_each, reports), daemon=True
         )
         for number in range(processes)
     ]
@@ -110,20 +111,25 @@ def _campaign(arguments: argparse.Namespace) -> int:
 
 def _prepare() -> None:
     """What all processes share is made before they are forked."""
-    from .exchange import tls_wrap
-
     tls_wrap()
 
 
 def _work(
-    first: int, step: int, until_s: float, runs: int | None, reports: Queue[Report | None]
+    first: int,
+    number: int,
+    processes: int,
+    until_s: float,
+    runs: int | None,
+    reports: Queue[Report | None],
 ) -> None:
+    """Run every so many-th group of seeds that have a plan in common."""
     done, marks, reported_s = 0, Counter[str](), monotonic()
     known: set[str] = set()
-    for number in count():
-        if monotonic() > until_s or number == runs:
+    for run in count():
+        if monotonic() > until_s or run == runs:
             break
-        failure = failure_of(first + number * step, marks)
+        group, seed = divmod(run, SHAPE_SEEDS)
+        failure = failure_of(first + (group * processes + number) * SHAPE_SEEDS + seed, marks)
         done += 1
         if failure is not None and failure.kind not in known:
             known.add(failure.kind)

@@ -41,7 +41,7 @@ SOUND = DiskFaults()
 
 
 class Disk:
-    """Implements what `runtime.spill_file` asks `os` for, and takes its place in a with statement."""
+    """Implements what `runtime.spill_file` asks `os` for; in a with statement it takes its place."""
 
     O_RDWR, O_CREAT, O_EXCL, O_CLOEXEC = os.O_RDWR, os.O_CREAT, os.O_EXCL, os.O_CLOEXEC
 

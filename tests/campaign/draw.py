@@ -38,9 +38,17 @@ class Draw:
         pinned: Choices = NOTHING,
     ) -> None:
         self.seed = seed
+        self._source = str(seed)
         self.drawn: dict[str, int] = {}
         self._choices = choices
         self._pinned = pinned
+
+    def of_group(self, size: int) -> Draw:
+        """Draws choices that so many successive seeds have in common."""
+        group = Draw(self.seed - self.seed % size, self._choices, pinned=self._pinned)
+        group._source = f"{group.seed} of {size}"
+        group.drawn = self.drawn
+        return group
 
     def below(self, name: str, count: int) -> int:
         """A number from 0 to `count` - 1."""
@@ -50,7 +58,7 @@ class Draw:
         elif self._choices is not None:
             number = min(self._choices.get(name, 0), count - 1)
         else:
-            digest = blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
+            digest = blake2b(f"{self._source}/{name}".encode(), digest_size=8).digest()
             number = int.from_bytes(digest) % count
         self.drawn[name] = number
         return number

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -54,6 +54,9 @@ NEVER = -1
 DURATION_NS = 20 * MS
 """Within which faults happen."""
 
+SHAPE_SEEDS = 8
+"""Successive seeds whose jobs have the same plan."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -69,7 +72,7 @@ class Exchange:
 
     load: LoadPlan
     faults: FaultPlan
-    neighbour: Scenario | None = None
+    neighbour: LoadPlan | None = None
     is_encrypted: bool = False
     disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
@@ -78,13 +81,16 @@ class Exchange:
 
 def drawn_exchange(draw: Draw) -> Exchange:
     """Anything."""
-    scenario = _scenario(draw)
-    load = load_plan_of(scenario)
-    workload = scenario.workload
+    load = _load_of(draw)
+    scenario, workload = load.scenario, load.scenario.workload
     has_neighbour = draw.chance("neighbour", 8)
+    neighbour = None
+    if has_neighbour:
+        records = draw.one_of("neighbour records", (1, 5, 20))
+        neighbour = _another(load, 1, replace(workload, records=records))
     is_encrypted = draw.chance("encrypted", 48)
     is_pipelined = not workload.is_blocking
-    disk = DiskFaults() if is_pipelined else _disk_faults(draw)
+    disk = SOUND if is_pipelined else _disk_faults(draw)
     faults = replace(
         _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
         first_sequence_number=(
@@ -92,12 +98,6 @@ def drawn_exchange(draw: Draw) -> Exchange:
         ),
         storage_fails=disk.may_end_the_job,
     )
-    neighbour = None
-    if has_neighbour:
-        beside = replace(
-            workload, records=draw.one_of("neighbour records", (1, 5, 20)), slow_consumers=()
-        )
-        neighbour = replace(scenario, workload=beside, seed=scenario.seed + 1)
     workload = replace(workload, slow_consumers=faults.slow_consumers)
     return Exchange(
         replace(load, scenario=replace(scenario, workload=workload)),
@@ -110,6 +110,12 @@ def drawn_exchange(draw: Draw) -> Exchange:
     )
 
 
+def _another(load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
+    """Another job, or attempt, of the same shape."""
+    shape = replace(load.scenario, seed=load.scenario.seed + job, workload=workload)
+    return load_plan_of(shape)
+
+
 def _disk_faults(draw: Draw) -> DiskFaults:
     kind = draw.one_of("disk", ("sound", "short", "full", "unreadable", "rotten"))
     return DiskFaults(
@@ -120,7 +126,26 @@ def _disk_faults(draw: Draw) -> DiskFaults:
     )
 
 
-def _scenario(draw: Draw) -> Scenario:
+_plan_of = lru_cache(maxsize=8)(load_plan_of)
+
+
+def _load_of(draw: Draw) -> LoadPlan:
+    """A job. What its plan depends on is the same for SHAPE_SEEDS successive seeds: planning takes
+    as long as a trial.
+    """
+    shape = _shape(draw.of_group(SHAPE_SEEDS))
+    return _with_load(_plan_of(shape), *_run_of(draw, shape), draw.seed)
+
+
+def _with_load(
+    plan: LoadPlan, network: NetworkConfig, workload: WorkloadConfig, seed: int
+) -> LoadPlan:
+    scenario = replace(plan.scenario, network=network, workload=workload, seed=seed)
+    return replace(plan, scenario=scenario)
+
+
+def _shape(draw: Draw) -> Scenario:
+    """What a plan depends on."""
     one_of = draw.one_of
     relays = one_of("relays", (0, 0, 0, 0, 0, 0, 0, 1))
     producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
@@ -134,27 +159,13 @@ def _scenario(draw: Draw) -> Scenario:
     is_blocking = partition_type == BLOCKING
     flow_control = one_of("flow control", (CREDIT,) * 7 + (TCP,))
     segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
-    low_bytes = one_of("record bytes", (8, 20, 100, 300))
-    high_bytes = low_bytes + one_of("record spread bytes", (0, 0, 50, 200))
-    exclusive_buffers = one_of("exclusive buffers", (2, 0, 1, 2, 4))
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
         network_memory_bytes=segment_size_bytes * 10_000,
-        exclusive_buffers=exclusive_buffers,
+        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
         floating_buffers=one_of("floating buffers", (8, 1, 4)),
         max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
         max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
-        buffer_timeout_ns=one_of("buffer timeout", (0, MS, 5 * MS, NEVER)),
-        debloating_enabled=(
-            flow_control == CREDIT and not is_blocking and draw.chance("debloating", 8)
-        ),
-        debloating_period_ns=2 * MS,
-        debloating_samples=2,
-        debloating_target_ns=MS,
-        min_segment_size_bytes=32,
-        starting_segment_size_bytes=64,
-        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
-        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
         compression_codec=one_of("codec", ("NONE", "LZ4", "ZSTD")),
         sort_shuffle_min_buffers=16,
         sort_shuffle_min_parallelism=one_of("sort shuffle", (1, 1000)),
@@ -176,16 +187,41 @@ def _scenario(draw: Draw) -> Scenario:
         consumers=consumers,
         partitioner=partitioner,
         partition_type=partition_type,
+        relays=relays,
+    )
+    placement = one_of("placement", ("split", "split", "split", "spread"))
+    task_managers = relays + 2 + one_of("more TaskManagers", (0, 0, 0, 1, 2))
+    return Scenario(network, workload, task_managers, draw.seed, flow_control, placement)
+
+
+def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]:
+    """What a plan does not depend on."""
+    one_of, workload = draw.one_of, shape.workload
+    low_bytes = one_of("record bytes", (8, 20, 100, 300))
+    high_bytes = low_bytes + one_of("record spread bytes", (0, 0, 50, 200))
+    network = replace(
+        shape.network,
+        buffer_timeout_ns=one_of("buffer timeout", (0, MS, 5 * MS, NEVER)),
+        debloating_enabled=(
+            shape.flow_control == CREDIT
+            and not workload.is_blocking
+            and draw.chance("debloating", 8)
+        ),
+        debloating_period_ns=2 * MS,
+        debloating_samples=2,
+        debloating_target_ns=MS,
+        min_segment_size_bytes=32,
+        starting_segment_size_bytes=64,
+        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
+        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
+    )
+    return network, replace(
+        workload,
         rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
         records=one_of("records", (1, 0, 2, 5, 10, 20, 20, 20, 40, 100)),
         record_size=RecordSize(low_bytes, high_bytes),
         arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
-        relays=relays,
     )
-    stages = relays + 2
-    placement = one_of("placement", ("split", "split", "split", "spread"))
-    task_managers = stages + one_of("more TaskManagers", (0, 0, 0, 1, 2))
-    return Scenario(network, workload, task_managers, draw.seed, flow_control, placement)
 
 
 def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool) -> FaultPlan:
@@ -314,7 +350,7 @@ class ExchangeRun:
         scenario = exchange.load.scenario
         self._loads = [exchange.load]
         if exchange.neighbour is not None:
-            self._loads.append(load_plan_of(exchange.neighbour))
+            self._loads.append(exchange.neighbour)
         needs = [load.buffers() for load in self._loads]
         marks["TLS on the connections"] += exchange.is_encrypted
         self.hosts = SimulatedHosts(
@@ -373,10 +409,10 @@ class ExchangeRun:
             self.hosts.replace(index)
         sound = FaultPlan(faults.seed, faults.piece_bytes_max, faults.delay_ns_max)
         self._disk.repair()
-        scenario = self.exchange.load.scenario
-        again = replace(scenario, seed=scenario.seed + 2)
+        load = self.exchange.load
+        again = _another(load, 2, load.scenario.workload)
         start_ns = self.hosts.scheduler.now_ns + OPENING_NS
-        watched = self._watched(load_plan_of(again), sound, start_ns)
+        watched = self._watched(again, sound, start_ns)
         run_all_checked([watched], interval_steps=self.exchange.interval_steps, limit=200_000)
         self._end([watched])
         self._marks["a job restarted"] += 1
