@@ -12,7 +12,8 @@ from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import FaultPlan
 from tests.campaign.draw import Draw
-from tests.campaign.exchange import drawn_exchange, run_exchange
+from tests.campaign.drawn_exchange import drawn_exchange
+from tests.campaign.exchange import run_exchange
 
 US = 1_000
 MS = 1_000_000

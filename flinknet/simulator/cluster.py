@@ -9,7 +9,6 @@ from flinknet.config import Scenario
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
-    PipelinedSubpartition,
     ResultPartition,
 )
 from flinknet.core.producer.partition_type import ReleaseBy
@@ -20,11 +19,11 @@ from flinknet.job.descriptor import (
     SubtaskKey,
     TaskDeploymentDescriptor,
 )
-from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.load.assembly import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 
+from .channels import Channels
 from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from .debloating import start_debloating
@@ -99,9 +98,10 @@ class Cluster:
         for index, each in preemptions.items():
             self.task_managers[index].set_preemptions(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
-        self.partition_of: dict[tuple[int, int], ResultPartition] = {}
-        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
         self._wiring = Wiring(job, hosts, self._probes, link, faults, self.cancel)
+        self._channels = Channels(hosts, self.network, faults, self._probes, self._wiring)
+        self.partition_of = self._channels.partition_of
+        self.gate_of = self._channels.gate_of
         self.links = self._wiring.links
         self.link_settings = self._wiring.settings
         self.producer_connections = self._wiring.producer_connections
@@ -376,76 +376,18 @@ class Cluster:
         """Partitions and gates of all subtasks of the stage before any of its tasks runs."""
         subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
         late_ns = self.faults.late_partitions_ns
-        is_late = late_ns is not None and self.stages is None and self.now_ns < self._start_ns
-        if is_late:
-            assert late_ns is not None
-            at_ns = min(self.now_ns + late_ns, self._start_ns)
-            self.scheduler.at(at_ns, partial(self._create_partitions, subtasks))
+        if late_ns is None or self.stages is not None or self.now_ns >= self._start_ns:
+            self._channels.create_partitions(subtasks)
         else:
-            self._create_partitions(subtasks)
-        self._create_gates(subtasks)
+            at_ns = min(self.now_ns + late_ns, self._start_ns)
+            self.scheduler.at(at_ns, partial(self._channels.create_partitions, subtasks))
+        self._channels.create_gates(subtasks)
+        if self.stages is None:
+            self._channels.request(subtasks)
         if self.now_ns < self._start_ns:
             self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))
         else:
             self._start_tasks(subtasks)
-
-    def _create_partitions(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        for each in subtasks:
-            partitions = create_partitions(
-                each,
-                self.network,
-                self.task_managers[each.task_manager].memory,
-                self.hosts.partitions[each.task_manager],
-                storage=self.hosts.storages[each.task_manager],
-            )
-            for output, partition in zip(each.outputs, partitions, strict=True):
-                self.partition_of[output.edge, each.subtask] = partition
-        for partition in self.partitions:
-            for queue in partition.subpartitions:
-                if isinstance(queue, PipelinedSubpartition) and not queue.buffers_out:
-                    queue.begin_with(self.faults.first_sequence_number)
-        for task_manager in self.task_managers:
-            task_manager.wake(self.now_ns)
-
-    def _create_gates(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        for each in subtasks:
-            task_manager = self.task_managers[each.task_manager]
-            gates = create_gates(
-                each,
-                self.network,
-                task_manager.memory,
-                partitions=self.hosts.partitions[each.task_manager],
-                connect=partial(self._wiring.connection_of, each.task_manager),
-                probe=self._probes[each.task_manager],
-            )
-            for described, gate in zip(each.inputs, gates, strict=True):
-                self.gate_of[described.edge, each.subtask] = gate
-                if not described.partition_type.is_blocking_or_blocking_persistent:
-                    for channel in gate.remote_channels:
-                        channel.expected_sequence_number = self.faults.first_sequence_number
-        if self.stages is None:
-            for each in subtasks:
-                now_ns = self.task_managers[each.task_manager].now_ns
-                for described in each.inputs:
-                    gate = self.gate_of[described.edge, each.subtask]
-                    gate.request_partitions(now_ns=now_ns)
-                    self._repeat_requests(gate, self.task_managers[each.task_manager])
-        for task_manager in self.task_managers:
-            task_manager.wake(self.now_ns)
-
-    def _repeat_requests(self, gate: SingleInputGate, task_manager: SimulatedTaskManager) -> None:
-        """Of channels within a TaskManager; those of connections are repeated there."""
-        due_ns = gate.next_deadline_ns()
-        if due_ns is None:
-            return
-
-        def repeat() -> None:
-            gate.handle_deadline(now_ns=task_manager.now_ns)
-            task_manager.wake(self.now_ns)
-            self._repeat_requests(gate, task_manager)
-
-        clock = task_manager.clock
-        self.scheduler.at(due_ns if clock is None else clock.virtual_ns(due_ns), repeat)
 
     def _start_tasks(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
         if self.error is not None:

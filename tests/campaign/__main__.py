@@ -14,7 +14,8 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from time import monotonic
 
-from .exchange import SHAPE_SEEDS, tls_wrap
+from .drawn_exchange import SHAPE_SEEDS
+from .exchange import tls_wrap
 from .marks import MARKS
 from .trial import Failure, Marks, failure_of, smaller
 

@@ -41,7 +41,7 @@ SOUND = DiskFaults()
 
 
 class Disk:
-    """Implements what `runtime.spill_file` asks `os` for; in a with statement it takes its place."""
+    """Implements what spill files ask `os` for, and takes its place in a with statement."""
 
     O_RDWR, O_CREAT, O_EXCL, O_CLOEXEC = os.O_RDWR, os.O_CREAT, os.O_EXCL, os.O_CLOEXEC
 
