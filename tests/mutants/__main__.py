@@ -17,7 +17,7 @@ from .mutants import FLINKNET, MUTANTS
 from .source import SWITCH, install
 
 SIMULATION_FLOOR = 0.95
-UNIT_TESTS = ("tests/core", "tests/job", "tests/simulator")
+UNIT_TESTS = ("tests/core", "tests/job")
 
 
 def main() -> int:

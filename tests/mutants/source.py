@@ -1,4 +1,4 @@
-"""Lets a mutant be imported in the place of what it was made from."""
+"""Lets a mutant be imported in the place of what it was made from; as a plugin of pytest, too."""
 
 from __future__ import annotations
 
@@ -50,10 +50,6 @@ def install(number: int) -> None:
     assert "flinknet" not in sys.modules, "flinknet was imported already"
     os.environ["FLINKNET_COMPILED"] = "0"
     sys.meta_path.insert(0, _Finder(MUTANTS[number]))
-
-
-def pytest_configure() -> None:
-    """As a plugin of pytest: the mutant of the environment."""
 
 
 if SWITCH in os.environ:

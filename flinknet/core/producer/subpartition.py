@@ -401,6 +401,9 @@ class PipelinedSubpartition:
         assert types[: self._priority_elements] == [_PRIORITIZED_EVENT] * priority, (
             f"{self._priority_elements} priority events lead, of {priority}"
         )
+        barriers = [decode_event(each.buffer.payload) for each in islice(queue, priority)]
+        ids = [each.checkpoint_id for each in barriers if isinstance(each, CheckpointBarrier)]
+        assert ids == sorted(ids), f"barriers of checkpoints {ids} lead in this order"
         for each in queue:
             assert each.buffer.references > 0, "a queued buffer was given back"
         assert not self.is_released or not queue, "a released subpartition has buffers"
