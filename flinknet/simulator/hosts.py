@@ -10,6 +10,7 @@ from flinknet.core.connection import Connection
 from flinknet.core.producer import BoundedData, ResultPartitionManager
 from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.errors import FlinknetError
 from flinknet.job.gates import blocking_storage
 
 from .faults import NO_FAULTS, FaultPlan, LostWakeups
@@ -21,6 +22,10 @@ from .task_manager import SimulatedTaskManager
 def no_wrap(connection: Connection, _is_server: bool) -> Connection:
     """Nothing is put around a connection."""
     return connection
+
+
+def _let_it_close(_error: FlinknetError) -> None:
+    """A connection that cannot be followed says why, and closes when that is sent."""
 
 
 class SimulatedHosts:
@@ -82,7 +87,7 @@ class SimulatedHosts:
         link = SimulatedLink(*ends)
         for (place, _), end in zip(places, ends, strict=True):
             end.clock = place.clock
-            end.fail = lambda _error: link.reset(now_ns=self.scheduler.now_ns)
+            end.fail = _let_it_close
             place.ends.append(end)
             place.wake(self.scheduler.now_ns)
         return link
