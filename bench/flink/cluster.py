@@ -272,8 +272,8 @@ class Cluster:
 def free_ports(count: int) -> list[int]:
     """Ports of loopback that nobody listens at now.
 
-    They lie below the range from which Linux gives ports to clients, so that no connection takes one
-    before it is listened at.
+    They lie below the range from which Linux gives ports to clients: no connection takes one before
+    it is listened at.
     """
     ports: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
