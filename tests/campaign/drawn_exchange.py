@@ -33,6 +33,9 @@ NEVER = -1
 DURATION_NS = 20 * MS
 """Within which faults happen."""
 
+MEMORY_BUFFERS = 256
+"""Of each TaskManager, at most; checking them takes its time."""
+
 SHAPE_SEEDS = 8
 """Successive seeds whose jobs have the same plan."""
 
@@ -85,7 +88,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
         is_encrypted,
         disk,
         draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
-        draw.one_of("interval steps", (1, 5, 5, 5)),
+        draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
     )
 
 
@@ -140,7 +143,7 @@ def _shape(draw: Draw) -> Scenario:
     segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
-        network_memory_bytes=segment_size_bytes * 10_000,
+        network_memory_bytes=segment_size_bytes * MEMORY_BUFFERS,
         exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
         floating_buffers=one_of("floating buffers", (8, 1, 4)),
         max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
@@ -197,7 +200,7 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
     return network, replace(
         workload,
         rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
-        records=one_of("records", (1, 0, 2, 5, 10, 20, 20, 20, 40, 100)),
+        records=one_of("records", (1, 0, 2, 5, 5, 10, 10, 20, 20, 60)),
         record_size=RecordSize(low_bytes, high_bytes),
         arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
     )
@@ -241,7 +244,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         partition = load.channels[0].partition_id
         data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, at_ns("end"), data),)
-    pieces = one_of("pieces", (0, 0, 30, 100))
+    pieces = one_of("pieces", (0, 0, 10, 40))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
     return FaultPlan(
         seed=draw.seed,
