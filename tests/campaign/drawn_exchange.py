@@ -248,7 +248,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
     return FaultPlan(
         seed=draw.seed,
-        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 7),
+        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 20),
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
         resets=((link, at_ns("end")),) if end == "reset" else (),

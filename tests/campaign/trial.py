@@ -17,8 +17,8 @@ from .draw import Choices, Draw
 Marks = Counter[str]
 """How often each state was reached."""
 
-TRIAL_S_MAX = 60
-"""A trial that takes longer hangs."""
+TRIAL_S_MAX = 30
+"""A trial that takes longer hangs; processor time."""
 
 SHRINK_S = 20.0
 SHRINK_PASSES = 10
@@ -100,15 +100,15 @@ def _once_smaller(failure: Failure, made: Choices, until_s: float) -> Failure | 
 
 
 def _failure_of(draw: Draw, choices: Choices | None, marks: Marks) -> Failure | None:
-    signal.signal(signal.SIGALRM, _hangs)
-    signal.alarm(TRIAL_S_MAX)
+    signal.signal(signal.SIGPROF, _hangs)
+    signal.setitimer(signal.ITIMER_PROF, TRIAL_S_MAX)
     try:
         run_trial(draw, marks)
     except Exception as error:
         kind = f"{type(error).__name__}: {re.sub('[0-9a-f]*[0-9][0-9a-f]*', 'N', str(error))}"
         return Failure(draw.seed, choices, kind, traceback.format_exc())
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
