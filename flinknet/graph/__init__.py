@@ -29,7 +29,7 @@ from .execution_graph import ExecutionGraph, execution_graph_of
 from .job_graph import JobGraph
 from .job_graph_generator import job_graph_of
 from .operator_chain import OperatorChain
-from .operators import Output, OutputTag, TaskEvent
+from .operator_output import Output, OutputTag, TaskEvent
 from .physical_plan import PhysicalPlan
 from .planning import physical_plan_of
 from .program import Program, load_program

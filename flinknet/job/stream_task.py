@@ -37,7 +37,7 @@ from flinknet.core.wire.events import (
     OtherEvent,
 )
 from flinknet.errors import FlinknetError, TaskFailedError
-from flinknet.graph.operators import TaskEvent
+from flinknet.graph.operator_output import TaskEvent
 
 from .barriers import OutputCheckpoints
 from .checkpoint_coordinator import AbortCheckpoint, Command

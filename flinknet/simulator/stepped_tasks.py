@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.assembly import run_input_of
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask, TaskState
 
-from .source_plan import PlannedArrivals
 from .task_manager import BUSY_NS_MAX, NEVER_NS, SteppedTask
 
 
@@ -27,7 +27,7 @@ class SimulatedSource(SteppedTask):
         task: StreamTask,
         writer: RecordWriter,
         flusher: OutputFlusher,
-        arrivals: PlannedArrivals | None,
+        arrivals: RecordedArrivals | None,
         segment_instants: list[int] | None,
         end_ns: int,
         *,

@@ -248,12 +248,9 @@ def test_watermarks_from_before_do_not_count_but_for_the_end_of_time() -> None:
 
 
 def test_a_generator_of_the_program_may_tell_a_watermark_with_each_record() -> None:
-    class Each:
+    class Each(WatermarkGenerator):
         def on_event(self, value: Any, timestamp_ms: int, output: WatermarkOutput) -> None:
             output.emit_watermark(timestamp_ms)
-
-        def on_periodic_emit(self, output: WatermarkOutput) -> None:
-            pass
 
     def create() -> WatermarkGenerator:
         return Each()

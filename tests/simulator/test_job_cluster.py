@@ -21,7 +21,7 @@ from flinknet.graph import (
     load_program,
     transformations,
 )
-from flinknet.graph.operators import Output, TaskEvent
+from flinknet.graph.operator_output import Output, TaskEvent
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter

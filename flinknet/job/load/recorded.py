@@ -13,6 +13,7 @@ from flinknet.arrays import IntArray
 from flinknet.core.producer.channel_selector import Indices
 
 from .arrivals import RecordedArrivals
+from .draws import TakeSizes
 
 RECORDED = "recorded:"
 """Law of arrivals that stand in files; the directory follows."""
@@ -36,9 +37,9 @@ class RecordedLoad:
         """When they come, from the first one on."""
         return RecordedArrivals(self.instants_ns)
 
-    def sizes(self) -> RecordedSizes | None:
-        """Their sizes from the first one on, where they are known."""
-        return None if self.value_bytes is None else RecordedSizes(self.value_bytes)
+    def take_sizes(self) -> TakeSizes | None:
+        """What takes their sizes from the first one on, where they are known."""
+        return None if self.value_bytes is None else RecordedSizes(self.value_bytes).take
 
     def selector(self) -> RecordedSelector | None:
         """Where they go from the first one on, if that is known."""
@@ -77,7 +78,7 @@ _COLUMNS = ("arrivals", "sizes", "subpartitions")
 
 
 class RecordedSizes:
-    """Sizes that were recorded (a ValueSizes)."""
+    """Sizes that were recorded."""
 
     def __init__(self, value_bytes: IntArray) -> None:
         self._sizes = value_bytes
