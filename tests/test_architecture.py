@@ -111,7 +111,7 @@ MAY_IMPORT = {
         "runtime.signals",
     },
     "replay": {
-        *("trace", "predict", "job.load.recorded", "core.probe", "core.buffers.data_type"),
+        *("trace", "predict", "job.load.recorded_load", "core.probe", "core.buffers.data_type"),
         *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
@@ -169,7 +169,7 @@ ONLY_IN = {
     "struct": {"core.wire", "trace.format", "job.serializers", "job.elements"},
     "random": {"job.load.arrivals", "simulator.faults", "comparison"},
     "numpy.random": {
-        *("job.load", "job.partitioners", "job.sources", "simulator.faults"),
+        *("job.load", "job.selectors", "job.sources", "simulator.faults"),
         *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
     },
     "numpy": {
@@ -209,7 +209,7 @@ ONLY_IN = {
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
         *("report.export", "graph.program", "graph.endpoints", "job.chain_runner"),
-        *("job.load.recorded",),
+        *("job.load.recorded_load",),
         *(
             "predict",
             "options.files",
@@ -223,7 +223,7 @@ ONLY_IN = {
     "urllib": {"capture.rest"},
     "http": {"capture.rest"},
     "importlib": {
-        *("capture.dissector", "report.page", "runtime.host", "job.partitioners", "cli"),
+        *("capture.dissector", "report.page", "runtime.host", "job.selectors", "cli"),
         "compiled_core",
     },
     "logging": {"replay.spark.jvm"},

@@ -5,14 +5,14 @@
     network_input   from buffers of gates to the chain      task_output  from the chain to buffers
     descriptor      what a TaskManager gets to run a subtask
     gates           from a descriptor to partitions and gates with their pools
-    assembly        the task of a program between them; task_frame: what every task has
-    partitioners    to which channel a record goes           scheduling  what waits for what
+    program_tasks   the task of a program between them; task_frame: what every task has
+    selectors       to which channel a record goes           scheduling  what waits for what
     flow_control    with credit, or as before Flink 1.5
     producer_states what becomes of a channel whose producer does not have its partition
     barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
                     for the task; checkpoint_coordinator: what begins and completes them
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
-    keys            hashes of keys, as Java's               sources, sinks, operators, io
+    keys            hashes of keys, as Java's               sources, sinks, task_operators, io
     event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
     latency_stats   the histograms of latency markers
     times           how long a task is busy, idle, back-pressured
@@ -25,7 +25,6 @@ again. The tasks of a TaskManager take turns on its event loop; functions of a p
 elsewhere (task_worker), as threads of the runtime do.
 """
 
-from .assembly import create_task, network_of
 from .descriptor import (
     InputChannelDescriptor,
     InputGateDeploymentDescriptor,
@@ -35,6 +34,7 @@ from .descriptor import (
 )
 from .gates import create_gates, create_partitions
 from .io import FileTextInput, MemoryIO, SocketTextInput, TaskIO, TextInput
+from .program_tasks import create_task, network_of
 from .stream_task import StreamTask
 
 __all__ = [

@@ -29,9 +29,9 @@ from .elements import NO_TIMESTAMP
 from .event_time import Timer
 from .latency_meter import LatencyMeter
 from .latency_stats import LatencyStats
-from .operators import delay_of, plain
 from .sinks import LatencyOperator
 from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
+from .task_operators import delay_of, plain
 from .watermark_valve import Passed
 
 MADE = -1

@@ -32,7 +32,7 @@ from flinknet.job.gates import (
     create_partitions,
     request_backoff_of,
 )
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 

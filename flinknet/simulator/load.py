@@ -11,11 +11,11 @@ from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
 from flinknet.job.load.arrivals import RecordedArrivals
-from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of, key_draws
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
+from flinknet.job.load.load_tasks import LoadTasks, create_relay, delay_of, key_draws
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.load.recorded import RecordedSelector
+from flinknet.job.load.recorded_load import RecordedSelector
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, scheduling_of

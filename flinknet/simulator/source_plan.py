@@ -19,10 +19,10 @@ from flinknet.config import RecordSize
 from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import ScheduledArrivals
-from flinknet.job.load.assembly import key_draws
+from flinknet.job.load.load_tasks import key_draws
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.partitioners import create_selector
+from flinknet.job.selectors import create_selector
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.job.load.arrivals import RecordedArrivals
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask, TaskState
 
 from .task_manager import BUSY_NS_MAX, NEVER_NS, SteppedTask

@@ -17,8 +17,8 @@
     control_messages    what is said; control_connection: as JSON, after a token; control_server:
                     the port on loopback; outbox: in what order
     collected       what TaskManagers reported, for the results of both kinds of run
-    measure, diagnosis, stages, asked_rate, progress    make the result of a bench (RunResult)
-    measurements, job_files, job_status                 make that of a job (JobResult)
+    run_result, diagnosis, blocking_exchanges, asked_rate, progress    make the result of a bench
+    job_measurements, job_files, job_status                            make that of a job
     endings         why a bench failed
     producer_peer, consumer_peer    an exchange one end of which is Flink's: there is no JobManager;
                     peer leads the TaskExecutor of our end, in the process of the command

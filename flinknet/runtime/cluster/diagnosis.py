@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.config import TCP, Scenario
-from flinknet.job.load.assembly import scheduled_records
+from flinknet.job.load.load_tasks import scheduled_records
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.load.recorded import RECORDED
+from flinknet.job.load.recorded_load import RECORDED
 from flinknet.results import (
     CORES_SHARED,
     DISTURBED,

@@ -7,7 +7,7 @@ from flinknet.results import JobStatus, PriorAttempt, TaskManagerStatus, VertexS
 
 from .deployments import first_deployed_ns, times_of
 from .job_master import JobMaster
-from .measurements import Measurements, prior_attempts
+from .job_measurements import Measurements, prior_attempts
 
 FAILED_ATTEMPTS_MAX = 16
 """Failed attempts that a status has; result.json has all that are kept."""

@@ -20,7 +20,7 @@ from flinknet.trace.manifest import MANIFEST_NAME, ProcessInfo
 from flinknet.trace.run_directory import RunDirectory, seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
-from ..fill_levels import FillTimeline
+from ..fill_meter import FillTimeline
 from ..host import environment
 from ..manifest import manifest_of
 from ..metrics_log import MetricsLog
@@ -28,6 +28,7 @@ from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from ..spill_file import create_spill_directory
 from . import control_messages as say
+from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
 from .deployments import first_deployed_ns, times_of
@@ -35,10 +36,9 @@ from .endings import Ending, error_of
 from .job_manager import JobManager, taken
 from .job_master import FixedPlan, JobMaster
 from .led_job import LedJob
-from .measure import assemble, check_records, with_checkpoints
 from .progress import ProgressMeter
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
-from .stages import with_stages
+from .run_result import assemble, check_records, with_checkpoints
 
 START_DELAY_NS = 50_000_000
 """From the word "start" to the first record, so that every process has heard it."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from flinknet.config import Scenario
-from flinknet.job.load.assembly import generator_of, run_input_of
 from flinknet.job.load.counting import ForeignSink
+from flinknet.job.load.load_tasks import generator_of, run_input_of
 from flinknet.job.metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns, process_time_ns
-from ..fill_levels import FillMeter
+from ..fill_meter import FillMeter
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as say
 from .running_task import RunningTask

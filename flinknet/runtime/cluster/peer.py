@@ -26,7 +26,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.load.counting import MEASURED, STAMPED
-from flinknet.job.load.peer import CONSUMERS, PRODUCERS
+from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult

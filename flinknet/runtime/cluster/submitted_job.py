@@ -37,9 +37,9 @@ from .job_files import (
 )
 from .job_manager import JobManager, taken
 from .job_master import Deployment, JobMaster
+from .job_measurements import Measurements
 from .job_state import JobState
 from .job_status import status_of
-from .measurements import Measurements
 
 START_DELAY_NS = 100_000_000
 """From the deployment to the first generated record, so that every task runs by then."""

@@ -16,7 +16,7 @@ from flinknet.core.producer import ResultPartition
 from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.io import TaskIO
-from flinknet.job.load.assembly import create_load_task
+from flinknet.job.load.load_tasks import create_load_task
 from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.job.stream_task import StreamTask
 

@@ -29,8 +29,8 @@ from flinknet.runtime.cluster.control_messages import (
     TaskCounts,
     WrittenChannel,
 )
-from flinknet.runtime.cluster.measure import assemble, check_records
 from flinknet.runtime.cluster.progress import ProgressMeter
+from flinknet.runtime.cluster.run_result import assemble, check_records
 
 S = 1_000_000_000
 START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)

@@ -30,7 +30,7 @@ from flinknet.results import (
     Wiring,
 )
 
-from ..fill_levels import SAMPLES_MAX
+from ..fill_meter import SAMPLES_MAX
 from .asked_rate import asked_rate
 from .collected import Collected, backlog_of, latency_of
 from .control_messages import ConsumerChannelReport, ProducerChannelReport, Report, Start

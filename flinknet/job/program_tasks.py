@@ -43,13 +43,13 @@ from .gates import input_of
 from .io import TaskIO
 from .latency_stats import LatencyStats
 from .network_input import ElementInput
-from .operators import TaskOperators, plain, source_of
-from .output import RecordOutput
-from .partitioners import create_selector, drawing
+from .record_output import RecordOutput
+from .selectors import create_selector, drawing
 from .serializers import serializer_of
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
+from .task_operators import TaskOperators, plain, source_of
 from .task_worker import TaskWorker
 from .watermark_valve import StatusWatermarkValve
 

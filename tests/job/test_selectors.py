@@ -22,7 +22,7 @@ from flinknet.core.producer import (
 )
 from flinknet.errors import ConfigError
 from flinknet.job.load.generator import RecordBatcher
-from flinknet.job.partitioners import create_selector, find_custom
+from flinknet.job.selectors import create_selector, find_custom
 from tests.pair import partition_of
 
 

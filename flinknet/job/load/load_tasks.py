@@ -18,18 +18,18 @@ from flinknet.core.producer import (
 from ..barriers import CheckpointResponder, ignore
 from ..descriptor import TaskDeploymentDescriptor
 from ..gates import input_of
-from ..partitioners import create_selector
+from ..selectors import create_selector
 from ..stream_task import StreamTask
 from ..task_frame import TaskFrame
 from .arrivals import Arrivals, ScheduledArrivals
+from .chains import Forward, Generate, Measure
 from .counting import MEASURED, STAMPED, CountingSink, StampedSink
 from .draws import KeyDraws, TakeSizes
 from .forward import RecordForwarder
 from .generator import LoadGenerator, RecordBatcher
-from .operators import Forward, Generate, Measure
 from .outputs import ForwardedOutput, GeneratedOutput
 from .plan import task_name
-from .recorded import RECORDED, RecordedLoad
+from .recorded_load import RECORDED, RecordedLoad
 from .run_input import RunInput
 from .sink import LatencySink
 

@@ -12,7 +12,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary, EdgeMeasured, TaskMeasured, VertexMeasured
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.job_master import JobMaster
-from flinknet.runtime.cluster.measurements import Measurements, limited_by
+from flinknet.runtime.cluster.job_measurements import Measurements, limited_by
 from tests.graph.programs import all_to_all
 
 S = 1_000_000_000
