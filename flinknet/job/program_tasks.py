@@ -1,4 +1,4 @@
-"""Assembly: the task that a descriptor of a program's job says, between its gates and partitions.
+"""Tasks of programs: the task that a descriptor of a program's job says, between its gates and partitions.
 Both drivers build their TaskManagers with it.
 """
 
@@ -105,7 +105,7 @@ def create_task(
     Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
         operator cannot be opened.
     """
-    return _Assembly(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
+    return _ProgramTask(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
         partitions,
         gates,
         io,
@@ -117,7 +117,7 @@ def create_task(
     )
 
 
-class _Assembly:
+class _ProgramTask:
     """Puts one task together."""
 
     def __init__(

@@ -1,4 +1,9 @@
-"""TaskFrame: what every task has around its chain: a context, and what checkpoints need of it."""
+"""TaskFrame: what every task has around its chain: a context, and what checkpoints need of it.
+
+Two modules fill it: `program_tasks` looks up operators, types and partitioners in the graph of a
+program, and `load.load_tasks` makes generators, relays and sinks of a scenario. All that both need
+is here; what is left of either has no counterpart in the other.
+"""
 
 from __future__ import annotations
 

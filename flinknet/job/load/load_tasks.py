@@ -1,4 +1,4 @@
-"""Assembly: the tasks of a load between their gates and partitions, as descriptors have them."""
+"""Tasks of a load between their gates and partitions, as descriptors have them."""
 
 from __future__ import annotations
 
