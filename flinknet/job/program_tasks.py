@@ -1,4 +1,4 @@
-"""Tasks of programs: the task that a descriptor of a program's job says, between its gates and partitions.
+"""Tasks of programs: what a descriptor says, between its gates and partitions.
 Both drivers build their TaskManagers with it.
 """
 

@@ -20,7 +20,8 @@ from flinknet.results import (
 from flinknet.units import human_count, human_duration
 
 from .asked_rate import KEPT, AskedRate
-from .control_messages import Report, Start
+from .control_messages import Start
+from .reports import Report
 
 SCHEDULE_MISSED_NS = 10_000_000
 """A source that emits a record this late did not keep its schedule."""

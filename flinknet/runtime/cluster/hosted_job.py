@@ -16,6 +16,7 @@ from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
 from .load_run import LoadRun
+from .reports import Report
 from .sampling import Sampler, report_of
 from .task_factory import factory_of
 from .task_io import ProcessIO
@@ -62,7 +63,7 @@ class HostedJob:
         self._environment = environment
         self._strangers_before: Strangers = environment.connections.strangers()
 
-    def report(self) -> say.Report:
+    def report(self) -> Report:
         """What is told of it when it is over."""
         error = None
         try:

@@ -37,6 +37,7 @@ from .job_manager import JobManager, taken
 from .job_master import FixedPlan, JobMaster
 from .led_job import LedJob
 from .progress import ProgressMeter
+from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
 from .run_result import assemble, check_records, with_checkpoints
 
@@ -281,7 +282,7 @@ class _Run:
             self._open.add(index)
         elif isinstance(message, say.JobClosed):
             self._collected.close(index, message.report)
-        elif isinstance(message, say.Statistics) and start is not None:
+        elif isinstance(message, Statistics) and start is not None:
             if not self._is_measured and now_ns >= start.measured_from_ns:
                 self._is_measured = True  # so that a run that is interrupted has its measured part
                 self.save_manifest(start)
@@ -329,9 +330,7 @@ class _Run:
             " run directory"
         )
 
-    def _result(
-        self, reports: Sequence[say.Report], start: say.Start, processors: Taken
-    ) -> RunResult:
+    def _result(self, reports: Sequence[Report], start: say.Start, processors: Taken) -> RunResult:
         """Raises: RunFailedError when records were lost, repeated or out of order."""
         plan, scenario = self._plan, self._scenario
         check_records(plan, reports)

@@ -45,6 +45,7 @@ from ..spill_file import create_spill_directory
 from . import control_messages as say
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
+from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor
 
 LOOK_EVERY_NS = 5_000_000
@@ -307,7 +308,7 @@ class Peer:
         return tuple(found)
 
     def _channel(
-        self, index: int, written: int, taken: say.ConsumerChannelReport | None
+        self, index: int, written: int, taken: ConsumerChannelReport | None
     ) -> PeerChannel:
         counts, channel = self._counts, self._load.channels[index]
         backlog = int(counts.backlog_max[index])

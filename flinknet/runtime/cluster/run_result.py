@@ -33,8 +33,9 @@ from flinknet.results import (
 from ..fill_meter import SAMPLES_MAX
 from .asked_rate import asked_rate
 from .collected import Collected, backlog_of, latency_of
-from .control_messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
+from .control_messages import Start
 from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
+from .reports import ConsumerChannelReport, ProducerChannelReport, Report
 
 
 def check_records(load: LoadPlan, reports: Sequence[Report]) -> None:

@@ -29,6 +29,7 @@ from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
 from .hosted_job import HostedJob
+from .reports import Report
 
 STATISTICS_PAUSE = 20
 """Of so many times what they take: telling them costs a twentieth of the time at most, however many
@@ -229,7 +230,7 @@ class TaskExecutor:
     def _close(self, job_id: ExecutionGraphID) -> None:
         """A job is over."""
         job = self.attempts.jobs.get(job_id)
-        report = say.Report()  # of one that could not be loaded here
+        report = Report()  # of one that could not be loaded here
         if job is not None:
             report = job.report()
             self.attempts.forget(job)

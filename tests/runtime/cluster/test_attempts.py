@@ -29,6 +29,7 @@ from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.attempt_channels import AttemptChannels
 from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
+from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
 
 pytestmark = pytest.mark.socket
@@ -272,7 +273,7 @@ def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager:
     manager.submit()
     manager.attempts.start(START, now_ns=NOW_NS)
     connections, running = manager.environment.connections, manager.attempts.running
-    assert manager.channels.used(running) == (say.UsedConnection(0, 0, 2),)
+    assert manager.channels.used(running) == (UsedConnection(0, 0, 2),)
     (client,) = connections.clients
     client.fail(RemoteTransportError("broke"), now_ns=NOW_NS)
     connections.forget_closed()

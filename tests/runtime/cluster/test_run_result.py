@@ -19,17 +19,17 @@ from flinknet.results import (
     Taken,
 )
 from flinknet.runtime.cluster.collected import Collected
-from flinknet.runtime.cluster.control_messages import (
+from flinknet.runtime.cluster.control_messages import Start
+from flinknet.runtime.cluster.progress import ProgressMeter
+from flinknet.runtime.cluster.reports import (
     ConsumerChannelReport,
     ProducerChannelReport,
     ReadChannel,
     Report,
-    Start,
     Statistics,
     TaskCounts,
     WrittenChannel,
 )
-from flinknet.runtime.cluster.progress import ProgressMeter
 from flinknet.runtime.cluster.run_result import assemble, check_records
 
 S = 1_000_000_000
