@@ -20,9 +20,9 @@ from flinknet.results import (
 )
 
 from .collected import Collected, backlog_of
-from .deployments import first_deployed_ns, times_of
 from .marked_latency import markers_measured
 from .reports import Statistics
+from .vertex_times import first_deployed_ns, times_of
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")

@@ -31,15 +31,16 @@ from . import control_messages as say
 from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
-from .deployments import first_deployed_ns, times_of
 from .endings import Ending, error_of
 from .job_manager import JobManager, taken
-from .job_master import FixedPlan, JobMaster
+from .job_master import JobMaster
 from .led_job import LedJob
+from .placement import FixedPlan
 from .progress import ProgressMeter
 from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
 from .run_result import assemble, check_records, with_checkpoints
+from .vertex_times import first_deployed_ns, times_of
 
 START_DELAY_NS = 50_000_000
 """From the word "start" to the first record, so that every process has heard it."""

@@ -36,10 +36,11 @@ from .job_files import (
     spill_directory,
 )
 from .job_manager import JobManager, taken
-from .job_master import Deployment, JobMaster
+from .job_master import JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
 from .job_status import status_of
+from .placement import Deployment
 from .reports import Statistics
 
 START_DELAY_NS = 100_000_000

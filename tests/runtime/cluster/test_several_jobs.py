@@ -21,10 +21,11 @@ from flinknet.runtime.cluster.child import JobManagerSpec
 from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
 from flinknet.runtime.cluster.connection_uses import ConnectionUses
 from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
-from flinknet.runtime.cluster.job_master import JobMaster, SharedCluster
+from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_process import JobManagerProcess
 from flinknet.runtime.cluster.job_settings import joined_settings
 from flinknet.runtime.cluster.job_state import JobState
+from flinknet.runtime.cluster.placement import SharedCluster
 from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.cluster.slot_pool import ClusterSlots, SlotPool
 from flinknet.runtime.cluster.submitted_job import SubmittedJob
