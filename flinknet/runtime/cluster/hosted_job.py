@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import TraceError
 from flinknet.job.gates import blocking_storage
 from flinknet.results import Strangers
@@ -62,6 +63,10 @@ class HostedJob:
         self.readers: list[bytes] = []
         self._environment = environment
         self._strangers_before: Strangers = environment.connections.strangers()
+
+    def owns(self, attempt_id: ExecutionAttemptID) -> bool:
+        """Whether an attempt is one of the job's."""
+        return attempt_id.execution_graph_id == self.id
 
     def report(self) -> Report:
         """What is told of it when it is over."""

@@ -126,7 +126,7 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        is_looking = attempts.is_any_set_up or self._asked_for_channels is not None
+        is_looking = attempts.prepared.is_any_set_up or self._asked_for_channels is not None
         if is_looking or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
@@ -152,11 +152,11 @@ class TaskExecutor:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
-        if attempts.is_any_set_up:
+        if attempts.prepared.is_any_set_up:
             attempts.advance_setups(now_ns=now_ns)
-        if attempts.is_any_waiting:
-            channels.check(attempts.waiting_gates)
-        if self._asked_for_channels is not None and attempts.are_channels_open:
+        if attempts.prepared.is_any_waiting:
+            channels.check(attempts.prepared.gates)
+        if self._asked_for_channels is not None and attempts.prepared.are_channels_open:
             self._control.send(say.ChannelsOpen(self._asked_for_channels.job))
             self._asked_for_channels = None
         if attempts.tells_first_output:
