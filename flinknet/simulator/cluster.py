@@ -223,12 +223,12 @@ class Cluster:
     @property
     def relays(self) -> list[StreamTask]:
         """Every task that has inputs and outputs."""
-        return [task for task in self.reading_tasks if task.outputs]
+        return [task for task in self.reading_tasks if task.outputs.each]
 
     @property
     def sinks(self) -> list[StreamTask]:
         """Every task that has an input and no output."""
-        return [task for task in self.reading_tasks if not task.outputs]
+        return [task for task in self.reading_tasks if not task.outputs.each]
 
     @property
     def reading_tasks(self) -> list[StreamTask]:

@@ -40,7 +40,7 @@ def on_channels(job: WatchedJob, edge: int) -> list[list[StreamElement]]:
     channels = [
         channel
         for task in job.cluster.tasks.values()
-        for output in task.outputs
+        for output in task.outputs.each
         if output.edge == edge
         for channel in output.channels
     ]

@@ -245,7 +245,9 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     for until_ns in itertools.count(0, 20 * MS):
         cluster.run(until_ns=until_ns)
         ended = [each for each in cluster.tasks.values() if each.state is TaskState.FINISHED]
-        for channel in (at for each in ended for output in each.outputs for at in output.channels):
+        for channel in (
+            at for each in ended for output in each.outputs.each for at in output.channels
+        ):
             assert watched.read[channel] == watched.written[channel]
         if cluster.is_finished:
             break

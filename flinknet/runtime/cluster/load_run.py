@@ -186,7 +186,7 @@ class LoadRun:
                 int(statistics.channel_backlog_max[index]),
             )
             for each in self._tasks_in_order
-            for output in each.task.outputs
+            for output in each.task.outputs.each
             for index in output.channels
         )
 
@@ -196,7 +196,7 @@ class LoadRun:
 
     @property
     def _sinks(self) -> list[RunningTask]:
-        return [each for each in self._tasks.values() if not each.task.outputs]
+        return [each for each in self._tasks.values() if not each.task.outputs.each]
 
     def _begin(self) -> None:
         """What is counted from now on is measured."""

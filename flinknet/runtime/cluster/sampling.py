@@ -60,7 +60,10 @@ class Sampler:
         if has_metrics and not is_last:
             self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
         own = {
-            channel for each in known for output in each.task.outputs for channel in output.channels
+            channel
+            for each in known
+            for output in each.task.outputs.each
+            for channel in output.channels
         }
         written = (
             WrittenChannel(
