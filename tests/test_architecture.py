@@ -1,4 +1,5 @@
-"""The plan of the house, enforced: every import of every module, against the table of rooms.
+"""The plan of the house, enforced: every import of every module, against the table of rooms; and
+what a room says of its files, against the files.
 
 If a rule hurts, change the rule here in the same commit and say why; do not go round it.
 """
@@ -6,6 +7,7 @@ If a rule hurts, change the rule here in the same commit and say why; do not go 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -465,6 +467,29 @@ def test_every_room_is_known() -> None:
 
 def _faces_in(folder: str) -> Iterator[Path]:
     return (PACKAGE / folder).glob("*/__init__.py")
+
+
+ROOMS = sorted(path for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+NAMED = re.compile(r"^ {4}.*|`[^`]*`", re.MULTILINE)
+"""Where the docstring of a room speaks of its files: in lists, and in backticks."""
+
+LISTED = re.compile(r"^ {4}([a-z_]+(?:, [a-z_]+)*)(?= {2}|$)", re.MULTILINE)
+"""What a list of files has in front."""
+
+
+def files_of(face: Path) -> set[str]:
+    """The files and the inner rooms of a room."""
+    inner = {path.parent.name for path in face.parent.glob("*/__init__.py")}
+    return {path.stem for path in face.parent.glob("*.py")} - {"__init__", "__main__"} | inner
+
+
+@pytest.mark.parametrize("face", ROOMS, ids=lambda face: str(face.parent.relative_to(PACKAGE)))
+def test_the_docstring_of_a_room_names_each_of_its_files_and_no_others(face: Path) -> None:
+    text = ast.get_docstring(ast.parse(face.read_text(encoding="utf-8"))) or ""
+    named = {name for part in NAMED.findall(text) for name in re.findall(r"\w+", part)}
+    listed = {name for part in LISTED.findall(text) for name in part.split(", ")}
+    assert files_of(face) - named == set(), "say what they are for"
+    assert listed - files_of(face) == set(), "there are no such files"
 
 
 @pytest.mark.parametrize(

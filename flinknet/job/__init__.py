@@ -2,7 +2,10 @@
 
     stream_task     the task: reads or makes records, runs a chain, writes
     task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
-    network_input   from buffers of gates to the chain      task_output  from the chain to buffers
+    task_inputs     gates and sources of a task: network_input: from buffers to the chain;
+                    channel_input: one channel of it
+    task_outputs    all outputs of a task: task_output, record_output: from the chain to buffers
+    hand_over       the chain while a thread has it (task_worker)
     descriptor      what a TaskManager gets to run a subtask
     gates           from a descriptor to partitions and gates with their pools
     program_tasks   the task of a program between them; task_frame: what every task has
@@ -15,6 +18,7 @@
     keys            hashes of keys, as Java's               sources, sinks, task_operators, io
     event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
     latency_stats   the histograms of latency markers
+    latency_meter   how old records are at their end        context  the record at hand
     times           how long a task is busy, idle, back-pressured
     metrics, task_metrics   under Flink's names          fill_levels  of its pools, over time
     debloating      when gates get smaller buffers

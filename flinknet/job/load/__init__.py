@@ -8,6 +8,7 @@
     chains      what tasks do: generate, forward, measure   outputs   runs as serialised records
     run_input   runs of records from a gate                 sink, counting: check and time them
     load_tasks  descriptors of a load as StreamTasks        forward   runs that are passed on
+    peer_plans  plans with one end that is Flink's
 
 They are StreamTasks like those of programs; what differs is that no record becomes a value of
 Python. A run of records of equal length is one numpy view of the buffers it came in. Randomness is
