@@ -80,12 +80,11 @@ class TypeSerializer:
 class _NumberSerializer(TypeSerializer):
     """A number of fixed size, big-endian."""
 
-    def __init__(self, name: str, code: str, native: str, convert: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, code: str, native: str) -> None:
         self.name = name
         self._struct = struct.Struct(f">{code}")
         self._native = np.dtype(native)
         self._wire = self._native.newbyteorder(">")
-        self._convert = convert
 
     def write(self, value: Any, out: bytearray) -> None:
         out += self._struct.pack(value)
@@ -400,10 +399,10 @@ class ValueSerializer(TypeSerializer):
         raise ValueError(f"no value begins with {tag}")
 
 
-BOOLEAN = _NumberSerializer("Boolean", "?", "?", bool)
-INT = _NumberSerializer("Integer", "i", "i4", int)
-LONG = _NumberSerializer("Long", "q", "i8", int)
-DOUBLE = _NumberSerializer("Double", "d", "f8", float)
+BOOLEAN = _NumberSerializer("Boolean", "?", "?")
+INT = _NumberSerializer("Integer", "i", "i4")
+LONG = _NumberSerializer("Long", "q", "i8")
+DOUBLE = _NumberSerializer("Double", "d", "f8")
 STRING = StringSerializer()
 BYTE_ARRAY = ByteArraySerializer()
 VALUE = ValueSerializer()

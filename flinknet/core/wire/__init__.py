@@ -35,8 +35,6 @@ from .ids import (
     JobVertexID,
     ResultPartitionID,
     ResultSubpartitionIndexSet,
-    input_channel_id,
-    print_input_channel_id,
 )
 from .java_errors import JavaThrowable
 from .layout import LAYOUTS, Direction, Layout, detect_layout
@@ -49,7 +47,6 @@ from .plain_frames import (
 )
 from .records import (
     LENGTH_PREFIX_BYTES,
-    RecordStreamDecoder,
     StreamElement,
     decode_element,
     encode_record,
@@ -74,7 +71,6 @@ __all__ = [
     "JobVertexID",
     "Layout",
     "Message",
-    "RecordStreamDecoder",
     "ResultPartitionID",
     "ResultSubpartitionIndexSet",
     "StreamElement",
@@ -89,7 +85,5 @@ __all__ = [
     "encode_buffer_response_header",
     "encode_pipelined",
     "encode_record",
-    "input_channel_id",
     "next_sequence_number",
-    "print_input_channel_id",
 ]

@@ -334,7 +334,7 @@ class _Run:
     def _result(self, reports: Sequence[Report], start: say.Start, processors: Taken) -> RunResult:
         """Raises: RunFailedError when records were lost, repeated or out of order."""
         plan, scenario = self._plan, self._scenario
-        check_records(plan, reports)
+        check_records(reports)
         trace = str(self._trace_dir) if self._trace_dir is not None else None
         bounds = [report.fill_bounds for report in reports]
         buffering = self._timeline.buffering(start.start_ns, bounds)

@@ -38,7 +38,7 @@ from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
 from .reports import ConsumerChannelReport, ProducerChannelReport, Report
 
 
-def check_records(load: LoadPlan, reports: Sequence[Report]) -> None:
+def check_records(reports: Sequence[Report]) -> None:
     """Every record came once and in order on its channel.
 
     Raises: RunFailedError that counts what did not.

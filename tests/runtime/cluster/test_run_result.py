@@ -405,7 +405,7 @@ def test_a_record_too_few_or_too_many_fails_the_run(
         Report(consumer_channels=(report,)),
     ]
     if words is None:
-        check_records(load_of(), reports)
+        check_records(reports)
         return
     with pytest.raises(RunFailedError, match=f"channel 0: .*{words}"):
         check_records(load_of(), reports)
