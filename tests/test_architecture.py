@@ -168,7 +168,10 @@ CORE_MAY_IMPORT = {
 NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
 
 ONLY_IN = {
-    "struct": {"core.wire", "trace.format", "job.serializers", "job.elements"},
+    "struct": {
+        *("core.wire", "trace.format"),
+        *("job.serializers", "job.basic_serializers", "job.elements"),
+    },
     "random": {"job.load.arrivals", "simulator.faults", "comparison"},
     "numpy.random": {
         *("job.load", "job.selectors", "job.sources", "simulator.faults"),

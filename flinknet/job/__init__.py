@@ -14,7 +14,8 @@
     producer_states what becomes of a channel whose producer does not have its partition
     barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
                     for the task; checkpoint_coordinator: what begins and completes them
-    serializers     values as bytes, as Flink writes them   elements     with their timestamps
+    serializers     values as bytes, as Flink writes them; basic_serializers: single ones
+    elements        records with their timestamps
     keys            hashes of keys, as Java's               sources, sinks, task_operators, io
     event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
     latency_stats   the histograms of latency markers

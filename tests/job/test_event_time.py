@@ -28,12 +28,12 @@ from flinknet.graph.watermarks import (
     WatermarkGenerator,
     WatermarkOutput,
 )
+from flinknet.job.basic_serializers import LONG
 from flinknet.job.channel_input import ChannelInput, ElementBatch, RecordBatch
 from flinknet.job.context import ProcessingContext
 from flinknet.job.elements import NO_TIMESTAMP, StreamElementSerializer
 from flinknet.job.event_time import Timer, TimestampsAndWatermarksOperator
 from flinknet.job.latency_stats import LatencyStats, MarkedLatency
-from flinknet.job.serializers import LONG
 from flinknet.job.watermark_valve import StatusWatermarkValve
 from flinknet.results import MarkerSummary
 
