@@ -258,6 +258,29 @@ NOT_LAZY_IN = {
 functions call each other by name; `predict.fast_path` imports the run inside a function."""
 
 
+PROTOCOLS = {
+    "core.probe.Probe": "traces, checkers and what-if listen to the same core",
+    "core.connection.Connection": "two drivers, and TLS in between",
+    "core.connection.ScatteringConnection": "drivers may save a copy with some connections",
+    "core.channel_types.ResultSubpartitionView": "consumers read what producers make",
+    "core.buffers.pools.BufferListener": "channels with and without credit wait for one pool",
+    "core.producer.bounded_data.BoundedData": "core knows no files",
+    "core.consumer.record_reader.SpillFile": "core knows no files",
+    "core.consumer.input_channel.PartitionRequestClient": "a channel and its connection are two files",
+    "core.consumer.checkpoint_barriers.CheckpointableTask": "its barriers are decided in core",
+    "core.wire.response_decoder.ResponseSink": "wire knows no channels",
+    "graph.operator_output.Output": "operators write to operators, writers and tests of programs",
+    "job.io.TaskIO": "job knows no files and no terminal",
+    "job.sources.RecordSource": "sources of programs and of the load, the latter compiled",
+    "job.task_worker.TaskWorker": "threads of the runtime, turns of the simulator",
+    "runtime.event_loop.Task": "the loop knows nothing of jobs",
+    "trace.statistics.EventWriter": "files, counters in front of them, files of a tap",
+}
+"""Every Protocol, and the two sides that it keeps apart. One with a single implementation that may
+be imported is none: take the class, or a Callable.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Import:
     """One import: who (dotted, without `flinknet.`), what (absolute, dotted), and how."""
@@ -457,6 +480,16 @@ def test_no_import_breaks_the_plan() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     assert circles(PACKAGE) == []
+
+
+def test_every_protocol_keeps_two_sides_apart() -> None:
+    found = {
+        f"{_name_of(path, PACKAGE)}.{node.name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
+    }
+    assert found == set(PROTOCOLS)
 
 
 def test_every_room_is_known() -> None:

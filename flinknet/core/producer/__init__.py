@@ -24,7 +24,7 @@ Connections:
 
     connection              the door for drivers; sends
     server_handler          acts on what the consumer says; view_requests: its requests, until they
-                            have a reader; peer: how far it is trusted
+                            have a reader; peer_trust: how far it is trusted
     request_queue           which reader is next
     view_reader             a channel as its producer sees it, with its credit; tcp_mode: without;
                             union_view: several subpartitions, read as one

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.core.producer.channel_selector import Indices
+from flinknet.core.producer.channel_selector import ChannelSelector, Indices
 
 from .arrivals import RecordedArrivals
 from .draws import TakeSizes
@@ -91,15 +90,13 @@ class RecordedSizes:
         return self._sizes[start : start + count]
 
 
-class RecordedSelector:
-    """Routes records as they went before, or as planned (a ChannelSelector).
+class RecordedSelector(ChannelSelector):
+    """Routes records as they went before, or as planned.
 
     Args:
         subpartitions: of each record; None if all go to `only`.
         only: a subpartition, or BROADCAST.
     """
-
-    needs_keys: ClassVar[bool] = False
 
     def __init__(self, subpartitions: NDArray[np.int32] | None, only: int = 0) -> None:
         self._subpartitions = subpartitions
