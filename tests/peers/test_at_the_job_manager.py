@@ -17,7 +17,6 @@ from flinknet.runtime.cluster.control_connection import (
     MESSAGE_MAX_BYTES,
     ControlConnection,
 )
-from flinknet.runtime.cluster.reports import Report
 from tests.peers.frames import HTTP, SSH, TLS_HELLO, frame
 
 FIRST, LATER = "first of all", "when it has shown the secret"
@@ -53,7 +52,7 @@ def hello(token: str, *, version: str = str(say.PROTOCOL_VERSION)) -> bytes:
 
 CANCEL = framed(encode_message(say.CancelJob()))
 DIGITS = framed('{"message":"Heartbeat","body":{"number":' + "9" * 5000 + "}}")
-HUGE = {"job": "00" * 16, "report": to_plain(Report()) | {"busy_share": 10**400}}
+HUGE = {"job": "00" * 16, "report": to_plain(say.Report()) | {"busy_share": 10**400}}
 STATE = {"attempt_id": "00" * 40, "state": "x", "error": "", "is_consequence": False, "kind": ""}
 LINES = (
     (FIRST, "an HTTP request", HTTP, "too long"),

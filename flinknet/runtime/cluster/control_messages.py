@@ -22,7 +22,8 @@ from flinknet.results import (
     TaskManagerDump,
 )
 
-from .reports import Report, Statistics
+from .reports import Report as Report
+from .reports import Statistics as Statistics
 
 PROTOCOL_VERSION = 3
 
