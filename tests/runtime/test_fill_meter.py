@@ -15,7 +15,7 @@ from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.results import FillLevels, FillSample
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.fill_levels import SAMPLES_MAX, FillMeter, FillTimeline
+from flinknet.runtime.fill_meter import SAMPLES_MAX, FillMeter, FillTimeline
 
 MS = 1_000_000
 INTERVAL_NS = 50 * MS

@@ -1,4 +1,4 @@
-"""Assembly: the task that a descriptor of a program's job says, between its gates and partitions.
+"""Tasks of programs: what a descriptor says, between its gates and partitions.
 Both drivers build their TaskManagers with it.
 """
 
@@ -43,13 +43,13 @@ from .gates import input_of
 from .io import TaskIO
 from .latency_stats import LatencyStats
 from .network_input import ElementInput
-from .operators import TaskOperators, plain, source_of
-from .output import RecordOutput
-from .partitioners import create_selector, drawing
+from .record_output import RecordOutput
+from .selectors import create_selector, drawing
 from .serializers import serializer_of
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
+from .task_operators import TaskOperators, plain, source_of
 from .task_worker import TaskWorker
 from .watermark_valve import StatusWatermarkValve
 
@@ -105,7 +105,7 @@ def create_task(
     Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
         operator cannot be opened.
     """
-    return _Assembly(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
+    return _ProgramTask(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
         partitions,
         gates,
         io,
@@ -117,7 +117,7 @@ def create_task(
     )
 
 
-class _Assembly:
+class _ProgramTask:
     """Puts one task together."""
 
     def __init__(

@@ -8,21 +8,21 @@ from typing import Any
 
 from flinknet.graph.endpoints import Source
 from flinknet.graph.job_graph import JobGraph
+from flinknet.graph.operator_output import Output, TaskEvent
 from flinknet.graph.operators import (
     OperatorFactory,
-    Output,
+    RecordContext,
     SourceOperator,
     StreamOperator,
     StreamSink,
     StreamSource,
-    TaskEvent,
     TimestampsAndWatermarks,
     UserFunctionOperator,
 )
 from flinknet.graph.stream_config import StreamConfig
 
 from .context import ProcessingContext
-from .event_time import TaskRecordContext, TimestampsAndWatermarksOperator
+from .event_time import TimestampsAndWatermarksOperator
 from .io import TaskIO
 from .sinks import sink_operator
 
@@ -141,7 +141,7 @@ class TaskOperators:
                     operator, self._context, is_progressive=not self._is_batch
                 )
             if isinstance(operator, UserFunctionOperator):
-                operator.context = TaskRecordContext(operator, self._context)
+                operator.context = RecordContext(operator, self._context.event_time_ms)
             self.names[id(operator)] = config.operator_name
             if config.delay_ns_per_record:
                 operator = DelayedOperator(operator, config.delay_ns_per_record, self._context)

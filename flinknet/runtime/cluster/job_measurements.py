@@ -19,10 +19,10 @@ from flinknet.results import (
     VertexMeasured,
 )
 
-from . import control_messages as say
 from .collected import Collected, backlog_of
-from .deployments import first_deployed_ns, times_of
 from .marked_latency import markers_measured
+from .reports import Statistics
+from .vertex_times import first_deployed_ns, times_of
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -85,7 +85,7 @@ class Measurements(Collected):
         self.plan = plan
         self._edge_of.update((each.index, each.edge) for each in self.note_channels(tasks))
 
-    def add(self, task_manager: int, statistics: say.Statistics) -> None:
+    def add(self, task_manager: int, statistics: Statistics) -> None:
         """Take what a TaskManager tells."""
         Collected.add(self, task_manager, statistics)
         edges = {self._edge_of[each.channel] for each in statistics.read}

@@ -1,5 +1,5 @@
 # mypyc
-"""Peer: the consumer's TaskManager at the other end, and how far it is trusted.
+"""PeerTrust: the consumer's TaskManager at the other end, and how far it is trusted.
 
 Differs from Flink, which believes everybody: until a peer has requested something of the run its
 frames are short, its requests are counted and limited, and it is not read while it does not read
@@ -32,7 +32,7 @@ UNSENT_ERRORS_BYTES_MAX = 64 * 1024
 _ERROR_RESPONSE = int(MessageKind.ERROR_RESPONSE)
 
 
-class Peer:
+class PeerTrust:
     """Counts what a peer asks for that is not of the run, and answers with errors.
 
     Args:

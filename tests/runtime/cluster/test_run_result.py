@@ -19,18 +19,18 @@ from flinknet.results import (
     Taken,
 )
 from flinknet.runtime.cluster.collected import Collected
-from flinknet.runtime.cluster.control_messages import (
+from flinknet.runtime.cluster.control_messages import Start
+from flinknet.runtime.cluster.progress import ProgressMeter
+from flinknet.runtime.cluster.reports import (
     ConsumerChannelReport,
     ProducerChannelReport,
     ReadChannel,
     Report,
-    Start,
     Statistics,
     TaskCounts,
     WrittenChannel,
 )
-from flinknet.runtime.cluster.measure import assemble, check_records
-from flinknet.runtime.cluster.progress import ProgressMeter
+from flinknet.runtime.cluster.run_result import assemble, check_records
 
 S = 1_000_000_000
 START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)
@@ -405,7 +405,7 @@ def test_a_record_too_few_or_too_many_fails_the_run(
         Report(consumer_channels=(report,)),
     ]
     if words is None:
-        check_records(load_of(), reports)
+        check_records(reports)
         return
     with pytest.raises(RunFailedError, match=f"channel 0: .*{words}"):
         check_records(load_of(), reports)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flinknet.job.load.recorded import RECORDED, RecordedLoad, RecordedSelector
+from flinknet.job.load.recorded_load import RECORDED, RecordedLoad, RecordedSelector
 
 
 def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
@@ -16,9 +16,9 @@ def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
     whole.save(tmp_path, 3)
     load = RecordedLoad.load(f"{RECORDED}{tmp_path}", 3, start_ns=990, measured_from_ns=1000)
     assert load.arrivals().take(2000, 10).tolist() == [995, 1000, 1007]
-    sizes, selector = load.sizes(), load.selector()
-    assert sizes is not None
-    assert [sizes.take(2).tolist(), sizes.take(2).tolist()] == [[11, 12], [13]]
+    take_sizes, selector = load.take_sizes(), load.selector()
+    assert take_sizes is not None
+    assert [take_sizes(2).tolist(), take_sizes(2).tolist()] == [[11, 12], [13]]
     assert selector is not None
     split = [
         (channel, np.arange(3)[picked].tolist()) for channel, picked in selector.split(3, None)
@@ -29,7 +29,7 @@ def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
 def test_only_the_instants_need_to_be_known(tmp_path: Path) -> None:
     RecordedLoad(np.array([1, 2])).save(tmp_path, 0)
     load = RecordedLoad.load(f"{RECORDED}{tmp_path}", 0, start_ns=0, measured_from_ns=0)
-    assert (load.sizes(), load.selector()) == (None, None)
+    assert (load.take_sizes(), load.selector()) == (None, None)
     with pytest.raises(FileNotFoundError, match=r"arrivals-1\.npy"):
         RecordedLoad.load(f"{RECORDED}{tmp_path}", 1, start_ns=0, measured_from_ns=0)
 

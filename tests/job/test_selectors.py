@@ -22,7 +22,7 @@ from flinknet.core.producer import (
 )
 from flinknet.errors import ConfigError
 from flinknet.job.load.generator import RecordBatcher
-from flinknet.job.partitioners import create_selector, find_custom
+from flinknet.job.selectors import create_selector, find_custom
 from tests.pair import partition_of
 
 
@@ -84,8 +84,8 @@ def test_what_a_users_function_raises_names_it(monkeypatch: pytest.MonkeyPatch) 
     def failing(_key: int, _channels: int) -> int:
         raise KeyError("colour")
 
-    monkeypatch.setattr("tests.job.test_partitioners.broken", failing, raising=False)
-    partition = find_custom("custom:tests.job.test_partitioners:broken")
+    monkeypatch.setattr("tests.job.test_selectors.broken", failing, raising=False)
+    partition = find_custom("custom:tests.job.test_selectors:broken")
     with pytest.raises(ConfigError, match="broken' failed for key 7 and 2 channels: KeyError"):
         partition(7, 2)
 

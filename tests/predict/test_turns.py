@@ -11,7 +11,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.predict.fit.loop_costs import LoopFit, fit_loop
+from flinknet.predict.fit.turns import LoopFit, fit_loop
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import plans_of, preemptions_of, recorded_load, simulate

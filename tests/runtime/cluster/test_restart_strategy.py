@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.runtime.cluster.restart_delay import INITIAL_NS, MAX_NS, RESET_NS, ExponentialDelay
+from flinknet.runtime.cluster.restart_strategy import INITIAL_NS, MAX_NS, RESET_NS, ExponentialDelay
 
 S = 1_000_000_000
 

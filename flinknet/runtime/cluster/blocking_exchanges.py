@@ -9,13 +9,14 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.results import BlockingExchange, RunResult
 
 from . import control_messages as say
+from .reports import Report
 
 
 def with_stages(
     result: RunResult,
     load: LoadPlan,
     stage_begins_ns: Sequence[int],
-    reports: Sequence[say.Report],
+    reports: Sequence[Report],
     start: say.Start,
 ) -> RunResult:
     """The result with what each exchange took, and with that as what limited the run.

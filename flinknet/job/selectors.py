@@ -7,7 +7,7 @@ not the callable itself, because a scenario travels to other processes and into 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from flinknet.config import CUSTOM_PARTITIONER
 from flinknet.core.producer import (
-    BROADCAST,
     BroadcastSelector,
     ChannelSelector,
     CustomSelector,
@@ -96,15 +95,6 @@ def find_custom(partitioner: str) -> Partition:
             ) from error
 
     return partition
-
-
-def sent_by_channel(numbers: Mapping[int, int], channels: int) -> dict[int, int]:
-    """Records sent to each channel of a partition; those that were numbered for BROADCAST went to
-    all of them.
-    """
-    if BROADCAST in numbers:
-        return dict.fromkeys(range(channels), numbers[BROADCAST])
-    return dict(numbers)
 
 
 def drawing(seed: int) -> Callable[[int], int]:

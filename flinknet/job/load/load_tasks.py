@@ -1,4 +1,4 @@
-"""Assembly: the tasks of a load between their gates and partitions, as descriptors have them."""
+"""Tasks of a load between their gates and partitions, as descriptors have them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from flinknet.core.producer import (
 from ..barriers import CheckpointResponder, ignore
 from ..descriptor import TaskDeploymentDescriptor
 from ..gates import input_of
-from ..partitioners import create_selector
+from ..selectors import create_selector
 from ..stream_task import StreamTask
 from ..task_frame import TaskFrame
 from .arrivals import Arrivals, ScheduledArrivals
+from .chains import Forward, Generate, Measure
 from .counting import MEASURED, STAMPED, CountingSink, StampedSink
-from .draws import KeyDraws
+from .draws import KeyDraws, TakeSizes
 from .forward import RecordForwarder
 from .generator import LoadGenerator, RecordBatcher
-from .operators import Forward, Generate, Measure
 from .outputs import ForwardedOutput, GeneratedOutput
 from .plan import task_name
-from .recorded import RECORDED, RecordedLoad, RecordedSizes
+from .recorded_load import RECORDED, RecordedLoad
 from .run_input import RunInput
 from .sink import LatencySink
 
@@ -259,12 +259,12 @@ def create_source(
     producer, (output,) = descriptor.subtask, descriptor.outputs
     selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
     arrivals: Arrivals | None = None
-    sizes: RecordedSizes | None = None
+    take_sizes: TakeSizes | None = None
     if workload.arrivals.startswith(RECORDED):
         recorded = RecordedLoad.load(
             workload.arrivals, producer, start_ns=start_ns, measured_from_ns=measured_from_ns
         )
-        arrivals, sizes = recorded.arrivals(), recorded.sizes()
+        arrivals, take_sizes = recorded.arrivals(), recorded.take_sizes()
         selector = recorded.selector() or selector
     elif not workload.is_max_rate:
         arrivals = ScheduledArrivals(
@@ -282,7 +282,7 @@ def create_source(
         (BROADCAST,) if is_broadcast else tuple(range(output.subpartitions)),
         epoch_ns=start_ns,
         seed=seed * 7_368_787 + producer,
-        sizes=sizes,
+        take_sizes=take_sizes,
     )
     return tasks.source(
         descriptor,

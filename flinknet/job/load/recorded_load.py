@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.core.producer.channel_selector import Indices
+from flinknet.core.producer.channel_selector import ChannelSelector, Indices
 
 from .arrivals import RecordedArrivals
+from .draws import TakeSizes
 
 RECORDED = "recorded:"
 """Law of arrivals that stand in files; the directory follows."""
@@ -36,9 +36,9 @@ class RecordedLoad:
         """When they come, from the first one on."""
         return RecordedArrivals(self.instants_ns)
 
-    def sizes(self) -> RecordedSizes | None:
-        """Their sizes from the first one on, where they are known."""
-        return None if self.value_bytes is None else RecordedSizes(self.value_bytes)
+    def take_sizes(self) -> TakeSizes | None:
+        """What takes their sizes from the first one on, where they are known."""
+        return None if self.value_bytes is None else RecordedSizes(self.value_bytes).take
 
     def selector(self) -> RecordedSelector | None:
         """Where they go from the first one on, if that is known."""
@@ -77,7 +77,7 @@ _COLUMNS = ("arrivals", "sizes", "subpartitions")
 
 
 class RecordedSizes:
-    """Sizes that were recorded (a ValueSizes)."""
+    """Sizes that were recorded."""
 
     def __init__(self, value_bytes: IntArray) -> None:
         self._sizes = value_bytes
@@ -90,15 +90,13 @@ class RecordedSizes:
         return self._sizes[start : start + count]
 
 
-class RecordedSelector:
-    """Routes records as they went before, or as planned (a ChannelSelector).
+class RecordedSelector(ChannelSelector):
+    """Routes records as they went before, or as planned.
 
     Args:
         subpartitions: of each record; None if all go to `only`.
         only: a subpartition, or BROADCAST.
     """
-
-    needs_keys: ClassVar[bool] = False
 
     def __init__(self, subpartitions: NDArray[np.int32] | None, only: int = 0) -> None:
         self._subpartitions = subpartitions

@@ -30,14 +30,15 @@ from flinknet.results import (
     Wiring,
 )
 
-from ..fill_levels import SAMPLES_MAX
+from ..fill_meter import SAMPLES_MAX
 from .asked_rate import asked_rate
 from .collected import Collected, backlog_of, latency_of
-from .control_messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
+from .control_messages import Start
 from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
+from .reports import ConsumerChannelReport, ProducerChannelReport, Report
 
 
-def check_records(load: LoadPlan, reports: Sequence[Report]) -> None:
+def check_records(reports: Sequence[Report]) -> None:
     """Every record came once and in order on its channel.
 
     Raises: RunFailedError that counts what did not.

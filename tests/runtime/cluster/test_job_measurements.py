@@ -10,9 +10,16 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary, EdgeMeasured, TaskMeasured, VertexMeasured
-from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.job_master import JobMaster
-from flinknet.runtime.cluster.measurements import Measurements, limited_by
+from flinknet.runtime.cluster.job_measurements import Measurements, limited_by
+from flinknet.runtime.cluster.reports import (
+    ProducerChannelReport,
+    ReadChannel,
+    Report,
+    Statistics,
+    TaskCounts,
+    WrittenChannel,
+)
 from tests.graph.programs import all_to_all
 
 S = 1_000_000_000
@@ -38,9 +45,9 @@ def times(busy: float, idle: float, waiting: float) -> dict[str, float]:
     }
 
 
-def read(at_ns: int, *records: int) -> say.Statistics:
-    channels = tuple(say.ReadChannel(at, count, 8 * count) for at, count in enumerate(records))
-    return say.Statistics(at_ns, read=channels)
+def read(at_ns: int, *records: int) -> Statistics:
+    channels = tuple(ReadChannel(at, count, 8 * count) for at, count in enumerate(records))
+    return Statistics(at_ns, read=channels)
 
 
 def test_rates_are_of_the_measured_part_and_end_with_the_last_record() -> None:
@@ -77,10 +84,10 @@ def test_text_that_is_read_before_generated_records_begin_has_a_rate() -> None:
 def test_backlog_and_credit_of_remote_channels_are_those_of_their_edge() -> None:
     measurements, _ = deployed()
     for index, sent in enumerate(((1, 0, 0, 4, 8, 5), (2, 0, 0, 4, 4, 2))):
-        report = say.Report(producer_channels=(say.ProducerChannelReport(*sent),))
+        report = Report(producer_channels=(ProducerChannelReport(*sent),))
         measurements.close(index, report)
-    starved = (say.WrittenChannel(1, 0, 2, 30), say.WrittenChannel(2, 0, 2, 40))
-    measurements.add(0, say.Statistics(S, written=starved))
+    starved = (WrittenChannel(1, 0, 2, 30), WrittenChannel(2, 0, 2, 40))
+    measurements.add(0, Statistics(S, written=starved))
     assert measurements.plan is not None
     (edge,) = measurements.edges(measurements.plan)
     assert edge.buffers == 8
@@ -93,8 +100,8 @@ def test_shares_are_those_of_the_measured_part() -> None:
     measurements, attempts = deployed()
     name = "Source: A (1/2)"
     for at_ns, found in ((S, times(900, 100, 0)), (2 * S, times(1000, 100, 300))):
-        counts = (say.TaskCounts(attempts[name], name, found),)
-        measurements.add(0, say.Statistics(at_ns, counts))
+        counts = (TaskCounts(attempts[name], name, found),)
+        measurements.add(0, Statistics(at_ns, counts))
     assert measurements.plan is not None
     source, sink = measurements.vertices(measurements.plan)
     assert (source.tasks[0].busy, source.tasks[0].back_pressured) == (0.25, 0.75)
@@ -109,8 +116,8 @@ def test_latencies_of_all_subtasks_of_a_vertex_are_one_distribution() -> None:
     for name, value in (("Sink: B (1/2)", 10), ("Sink: B (2/2)", 30)):
         ages = LogLinearHistogram()
         ages.add([value])
-        counts = say.TaskCounts(attempts[name], name, times(1, 0, 0), ages.to_bytes())
-        measurements.add(0, say.Statistics(S, (counts,)))
+        counts = TaskCounts(attempts[name], name, times(1, 0, 0), ages.to_bytes())
+        measurements.add(0, Statistics(S, (counts,)))
     assert measurements.plan is not None
     source, sink = measurements.vertices(measurements.plan)
     assert source.latency_ns is None

@@ -42,7 +42,6 @@ class FillMeter:
         self._segment_size_bytes = segment_size_bytes
         self._is_broadcast = is_broadcast
         self._sockets_max = FillLevels()
-        self._outbound_max = self._inbound_max = 0
 
     def add(
         self,
