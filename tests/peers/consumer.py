@@ -15,20 +15,19 @@ from tests.peers.by_producers import (
     NOTHING,
     RELEASED,
     TAKEN,
-    Case,
     buffer,
 )
 
 
-def consumer_of(case: Case) -> Consumer:
-    """Two channels of one connection, of which the first is as the case says."""
-    consumer = Consumer(channels=2, exclusive_buffers=0 if case.when == CREDITLESS else 2)
+def consumer_of(when: str) -> Consumer:
+    """Two channels of one connection, of which the first is in this state."""
+    consumer = Consumer(channels=2, exclusive_buffers=0 if when == CREDITLESS else 2)
     consumer.connection.requests.policy = RequestBackoffPolicy(0, 0, 0)
     consumer.sent()
-    if case.when == RELEASED:
+    if when == RELEASED:
         consumer.channels[0].release()
         consumer.sent()
-    elif case.when == HALF:
+    elif when == HALF:
         consumer.connection.receive_data(memoryview(buffer().encode())[:-1], now_ns=0)
     return consumer
 

@@ -25,7 +25,7 @@ from tests.peers.consumer import consumer_of, outcome
     ],
 )
 def test_a_producer_that(case: Case) -> None:
-    consumer, other = consumer_of(case), Consumer()
+    consumer, other = consumer_of(case.when), Consumer()
     assert outcome(consumer, case.data) == case.must
     error = consumer.channels[0].error
     assert isinstance(error, case.error if case.must in (FAILS, ALL_FAIL) else NoneType)
