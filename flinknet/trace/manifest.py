@@ -234,6 +234,9 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
 """JSON types that a field of this annotation takes; other fields were decoded by the caller."""
 
 
+_INT_MAX = (1 << 63) - 1
+"""Instants and numbers are of 64 bits, as in events."""
+
 _MAY_BE_MISSING = frozenset({"edge", "files", "origin"})
 """Fields that came after the first manifests; their default stands for those."""
 
@@ -257,6 +260,8 @@ def _decode(cls: type[_T], value: Any, what: str) -> _T:
             raise TraceFormatError(
                 f"{what} has {_shortened(value[name])} as {name!r}, not {declared.type}"
             )
+        if isinstance(value[name], int) and abs(value[name]) > _INT_MAX:
+            raise TraceFormatError(f"{what} has {_shortened(value[name])} as {name!r}: too large")
     return cls(**value)
 
 

@@ -44,6 +44,7 @@ def without(name: str) -> Any:
         (without("seed"), "lacks 'seed'"),
         (lambda value: value.update(seed="7"), "'7' as 'seed', not int"),
         (lambda value: value.update(seed=True), "True as 'seed'"),
+        (lambda value: value.update(measured_to_ns=1 << 63), "as 'measured_to_ns': too large"),
         (lambda value: value.update(more=1), "'more', which"),
         (lambda value: value.update(clock=None), "clock is not"),
         (lambda value: value.update(channels={}), "channels is not a list"),
