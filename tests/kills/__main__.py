@@ -4,10 +4,10 @@
     python -m tests.kills --times 300 --seed 7   more, and others
     python -m tests.kills --only bench:tm-0:SIGKILL
 
-A trial fails if anything hangs, if a process outlives its command, if the exit code is not one that
-the documentation promises, if a traceback is printed or an error without a line that says why, or if
-a trace cannot be read up to where it was cut. Exit code 1 if any trial failed; its directory is
-kept. A trial is repeated as far as chance allows by its seed.
+A trial fails if anything hangs, if a process outlives its command, if the exit code is not one
+that the documentation promises, if a traceback is printed or an error without a line that says why,
+or if a trace cannot be read up to where it was cut. Exit code 1 if any trial failed; its directory
+is kept. A trial is repeated as far as chance allows by its seed.
 """
 
 from __future__ import annotations
