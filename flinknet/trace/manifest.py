@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.whole_files import whole_file
 
+from .plain_text import read_json
 from .seal import WHAT_TO_DO, checksum_of_document
 
 # History of the manifest:
@@ -203,7 +204,7 @@ class RunManifest:
         """
         path = directory / MANIFEST_NAME
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = read_json(path.read_text(encoding="utf-8"))
             if not isinstance(value, dict) or value.get("schema_version") == 1:
                 return cls.from_dict(value), None
             seal = value.pop("seal", "")

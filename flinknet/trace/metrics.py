@@ -10,7 +10,6 @@ that checkpoint of a job.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
+
+from .plain_text import read_json
 
 METRICS_NAME = "metrics.jsonl"
 
@@ -156,7 +157,7 @@ def number_of(value: Any) -> float | None:
 def _entry(line: str) -> dict[str, Any] | None:
     """A line of the file, None for what is not one."""
     try:
-        entry = json.loads(line)
+        entry = read_json(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict) or type(entry.get("at_ns")) is not int:

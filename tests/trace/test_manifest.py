@@ -90,7 +90,9 @@ def test_a_hostile_manifest_is_refused_in_a_short_line(tmp_path: Path, change: A
     assert str(raised.value).isprintable()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00", "[" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", r'{"seal": "\ud800"}', '{"schema_version": 1}', "\x00", "[" * 200_000]
+)
 def test_what_is_no_manifest_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(TraceFormatError, match=r"manifest\.json"):

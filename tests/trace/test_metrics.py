@@ -31,6 +31,7 @@ def write(directory: Path, *lines: object) -> Path:
         LINE | {"task": ["source 0"]},
         LINE | {"task": {}},
         LINE | {"task_manager": 7},
+        LINE | {"task": "\ud800"},
         LINE | {"job": [1]},
         LINE | {"vertex": {"a": 1}},
         LINE | {"attempt": [1]},
