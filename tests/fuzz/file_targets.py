@@ -28,7 +28,7 @@ from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.options.effective import effective_keys
 from flinknet.options.files import LEGACY_NAME, read_flink_conf
 from flinknet.options.network import network_config
-from flinknet.replay.read import open_recorded_run
+from flinknet.replay.read import open_runs
 from flinknet.runtime.tls import create_tls
 from flinknet.trace import blocks, format, open_run
 from flinknet.trace.describe import describe_run
@@ -112,7 +112,7 @@ def run_manifest(data: bytes) -> None:
     with suppress(FlinknetError):
         describe_run(open_run(run)).to_dict()
     with suppress(FlinknetError):
-        open_recorded_run(run, 0)
+        open_runs([run])
 
 
 def _unsealed(document: dict[str, Any]) -> bytes:
