@@ -18,15 +18,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fuzz.json_mutator import json_mutator
 from tests.fuzz.target import Target, read_corpus, write_corpus
 
 HANG_S = 10
 MEMORY_MB = 2048
 CORPUS_INPUTS_MAX = 400
+WORDS_MAX = 1000
 _CHILD = "FLINKNET_FUZZED"
 
 
@@ -102,15 +105,18 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
         old, new, least = (Path(place, each) for each in ("old", "new", "least"))
         for directory in (old, new, least):
             directory.mkdir()
+        words = Path(place, "words")
         known = [data for _, data in read_corpus(name)]
         for number, data in enumerate(known or target.seeds()):
             (old / f"{number:05}").write_bytes(data)
+        words.write_text(_words(known or list(target.seeds())))
         began = time.monotonic()
         ran = _child(
             name,
             f"-max_total_time={options.seconds}",
             f"-runs={options.runs}",
             f"-artifact_prefix={place}/",
+            f"-dict={words}",
             str(new),
             str(old),
         )
@@ -124,6 +130,12 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
             inputs = min(len(found), CORPUS_INPUTS_MAX)
             write_corpus(name, [path.read_bytes() for path in found[:CORPUS_INPUTS_MAX]])
     return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
+
+
+def _words(inputs: Sequence[bytes]) -> str:
+    """The words in some inputs, as a dictionary of libFuzzer's."""
+    words = {word for data in inputs for word in re.findall(rb"[A-Za-z][\w.-]{2,40}", data)}
+    return "".join(f'"{word.decode()}"\n' for word in sorted(words)[:WORDS_MAX])
 
 
 def _kept(place: Path, out: Path, name: str) -> Path | None:
@@ -167,7 +179,11 @@ def _be_fuzzed(name: str) -> None:
 
     with atheris.instrument_imports(include=["flinknet"], enable_loader_override=False):
         target = _target(name)
-    atheris.Setup(sys.argv, target.run)
+    if target.json_from is None:
+        atheris.Setup(sys.argv, target.run)
+    else:
+        mutator = json_mutator(target.json_from)
+        atheris.Setup(sys.argv, target.run, custom_mutator=mutator)
     atheris.Fuzz()
 
 

@@ -142,6 +142,7 @@ def metrics_seeds() -> Iterator[bytes]:
     for each in (line, line | more, {"at_ns": 1, "task_manager": "tm-0", "usedMemory": 7}):
         yield (json.dumps(each) + "\n").encode() * 2
     yield (json.dumps(line | {"checkpoint": {"id": 1}}) + "\n").encode()
+    yield json.dumps(line).encode()
 
 
 def capture(data: bytes) -> None:
@@ -271,10 +272,10 @@ def rest_seeds() -> Iterator[bytes]:
 
 TARGETS = (
     Target("trace", trace, trace_seeds, 16_384),
-    Target("manifest", run_manifest, manifest_seeds, 16_384),
-    Target("metrics", metrics, metrics_seeds),
+    Target("manifest", run_manifest, manifest_seeds, 16_384, json_from=0),
+    Target("metrics", metrics, metrics_seeds, json_from=0),
     Target("capture", capture, capture_seeds, 8192),
     Target("configuration", configuration, configuration_seeds),
     Target("certificate", certificate, certificate_seeds, 8192),
-    Target("rest", rest, rest_seeds, 32_768),
+    Target("rest", rest, rest_seeds, 32_768, json_from=0),
 )

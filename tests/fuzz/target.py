@@ -23,12 +23,14 @@ class Target:
             was read must be right, what was refused must be refused with an error of flinknet's.
         seeds: inputs to begin with.
         max_bytes: of an input.
+        json_from: where JSON begins in an input; None for inputs that are not JSON.
     """
 
     name: str
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterable[bytes]]
     max_bytes: int = 4096
+    json_from: int | None = None
 
 
 def read_corpus(name: str) -> Iterator[tuple[str, bytes]]:

@@ -272,5 +272,5 @@ TARGETS = (
     Target("producer", at_the_producer, consumers_seeds),
     Target("consumer", at_the_consumer, producers_seeds),
     Target("observer", observer, observer_seeds, 8192),
-    Target("control", control, control_seeds),
+    Target("control", control, control_seeds, json_from=1),
 )
