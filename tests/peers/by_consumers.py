@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinknet.core.wire.events import CancelCheckpointMarker, OtherEvent
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -98,8 +98,8 @@ def buffer_size(number: int) -> bytes:
     return frame(10, struct.pack(">i", number) + RECEIVER)
 
 
-EVENT = TaskEventRequest(CancelCheckpointMarker(1), GONE, RECEIVER)
 FOR_TASK = OtherEvent("org.apache.flink.runtime.iterative.event.TerminationEvent", b"")
+EVENT = TaskEventRequest(FOR_TASK, GONE, RECEIVER)
 TASK_EVENT, ELSEWHERE = (TaskEventRequest(FOR_TASK, partition_id(i), RECEIVER) for i in (0, 1))
 FOR_READERS: Sequence[tuple[str, Message]] = (
     ("AddCredit", AddCredit(1, RECEIVER)),

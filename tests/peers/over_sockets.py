@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from flinknet.core.wire.events import CancelCheckpointMarker
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.messages import (
@@ -46,10 +45,12 @@ class Producer(Protocol):
     Attributes:
         address: of its data port.
         late_s: it answers requests of unknown partitions after this time.
+        fails_s: it tells readers of a task that has failed by then, if it tells them at all.
     """
 
     address: tuple[str, int]
     late_s: float
+    fails_s: float
 
     def write(self, partition: ResultPartitionID) -> None:
         """Write something into every subpartition, and flush."""
@@ -130,7 +131,7 @@ class _Talk:
     def mark(self, number: int) -> bool:
         """Wait until all was taken that was said; False if the connection was closed."""
         marker = _MARKERS[number]
-        self.say(TaskEventRequest(CancelCheckpointMarker(1), _NOWHERE, marker))
+        self.say(TaskEventRequest(table.FOR_TASK, _NOWHERE, marker))
         return self.listen(lambda each: _is_error(each, marker))
 
     def errors(self) -> list[ErrorResponse]:
@@ -168,7 +169,7 @@ def outcome(case: Case, producer: Producer) -> Outcome:
             peer.mark(0)
         if case.when == table.FAILED:
             producer.fail(failing)
-            peer.listen(lambda each: _is_error(each, RECEIVER))
+            peer.listen(lambda each: _is_error(each, RECEIVER), producer.fails_s)
         peer.errors()
         did = _reaction(peer, _data_of(case, partitions), producer, there, case)
         goes_on = beside_goes_on = False

@@ -26,6 +26,7 @@ class LoopbackProducer:
     """A node whose loop turns in a thread of its own; everything else happens between its turns."""
 
     late_s = LATE_NS / 1e9
+    fails_s = 5.0
 
     def __init__(self) -> None:
         self._node = Node(0, partition_request_timeout_ns=LATE_NS)
