@@ -72,7 +72,8 @@ def _trial(file: str, call: str, error: str, number: int) -> list[str] | None:
     """A run whose call of this number fails; what is wrong, None if there is no such call."""
     with tempfile.TemporaryDirectory(prefix="calls-") as place:
         out, log = Path(place, "out"), Path(place, "log")
-        paths = [part for name in FILES[file] for part in ("-P", str(out / name))]
+        run = out / "run-0001"
+        paths = [part for name in FILES[file] for part in ("-P", str(run / name))]
         command = [
             *("strace", "-f", "-qq", "--seccomp-bpf", "-o", str(log), "-e", "signal=none"),
             *(*paths, "-e", f"trace={call}"),

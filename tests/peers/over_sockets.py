@@ -32,7 +32,8 @@ from tests.peers.producer import only
 SUBPARTITIONS = (3, 1, 1)
 """Of the partitions of a case: that which the peer reads, that beside it, and that which fails."""
 
-TIMEOUT_S = 5.0
+UNFINISHED = "waits for more bytes"
+"""What a producer does that believes a length."""
 
 _FIRST = 100
 _NOWHERE = partition_id(90)
@@ -46,11 +47,13 @@ class Producer(Protocol):
         address: of its data port.
         late_s: it answers requests of unknown partitions after this time.
         fails_s: it tells readers of a task that has failed by then, if it tells them at all.
+        patience_s: what it has not answered by then it will not answer.
     """
 
     address: tuple[str, int]
     late_s: float
     fails_s: float
+    patience_s: float
 
     def write(self, partition: ResultPartitionID) -> None:
         """Write something into every subpartition, and flush."""
@@ -93,8 +96,9 @@ def partitions_of(case: Case) -> tuple[ResultPartitionID, ...]:
 class _Talk:
     """One connection: what is heard on it, in order."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
+    def __init__(self, producer: Producer) -> None:
+        self._patience_s = producer.patience_s
+        self._socket = socket.create_connection(producer.address, timeout=self._patience_s)
         self._decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER)
         self.heard: list[Message] = []
         self.is_closed = False
@@ -109,11 +113,11 @@ class _Talk:
         with suppress(ConnectionError):  # hearing shows it, too
             self._socket.sendall(data if isinstance(data, bytes) else data.encode())
 
-    def listen(self, has_come: Callable[[Message], bool], timeout_s: float = TIMEOUT_S) -> bool:
+    def listen(self, has_come: Callable[[Message], bool], timeout_s: float | None = None) -> bool:
         """Hear until this has come; False if the connection ends before, or nothing comes."""
         if any(map(has_come, self.heard)):
             return True
-        self._socket.settimeout(timeout_s)
+        self._socket.settimeout(self._patience_s if timeout_s is None else timeout_s)
         while not self.is_closed:
             try:
                 data = self._socket.recv(1 << 16)
@@ -152,7 +156,7 @@ def _is_data(receiver: InputChannelID) -> Callable[[Message], bool]:
 def outcome(case: Case, producer: Producer) -> Outcome:
     """Misbehave as a case says."""
     there, beside, failing = partitions = partitions_of(case)
-    with _Talk(producer.address) as peer, _Talk(producer.address) as other:
+    with _Talk(producer) as peer, _Talk(producer) as other:
         other.say(PartitionRequest(there, only(2), OTHER_RECEIVER, 9))
         other.mark(0)
         if case.when != table.STRANGE:
@@ -198,12 +202,12 @@ def _reaction(
     errors = peer.errors()
     is_late = case.must == table.LATE and not errors and is_open
     if is_late:
-        peer.listen(lambda each: _is_error(each, RECEIVER), producer.late_s + TIMEOUT_S)
+        peer.listen(lambda each: _is_error(each, RECEIVER), producer.late_s + producer.patience_s)
         errors = peer.errors()
     if not errors:
         if producer.was_told(partition):
             return table.TOLD
-        return table.IGNORED if is_open else table.CLOSED if peer.is_closed else "no answer"
+        return table.IGNORED if is_open else table.CLOSED if peer.is_closed else UNFINISHED
     if any(error.receiver_id is None for error in errors):
         return table.FATAL if is_open else table.BROKEN
     return table.LATE if is_late else table.REFUSED

@@ -27,6 +27,7 @@ class LoopbackProducer:
 
     late_s = LATE_NS / 1e9
     fails_s = 5.0
+    patience_s = 5.0
 
     def __init__(self) -> None:
         self._node = Node(0, partition_request_timeout_ns=LATE_NS)
