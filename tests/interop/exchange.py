@@ -155,6 +155,10 @@ class FlinkPeer(_Process):
         self.process.stdin = None
 
 
+ANSWERS = ("ok", "told ", "state ")
+"""What answers an order begin with; lines of Flink's own come in between."""
+
+
 class Misbehaved(_Process):
     """Flink's shuffle environment under orders (java/Misbehaved.java)."""
 
@@ -172,10 +176,12 @@ class Misbehaved(_Process):
         assert self._lines is not None
         self.process.stdin.write(" ".join(map(_word, words)) + "\n")
         self.process.stdin.flush()
-        answer = self._lines.readline().rstrip("\n")
-        if not answer or answer.startswith("failed"):
-            raise Ended(f"{words[0]}: {answer}")
-        return answer
+        for line in self._lines:
+            if line.startswith(ANSWERS):
+                return line.rstrip("\n")
+            if line.startswith("failed"):
+                raise Ended(f"{words[0]}: {line}")
+        raise Ended(f"{words[0]}: it has ended")
 
 
 class Flinknet(_Process):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.core.buffers import DataType
+from flinknet.core.wire.events import EndOfSuperstepEvent
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import (
     ILLEGAL_STATE_EXCEPTION,
@@ -76,10 +77,12 @@ def buffer(
     to: InputChannelID = CHANNEL,
     backlog: int = 0,
     kind: DataType = DATA,
-    payload: bytes = b"payload",
+    payload: bytes | None = None,
     pieces: tuple[int, ...] = (),
 ) -> BufferResponse:
-    """A BufferResponse."""
+    """A BufferResponse; an event is an EndOfSuperstepEvent."""
+    if payload is None:
+        payload = EndOfSuperstepEvent().encode() if kind == EVENT else b"payload"
     return BufferResponse(to, 0, number, backlog, kind, False, payload, pieces)
 
 
@@ -127,12 +130,12 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         found.append((when, said, encoded, must, rows, error))
 
     two = buffer(payload=b"abc", pieces=(1, 2))
-    line(CREDITLESS, "data", buffer(), ALL_FAIL, "S061", "S100", error=CreditExceededError)
-    line(CREDITLESS, "data in pieces", two, ALL_FAIL, "S061", "S100", error=CreditExceededError)
+    line(CREDITLESS, "data", buffer(), FAILS, "S061", error=CreditExceededError)
+    line(CREDITLESS, "data in pieces", two, FAILS, "S061", error=CreditExceededError)
     line(CREDITLESS, "an event", buffer(kind=EVENT), TAKEN, "S060")
     compressed = header(is_compressed=2) + b"payload"
     three = many(buffer(number, backlog=-1) for number in range(3))
-    line(OPEN, "a third buffer for two credits", three, ALL_FAIL, error=CreditExceededError)
+    line(OPEN, "a third buffer for two credits", three, FAILS, error=CreditExceededError)
     line(OPEN, "a number too high", buffer(1), FAILS, "S048", error=BufferReorderingError)
     line(
         OPEN,
@@ -223,6 +226,7 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     for said, number in CONSUMERS_MESSAGES.items():
         line(OPEN, f"{said}, a consumer's message", frame(number, bytes(88)), ALL_FAIL)
     line(OPEN, "a message with an unknown id", frame(63, bytes(20)), ALL_FAIL)
+    line(OPEN, "an event that is none", buffer(kind=EVENT, payload=b"payload"), TAKEN)
     return found
 
 

@@ -175,7 +175,7 @@ def outcome(case: Case, producer: Producer) -> Outcome:
             producer.fail(failing)
             peer.listen(lambda each: _is_error(each, RECEIVER), producer.fails_s)
         peer.errors()
-        did = _reaction(peer, _data_of(case, partitions), producer, there, case)
+        did = _reaction(peer, _data_of(case, partitions), producer, partitions, case)
         goes_on = beside_goes_on = False
         producer.write(there)
         if not peer.is_closed and case.when != table.STRANGE:
@@ -195,7 +195,11 @@ def _data_of(case: Case, partitions: tuple[ResultPartitionID, ...]) -> bytes:
 
 
 def _reaction(
-    peer: _Talk, data: bytes, producer: Producer, partition: ResultPartitionID, case: Case
+    peer: _Talk,
+    data: bytes,
+    producer: Producer,
+    partitions: tuple[ResultPartitionID, ...],
+    case: Case,
 ) -> str:
     peer.say(data)
     is_open = peer.mark(1)
@@ -205,7 +209,7 @@ def _reaction(
         peer.listen(lambda each: _is_error(each, RECEIVER), producer.late_s + producer.patience_s)
         errors = peer.errors()
     if not errors:
-        if producer.was_told(partition):
+        if any(map(producer.was_told, partitions)):
             return table.TOLD
         return table.IGNORED if is_open else table.CLOSED if peer.is_closed else UNFINISHED
     if any(error.receiver_id is None for error in errors):
