@@ -18,19 +18,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from tests.fuzz.json_mutator import json_mutator
 from tests.fuzz.target import Target, read_corpus, write_corpus
 
 HANG_S = 10
 MEMORY_MB = 2048
-CORPUS_INPUTS_MAX = 400
 WORDS_MAX = 1000
 _CHILD = "FLINKNET_FUZZED"
+_REACHING = "--reaching"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,13 @@ def main(arguments: list[str]) -> int:
         import atheris  # noqa: F401
     except ImportError:
         parser.error("Atheris is missing: pip install 'atheris>=3'")
+    outcomes = []
+    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(lambda name: _fuzz(name, options), names))
-    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}")
-    for each in outcomes:
-        rate = each.runs / max(each.seconds, 1e-3)
-        print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}")
+        for each in pool.map(lambda name: _fuzz(name, options), names):
+            outcomes.append(each)
+            rate = each.runs / max(each.seconds, 1e-3)
+            print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
         if each.failed is not None:
@@ -102,8 +105,8 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
     """Fuzz one target in a process of its own."""
     target = _targets()[name]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
-        old, new, least = (Path(place, each) for each in ("old", "new", "least"))
-        for directory in (old, new, least):
+        old, new = Path(place, "old"), Path(place, "new")
+        for directory in (old, new):
             directory.mkdir()
         words = Path(place, "words")
         known = [data for _, data in read_corpus(name)]
@@ -125,10 +128,9 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
         failed = _kept(Path(place), options.out, name)
         inputs = len(known)
         if options.keep and failed is None:
-            _child(name, "-merge=1", str(least), str(old), str(new))
-            found = sorted(least.iterdir(), key=lambda path: path.stat().st_size)
-            inputs = min(len(found), CORPUS_INPUTS_MAX)
-            write_corpus(name, [path.read_bytes() for path in found[:CORPUS_INPUTS_MAX]])
+            found = _child(name, _REACHING, str(old), str(new)).split()
+            inputs = len(found)
+            write_corpus(name, [Path(path).read_bytes() for path in found])
     return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
 
 
@@ -170,7 +172,35 @@ def _child(name: str, *flags: str) -> str:
         text=True,
         errors="replace",
     )
-    return done.stdout + done.stderr
+    return done.stdout if _REACHING in flags else done.stdout + done.stderr
+
+
+def _print_reaching(target: Target, directories: Iterable[Path]) -> None:
+    """Print the inputs that together reach every step from line to line that any of them reaches,
+    the smallest first.
+    """
+    reached: set[tuple[str, int, int]] = set()
+    before = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal before
+        if "/flinknet/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            reached.add((frame.f_code.co_filename, before, frame.f_lineno))
+            before = frame.f_lineno
+        return trace
+
+    inputs = [path for directory in directories for path in directory.iterdir()]
+    for path in sorted(inputs, key=lambda path: (path.stat().st_size, path.name)):
+        known = len(reached)
+        sys.settrace(trace)
+        try:
+            target.run(path.read_bytes())
+        finally:
+            sys.settrace(None)
+        if len(reached) > known:
+            print(path)
 
 
 def _be_fuzzed(name: str) -> None:
@@ -188,7 +218,9 @@ def _be_fuzzed(name: str) -> None:
 
 
 if __name__ == "__main__":
-    if _CHILD in os.environ:
+    if _CHILD in os.environ and sys.argv[-3] == _REACHING:
+        _print_reaching(_target(os.environ[_CHILD]), map(Path, sys.argv[-2:]))
+    elif _CHILD in os.environ:
         _be_fuzzed(os.environ[_CHILD])
     else:
         sys.exit(main(sys.argv[1:]))
