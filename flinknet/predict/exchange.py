@@ -33,6 +33,11 @@ MAX_RATE_ROWS_PER_FILE = 1_000_000
 """The same at the highest rate, some five seconds of it: a shared machine is faster now and slower
 then, by a fifth from one second to the next."""
 
+COST_ROWS_MAX = 4_000_000
+"""The same of all files together, as far as that leaves COST_ROWS_PER_FILE_MIN of each."""
+
+COST_ROWS_PER_FILE_MIN = 10_000
+
 LATEST_ARRIVAL_NS = 10_000_000_000
 """How long after its intended instant a record is looked for among the buffers sent, beside the
 buffer timeout."""
@@ -75,6 +80,12 @@ def recorded_network(manifest: RunManifest) -> NetworkConfig:
 def recorded_setting(manifest: RunManifest) -> Setting:
     """The setting of a run."""
     return Setting(recorded_network(manifest), manifest.scenario.get("flow_control", CREDIT))
+
+
+def _cost_rows(manifest: RunManifest, files: int) -> int:
+    """Rows of each of some files that costs are fitted from."""
+    most = MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE
+    return min(most, max(COST_ROWS_MAX // max(files, 1), COST_ROWS_PER_FILE_MIN))
 
 
 def is_blocking(manifest: RunManifest) -> bool:
@@ -121,7 +132,7 @@ def load_exchange(
         from_ns,
         to_ns,
         until_ns=until_ns,
-        rows_max=MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE,
+        rows_max=_cost_rows(manifest, len(run.files)),
         rows_to_ns=max(to_ns, measured_part(run).to_ns) if is_max_rate(manifest) else to_ns,
         with_arrivals=with_arrivals,
     )

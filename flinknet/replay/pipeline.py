@@ -74,7 +74,7 @@ def replay_runs(
         on_progress: takes a line that says what is being done.
     """
     check_edge_timeouts(runs, edge_timeouts)
-    units = work_units(runs, spark.sparkContext.defaultParallelism)
+    units = work_units(runs)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
     tables = observe(spark, runs, split)
     observed = collect(tables, runs)
@@ -84,7 +84,7 @@ def replay_runs(
     )
     simulating = f"simulating {_count(len(candidates.all), 'setting')}"
     on_progress("; ".join([simulating, *candidates.why_long]))
-    predicted = predict_all(spark, candidates, simulate)
+    predicted = predict_all(spark, candidates, simulate, tables.packed_arrivals())
 
     plans = plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
     jobs = None
@@ -97,7 +97,7 @@ def replay_runs(
     more = candidates.refined([each.advice for each in advised]) if refine else []
     if more:
         on_progress(f"simulating {_count(len(more), 'setting')} in finer steps")
-        predicted = predict_more(spark, predicted, more, simulate)
+        predicted = predict_more(spark, predicted, more, simulate, tables.packed_arrivals())
         advised = [advise(each, predicted, grid, targets) for each in compared]
 
     if details:

@@ -43,18 +43,29 @@ class Predicted:
 
 
 def predict_all(
-    spark: SparkSession, candidates: Candidates, simulate: Simulate | None
+    spark: SparkSession,
+    candidates: Candidates,
+    simulate: Simulate | None,
+    arrivals: DataFrame | None = None,
 ) -> Predicted:
-    """Predict every candidate."""
-    table = predict(spark, candidates.all, simulate, candidates.slicings).cache()
+    """Predict every candidate.
+
+    Args:
+        arrivals: see `predict`.
+    """
+    table = predict(spark, candidates.all, simulate, candidates.slicings, arrivals).cache()
     return Predicted(candidates, collected(Outcome, table), table)
 
 
 def predict_more(
-    spark: SparkSession, predicted: Predicted, more: Sequence[Candidate], simulate: Simulate | None
+    spark: SparkSession,
+    predicted: Predicted,
+    more: Sequence[Candidate],
+    simulate: Simulate | None,
+    arrivals: DataFrame | None = None,
 ) -> Predicted:
     """Predict further candidates of the same runs, too."""
-    found = predict_all(spark, replace(predicted.candidates, all=more), simulate)
+    found = predict_all(spark, replace(predicted.candidates, all=more), simulate, arrivals)
     return Predicted(
         predicted.candidates.with_more(more),
         predicted.outcomes + found.outcomes,
@@ -95,7 +106,7 @@ def compared_runs(
     }
     totals: dict[int, ChannelLatency] = {}
     if parts:
-        units = work_units(list(parts.values()), spark.sparkContext.defaultParallelism)
+        units = work_units(list(parts.values()))
         table = latency_percentiles(spark, units).where(f"channel = {ALL_CHANNELS}")
         totals = {row.run: row for row in collected(ChannelLatency, table)}
     found = []

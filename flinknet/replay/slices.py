@@ -27,6 +27,8 @@ from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, Simulate
 from flinknet.results import BacklogSummary
 from flinknet.trace import RunManifest, open_run
 
+from .observe.arrivals import Slice, SliceLoad
+
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
 """What comes before a slice: so long and so many beats of the flusher, the longer the better."""
 
@@ -37,13 +39,52 @@ _NEVER_NS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class SliceUnit:
-    """A slice with some of the settings to simulate; what an executor is handed."""
+class SlicePlan:
+    """What all slices of a run have in common.
+
+    Attributes:
+        candidates: numbers of the settings to simulate.
+        slices: by number.
+    """
 
     run: int
     path: str
-    candidates: list[int]
-    settings: list[Setting]
+    candidates: Sequence[int]
+    settings: Sequence[Setting]
+    from_ns: int
+    to_ns: int
+    slices: Mapping[int, Slice]
+    latest_ns: int
+
+    def unit(self, loads: Sequence[SliceLoad]) -> SliceUnit:
+        """A slice, with what comes in it over all channels."""
+        own = self.slices[loads[0].slice]
+        return SliceUnit(
+            run=self.run,
+            path=self.path,
+            candidates=self.candidates,
+            settings=self.settings,
+            from_ns=self.from_ns,
+            to_ns=self.to_ns,
+            slice_from_ns=own.from_ns,
+            slice_to_ns=own.to_ns,
+            is_last=own.to_ns >= self.to_ns,
+            channels=[each for load in loads for each in load.channels],
+            records=[each for load in loads for each in load.records],
+            records_before=[each for load in loads for each in load.records_before],
+            record_wire_bytes=[each for load in loads for each in load.record_wire_bytes],
+            latest_ns=self.latest_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SliceUnit:
+    """A slice with the settings to simulate."""
+
+    run: int
+    path: str
+    candidates: Sequence[int]
+    settings: Sequence[Setting]
     from_ns: int
     to_ns: int
     slice_from_ns: int

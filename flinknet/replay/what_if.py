@@ -34,7 +34,8 @@ from .advise.edges import NOT_FROM_SOURCES, is_from_sources
 from .observe.arrivals import Slicing
 from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
-from .slices import SlicePart, SliceUnit, added_up, fitted, simulate_slice
+from .sliced import PARTITIONS_MAX, simulated_slices
+from .slices import SlicePart, SlicePlan, added_up, fitted
 from .spark.frames import (
     Columns,
     columns_of,
@@ -44,6 +45,7 @@ from .spark.frames import (
     spark_schema_of,
     table_of,
 )
+from .spark.units import UNITS_MIN
 from .windows import why_too_short
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ def predict(
     candidates: Sequence[Candidate],
     simulate: Simulate | None = None,
     slicings: Mapping[int, Slicing] | None = None,
+    arrivals: DataFrame | None = None,
 ) -> DataFrame:
     """Simulate every candidate.
 
@@ -113,15 +116,17 @@ def predict(
         simulate: the simulation; None for the one of `predict.what_if`.
         slicings: how long runs are cut, by their number; each slice is simulated on its own, by
             `predict.what_if`.
+        arrivals: what comes in the slices, from `ObservedTables.packed_arrivals`.
 
     Returns: rows of Outcome.
     """
     if slicings:
+        assert arrivals is not None
         sliced = [each for each in candidates if each.run.run in slicings]
-        table = _predict_slices(spark, sliced, slicings)
+        table = _predict_slices(sliced, slicings, arrivals)
         rest = [each for each in candidates if each.run.run not in slicings]
         return table.union(predict(spark, rest, simulate)) if rest else table
-    units = _units(candidates, spark.sparkContext.defaultParallelism)
+    units = _units(candidates, UNITS_MIN)
     return map_units(spark, units, partial(_predicted_columns, simulate=simulate), Outcome)
 
 
@@ -130,7 +135,7 @@ def _predicted_columns(unit: PredictionUnit, *, simulate: Simulate | None) -> It
 
 
 def _predict_slices(
-    spark: SparkSession, candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
+    candidates: Sequence[Candidate], slicings: Mapping[int, Slicing], arrivals: DataFrame
 ) -> DataFrame:
     by_key = {(each.run.run, each.number): each for each in candidates}
 
@@ -141,42 +146,32 @@ def _predict_slices(
         outcome = _outcome_of_slices(candidate, parts, simulated_ns)
         return table_of(Outcome, [outcome])
 
-    units = list(_slice_units(candidates, slicings))
-    parts = map_units(spark, units, _slice_columns, SlicePart)
+    plans = slice_plans(candidates, slicings)
+    parts = simulated_slices(arrivals, plans)
+    parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), "run", "candidate")
     merged = parts.groupBy("run", "candidate").applyInArrow(merge, spark_schema_of(Outcome))
     return in_order(merged, "run", "candidate")
 
 
-def _slice_columns(unit: SliceUnit) -> Iterable[Columns]:
-    return [columns_of(SlicePart, list(simulate_slice(unit)))]
-
-
-def _slice_units(
+def slice_plans(
     candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
-) -> Iterator[SliceUnit]:
-    """A unit for each slice, with all candidates of its run: so it is read once."""
+) -> dict[int, SlicePlan]:
+    """What is simulated of each run: each slice with all candidates, so it is read once."""
+    plans = {}
     for number in sorted({each.run.run for each in candidates}):
         own = [each for each in candidates if each.run.run == number]
         run, to_ns, slicing = own[0].run, own[0].to_ns, slicings[number]
-        channels = sorted(slicing.record_wire_bytes)
-        used = [each for each in slicing.slices if each.to_ns <= to_ns]
-        for each in used:
-            yield SliceUnit(
-                run=number,
-                path=str(run.path.absolute()),
-                candidates=[candidate.number for candidate in own],
-                settings=[candidate.setting for candidate in own],
-                from_ns=run.from_ns,
-                to_ns=to_ns,
-                slice_from_ns=each.from_ns,
-                slice_to_ns=each.to_ns,
-                is_last=each.to_ns >= to_ns,
-                channels=channels,
-                records=[each.records[channel] for channel in channels],
-                records_before=[each.records_before[channel] for channel in channels],
-                record_wire_bytes=[slicing.record_wire_bytes[channel] for channel in channels],
-                latest_ns=slicing.latest_ns,
-            )
+        plans[number] = SlicePlan(
+            run=number,
+            path=str(run.path.absolute()),
+            candidates=[candidate.number for candidate in own],
+            settings=[candidate.setting for candidate in own],
+            from_ns=run.from_ns,
+            to_ns=to_ns,
+            slices={each.number: each for each in slicing.slices if each.to_ns <= to_ns},
+            latest_ns=slicing.latest_ns,
+        )
+    return plans
 
 
 def _outcome_of_slices(

@@ -8,6 +8,8 @@ through `TraceRecorder.record`; they leave as numpy columns, a block at a time (
 `columns` alone.
 """
 
+from .format import Extent
+from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from .reader import TraceReader, Truncation
 from .recorder import TraceRecorder
@@ -17,6 +19,8 @@ from .writer import TraceWriter
 __all__ = [
     "ChannelInfo",
     "ClockInfo",
+    "Extent",
+    "FileIndex",
     "ProcessInfo",
     "Run",
     "RunManifest",
@@ -24,6 +28,7 @@ __all__ = [
     "TraceRecorder",
     "TraceWriter",
     "Truncation",
+    "file_index",
     "find_runs",
     "open_run",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,14 @@ import numpy as np
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 
-from .blocks import ColumnRange, check_block, column_ranges, decode_range, selected
+from .blocks import (
+    ColumnRange,
+    block_entry,
+    check_block,
+    column_ranges,
+    decode_range,
+    selected,
+)
 from .columns import IntArray
 from .format import (
     BLOCK_HEADER_BYTES,
@@ -25,6 +32,7 @@ from .format import (
     BlockEntry,
     BlockHeader,
     BlockType,
+    Extent,
     Trailer,
     check_directory,
     decode_block_header,
@@ -58,27 +66,46 @@ class Truncation:
     blocks_before_damage: int  # whole blocks in front of the first byte that is lost
 
 
+@dataclass(slots=True)
+class BytesRead:
+    """What was read of a file: columns of blocks, and what leads to them."""
+
+    index_bytes: int = 0
+    data_bytes: int = 0
+
+
 class TraceReader:
     """Reads one trace file, whole or cut anywhere.
 
     A file with its trailer is read by its index. Without one the whole blocks are found by walking
-    forward, every checksum is verified on the way, and `truncation` says what is lost.
+    forward, every checksum is verified on the way, and `truncation` says what is lost. Who is given
+    extents reads neither: only the headers and directories of the blocks in them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, extents: Sequence[Extent] | None = None) -> None:
         """Open the file.
 
+        Args:
+            extents: the blocks to read, from the index of the file; None for all.
+
         Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
-            for a file cut within its header, TraceError if it cannot be opened.
+            for a file cut within its header, TraceError if it cannot be opened, TraceDamagedError
+            for a block that does not stand where an extent says.
         """
         self.path = Path(path)
         self.truncation: Truncation | None = None
         self.dropped_events: int | None = None  # known to a clean end only
+        self.counted = BytesRead()
+        self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the block read last, or of all
+        self._numbers: Sequence[int] | None = None  # of blocks of extents, in the file
         try:
             self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
             self.size_bytes = self._file.seek(0, 2)
         except OSError as error:
             raise TraceError(f"{path}: cannot open the trace ({error.strerror})") from error
+        if extents is not None:
+            self._open_extents(extents)
+            return
         try:
             with self._located():
                 self.process, self._blocks_start = self._read_file_header()
@@ -92,7 +119,6 @@ class TraceReader:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
         self._blocks = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
-        self._opened: tuple[int, dict[str, ColumnRange]] | None = None  # the block read last
 
     def __enter__(self) -> TraceReader:
         return self
@@ -112,6 +138,11 @@ class TraceReader:
     def blocks(self) -> tuple[BlockEntry, ...]:
         """The index: what each readable block of events holds."""
         return self._blocks
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number in the file of each of them."""
+        return range(len(self._blocks)) if self._numbers is None else self._numbers
 
     def meta(self) -> tuple[dict[str, Any], ...]:
         """The descriptions of the META blocks, in order."""
@@ -198,16 +229,54 @@ class TraceReader:
         while length and (part := self._file.read(length)):
             parts.append(part)
             length -= len(part)
+        self.counted.index_bytes += sum(map(len, parts))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _column(self, index: int, name: str) -> IntArray:
         entry = self._blocks[index]
-        if self._opened is None or self._opened[0] != index:
+        if index not in self._ranges:
             header, directory = self._read_directory(entry)
-            self._opened = index, column_ranges(header, directory)
-        column = self._opened[1][name]
+            self._ranges = {index: column_ranges(header, directory)}
+        column = self._ranges[index][name]
         frame = self._read(entry.offset + column.offset, column.frame_bytes)
+        self.counted.index_bytes -= column.frame_bytes
+        self.counted.data_bytes += column.frame_bytes
         return decode_range(column, frame, entry.count)
+
+    def _open_extents(self, extents: Sequence[Extent]) -> None:
+        """Find the blocks of extents by their headers; raises TraceDamagedError."""
+        blocks: list[BlockEntry] = []
+        numbers: list[int] = []
+        self._blocks, self._metas, self._numbers = (), (), numbers
+        try:
+            for extent in extents:
+                offset = extent.offset
+                number = extent.number
+                while offset < extent.offset + extent.length_bytes:
+                    entry, ranges = self._block_at(offset, number)
+                    self._ranges[len(blocks)] = ranges
+                    blocks.append(entry)
+                    numbers.append(number)
+                    offset += entry.length_bytes
+                    number += 1
+        except BaseException:
+            self._file.close()
+            raise
+        self._blocks = tuple(blocks)
+
+    def _block_at(self, offset: int, number: int) -> tuple[BlockEntry, dict[str, ColumnRange]]:
+        """A block of events, and where its columns stand."""
+        prefix = self._read(offset, BLOCK_HEADER_BYTES)
+        header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
+        try:
+            if header is None or header.type is not BlockType.EVENTS:
+                raise TraceFormatError("its header is damaged")
+            directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
+            check_directory(header, directory)
+            entry = block_entry(header, directory, offset)
+            return entry, column_ranges(header, directory)
+        except _MALFORMED as error:
+            raise TraceDamagedError(self.path, number, offset, _why(error)) from error
 
     def _read_file_header(self) -> tuple[ProcessInfo, int]:
         prefix = self._read(0, FILE_PREFIX_BYTES)
@@ -321,7 +390,7 @@ class TraceReader:
             raise
         except _MALFORMED as error:
             offset = self._blocks[index].offset
-            raise TraceDamagedError(self.path, index, offset, _why(error)) from error
+            raise TraceDamagedError(self.path, self.numbers[index], offset, _why(error)) from error
 
     @contextmanager
     def _located(self) -> Iterator[None]:

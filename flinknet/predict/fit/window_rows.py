@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace import TraceReader
+from flinknet.trace import TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
 from ..recorded import Ramps
@@ -156,10 +156,10 @@ def read_arrivals(
     before until_ns; stretches at the edges are whole."""
     arrivals = _Arrivals(from_ns, to_ns)
     for file in files:
-        with TraceReader(file) as reader:
+        blocks = file_index(file).blocks
+        is_near = (blocks["last_ns"] >= from_ns) & (blocks["first_ns"] < until_ns)
+        with TraceReader(file, file_index(file).extents(np.flatnonzero(is_near))) as reader:
             for index, entry in enumerate(reader.blocks()):
-                if entry.last_ns < from_ns or entry.first_ns >= until_ns:
-                    continue
                 sent = lazy_block(reader, index).data_at(TracePoint.SENT)
                 if len(sent["channel"]) and (entry.first_ns < from_ns or entry.last_ns >= until_ns):
                     keep = (sent["at_ns"] >= from_ns) & (sent["at_ns"] < until_ns)

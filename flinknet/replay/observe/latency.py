@@ -48,7 +48,7 @@ COMPILED_FROM_RECORDS = 200
 
 @dataclass(frozen=True, slots=True)
 class LatencyPart:
-    """What a unit knows of the records of one channel, or of ALL_CHANNELS."""
+    """What a unit knows of the records of one channel."""
 
     run: int
     channel: int
@@ -104,16 +104,16 @@ def latency_percentiles(spark: SparkSession, units: Sequence[WorkUnit]) -> DataF
 
     Returns: rows of LatencyRow.
     """
-    return merged(ask(spark, units, LATENCY), merge_latency, LatencyRow)
+    return merged(ask(spark, units, LATENCY), _with_total, LatencyRow)
+
+
+def _with_total(parts: pa.Table) -> pa.Table:
+    channels = merge_latency(parts)
+    return pa.concat_tables([total_latency(channels), channels])
 
 
 def merge_latency(parts: pa.Table) -> pa.Table:
-    """`latency_percentiles` from the answers to LATENCY."""
-    found: dict[tuple[int, int], _Consumed] = {}
-    for part in parts.to_pylist():
-        whole = found.setdefault((part["run"], part["channel"]), _Consumed())
-        histogram = LogLinearHistogram.from_bytes(part["histogram"])
-        _join(whole, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
+    """LatencyRow of each channel, from the answers to LATENCY."""
     rows = [
         {
             "run": run,
@@ -123,9 +123,50 @@ def merge_latency(parts: pa.Table) -> pa.Table:
             **asdict(whole.histogram.summary()),
             "histogram": whole.histogram.to_bytes(),
         }
-        for (run, channel), whole in sorted(found.items())
+        for run, channel, whole in _whole(parts)
     ]
     return pa.Table.from_pylist(rows, schema=schema_of(LatencyRow))
+
+
+def total_latency(rows: pa.Table) -> pa.Table:
+    """LatencyRow of all channels of each run, from rows of some of them or from such totals."""
+    every = pa.array([ALL_CHANNELS] * len(rows), pa.int64())
+    place = rows.schema.get_field_index("channel")
+    return merge_latency(rows.set_column(place, "channel", every))
+
+
+def combine_latency(parts: pa.Table) -> pa.Table:
+    """One answer to LATENCY for each channel."""
+    rows = [
+        {
+            "run": run,
+            "channel": channel,
+            "payload_bytes": whole.payload_bytes,
+            "consumed_to_ns": whole.consumed_to_ns,
+            "histogram": whole.histogram.to_bytes(),
+        }
+        for run, channel, whole in _whole(parts)
+    ]
+    return pa.Table.from_pylist(rows, schema=schema_of(LatencyPart))
+
+
+def _whole(parts: pa.Table) -> Iterator[tuple[int, int, _Consumed]]:
+    """What is known of each channel, by run and channel; one is in memory at a time."""
+    keys = [("run", "ascending"), ("channel", "ascending")]
+    names = ["run", "channel", "payload_bytes", "consumed_to_ns", "histogram"]
+    rows = parts.select(names).sort_by(keys)
+    run: tuple[int, int] | None = None
+    whole = _Consumed()
+    for part in rows.to_pylist():
+        key = part["run"], part["channel"]
+        if key != run:
+            if run is not None:
+                yield *run, whole
+            run, whole = key, _Consumed()
+        histogram = LogLinearHistogram.from_bytes(part["histogram"])
+        _join(whole, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
+    if run is not None:
+        yield *run, whole
 
 
 def spread_records(
@@ -168,13 +209,10 @@ class _Latencies(Tally):
             _add(unit, piece, self._consumed[channel])
 
     def answers(self) -> Iterator[Columns]:
-        """A row for each channel, and one for all."""
-        if not self._consumed:
+        """A row for each channel."""
+        parts = self._consumed
+        if not parts:
             return
-        total = _Consumed()
-        for part in self._consumed.values():
-            _join(total, part)
-        parts = {ALL_CHANNELS: total, **self._consumed}
         yield {
             "run": [self._unit.run] * len(parts),
             "channel": list(parts),

@@ -1,0 +1,212 @@
+"""The events of a slice of time, and beyond its margins for those channels where that is needed.
+
+Of a channel on which nothing was sent for a while, the block before is read, found by the index:
+one or two blocks, however long it has been idle. Nothing else is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace import TraceReader, file_index
+from flinknet.trace.buffers import SortedEvents, data_at, events_at
+from flinknet.trace.event_block import lazy_block
+from flinknet.trace.format import CHANNEL_ENTRY
+
+from .set_aside import SetAside, joined_events
+
+LONGEST_LIFE_NS = 100_000_000_000
+"""A buffer that lives longer is not followed across the edge of a slice."""
+
+_LIFE_COLUMNS = ("at_ns", "sequence_number")
+_STEP = 1 << 40
+"""Between the places of events of one reading and those of the next."""
+
+_GROUPS_KEPT = 2
+
+
+def completed(
+    files: Sequence[str],
+    window_ns: tuple[int, int],
+    margin_ns: int,
+    found: Mapping[int, SortedEvents],
+) -> dict[int, SortedEvents]:
+    """Events of each channel that show all about it in a slice.
+
+    Args:
+        files: that hold them.
+        window_ns: the slice: from when, and up to when.
+        found: the events of each channel within the slice and its margins.
+    """
+    whole = dict(found)
+    from_ns, to_ns = window_ns
+    spans_ns = dict.fromkeys(whole, (from_ns - margin_ns, to_ns + margin_ns))
+    missing = list(whole)
+    step = 0
+    while missing:
+        step += 1
+        earlier: dict[int, tuple[int, int]] = {}
+        later: dict[int, tuple[int, int]] = {}
+        for channel in missing:
+            low_ns, high_ns = spans_ns[channel]
+            if not _is_begun(whole[channel], from_ns):
+                at_ns = _index_of(files).before(channel, low_ns)
+                if at_ns is not None and at_ns[1] >= from_ns - LONGEST_LIFE_NS:
+                    earlier[channel] = at_ns[0], low_ns
+            if not _is_done(whole[channel], to_ns):
+                at_ns = _index_of(files).after(channel, high_ns)
+                if at_ns is not None and at_ns[0] <= to_ns + LONGEST_LIFE_NS:
+                    later[channel] = high_ns, at_ns[1] + 1
+        before = _read(files, earlier, -step * _STEP)
+        after = _read(files, later, step * _STEP)
+        missing = [channel for channel in missing if channel in earlier or channel in later]
+        for channel in missing:
+            low_ns, high_ns = spans_ns[channel]
+            parts = [whole[channel]]
+            if channel in earlier:
+                parts.insert(0, before[channel])
+                low_ns = earlier[channel][0]
+            if channel in later:
+                parts.append(after[channel])
+                high_ns = later[channel][1]
+            whole[channel] = joined_events(parts)
+            spans_ns[channel] = low_ns, high_ns
+    return whole
+
+
+def _is_begun(events: SortedEvents, from_ns: int) -> bool:
+    """Whether the events of a channel show how things stood at an instant: what was sent last, and
+    when everything was sent that is consumed later. Numbers and instants ascend alike."""
+    left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns",))
+    if not (left["at_ns"] <= from_ns).any():
+        return False
+    sent, consumed = (
+        data_at(events, point, _LIFE_COLUMNS) for point in (TracePoint.SENT, TracePoint.CONSUMED)
+    )
+    later = consumed["at_ns"] > from_ns
+    if not later.any():
+        return True
+    first = int(np.argmax(later))
+    return bool(
+        len(sent["at_ns"]) and sent["sequence_number"][0] <= consumed["sequence_number"][first]
+    )
+
+
+def _is_done(events: SortedEvents, to_ns: int) -> bool:
+    """Whether the events of a channel show when everything was consumed whose records had come
+    before an instant."""
+    sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
+    consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number",))
+    came_ns = sent["first_record_ns"]
+    if not (came_ns >= 0).any():
+        came_ns = sent["at_ns"]
+    came_later = came_ns >= to_ns
+    if not came_later.any():
+        return False
+    first = int(np.argmax(came_later))
+    last = sent["sequence_number"][first] - 1
+    return first == 0 or bool((consumed["sequence_number"] >= last).any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FileChannels:
+    """Which blocks of a file hold a channel.
+
+    Attributes:
+        entries: CHANNEL_ENTRY of all blocks, by channel, then by block.
+        blocks: the number of the block of each of them.
+        bounds: where the entries of a channel begin and end.
+    """
+
+    entries: npt.NDArray[np.void]
+    blocks: npt.NDArray[np.int64]
+    bounds: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def read(cls, file: str) -> _FileChannels:
+        """Out of the index of a file."""
+        with TraceReader(Path(file)) as reader:
+            held = [entry.channels for entry in reader.blocks()]
+        entries = np.concatenate([*held, np.zeros(0, CHANNEL_ENTRY)])
+        blocks = np.repeat(np.arange(len(held)), [len(each) for each in held])
+        order = np.argsort(entries["channel"], kind="stable")
+        entries, blocks = entries[order], blocks[order]
+        channels, starts = np.unique(entries["channel"], return_index=True)
+        bounds = pairwise([*starts.tolist(), len(entries)])
+        return cls(entries, blocks, dict(zip(channels.tolist(), bounds, strict=True)))
+
+    def of(self, channel: int) -> npt.NDArray[np.void]:
+        """The entries of a channel."""
+        start, end = self.bounds.get(channel, (0, 0))
+        return self.entries[start:end]
+
+    def blocks_within(self, channel: int, from_ns: int, to_ns: int) -> npt.NDArray[np.int64]:
+        """The blocks that hold events of a channel in [from_ns, to_ns)."""
+        start, end = self.bounds.get(channel, (0, 0))
+        own = self.entries[start:end]
+        is_near = (own["last_ns"] >= from_ns) & (own["first_ns"] < to_ns)
+        return self.blocks[start:end][is_near]
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupIndex:
+    """The same of all files of a group."""
+
+    files: tuple[_FileChannels, ...]
+
+    def before(self, channel: int, at_ns: int) -> tuple[int, int] | None:
+        """First and last instant of a channel in the last block that holds some of it before an
+        instant."""
+        found = []
+        for file in self.files:
+            own = file.of(channel)
+            own = own[own["first_ns"] < at_ns]
+            found += [(int(own["first_ns"][-1]), int(own["last_ns"][-1]))] if len(own) else []
+        return max(found, key=lambda each: each[1], default=None)
+
+    def after(self, channel: int, at_ns: int) -> tuple[int, int] | None:
+        """The same in the first block that holds some of it from an instant on."""
+        found = []
+        for file in self.files:
+            own = file.of(channel)
+            own = own[own["last_ns"] >= at_ns]
+            found += [(int(own["first_ns"][0]), int(own["last_ns"][0]))] if len(own) else []
+        return min(found, key=lambda each: each[0], default=None)
+
+
+def _index_of(files: Sequence[str]) -> _GroupIndex:
+    stamps = tuple(Path(file).stat().st_mtime_ns for file in files)
+    return _read_index(tuple(files), stamps)
+
+
+@lru_cache(maxsize=_GROUPS_KEPT)
+def _read_index(files: tuple[str, ...], _stamps: tuple[int, ...]) -> _GroupIndex:
+    return _GroupIndex(tuple(_FileChannels.read(file) for file in files))
+
+
+def _read(
+    files: Sequence[str], spans_ns: Mapping[int, tuple[int, int]], first_place: int
+) -> dict[int, SortedEvents]:
+    """The events of channels, each from one instant to another."""
+    if not spans_ns:
+        return {}
+    aside = SetAside(spans_ns, first_place)
+    for file, index in zip(files, _index_of(files).files, strict=True):
+        held = [index.blocks_within(channel, *span_ns) for channel, span_ns in spans_ns.items()]
+        numbers = np.unique(np.concatenate(held))
+        if not len(numbers):
+            continue
+        path = Path(file)
+        with TraceReader(path, file_index(path).extents(numbers)) as reader:
+            for number, entry in enumerate(reader.blocks()):
+                block = lazy_block(reader, number, list(spans_ns))
+                aside.take(block, entry.first_ns, entry.last_ns)
+    return aside.events()

@@ -1,0 +1,63 @@
+"""Slices of long runs as work of executors: what comes in each slice is found bucket by bucket of
+the channels, brought together slice by slice, and simulated there. It never passes through the
+driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from .observe.arrivals import SliceLoad, loads_of
+from .observe.tree import rows_in
+from .slices import SlicePart, SlicePlan, simulate_slice
+from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
+from .spark.worker import freeze_what_is_loaded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PARTITIONS_MAX = 1_000
+"""Of a table that is brought together by slices or candidates."""
+
+
+def simulated_slices(arrivals: DataFrame, plans: Mapping[int, SlicePlan]) -> DataFrame:
+    """The parts that slices add to the outcomes of candidates.
+
+    Args:
+        arrivals: rows of NamedTable that hold ArrivalsRow.
+        plans: by number of the run.
+
+    Returns: rows of SlicePart.
+    """
+    count = sum(len(plan.slices) for plan in plans.values())
+    wanted = {run: sorted(plan.slices) for run, plan in plans.items()}
+    loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
+    keys = ("run", "slice")
+    loads = loads.repartition(max(1, min(count, PARTITIONS_MAX)), *keys).sortWithinPartitions(*keys)
+    return mapped(loads, partial(_simulated, plans=plans), SlicePart)
+
+
+def _loads(
+    batches: Iterator[pa.RecordBatch], *, wanted: Mapping[int, Sequence[int]]
+) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(SliceLoad)
+    for batch in batches:
+        for run, data in zip(batch["run"].to_pylist(), batch["rows"], strict=True):
+            for load in loads_of(rows_in(data.as_py()), wanted.get(run, ())):
+                yield from record_batches([columns_of(SliceLoad, [load])], schema)
+
+
+def _simulated(
+    batches: Iterator[pa.RecordBatch], *, plans: Mapping[int, SlicePlan]
+) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(SlicePart)
+    loads = (load for batch in batches for load in rows_of(SliceLoad, batch))
+    for (run, _), own in groupby(loads, key=lambda each: (each.run, each.slice)):
+        unit = plans[run].unit(sorted(own, key=lambda each: each.channels))
+        yield from record_batches([columns_of(SlicePart, list(simulate_slice(unit)))], schema)
+    freeze_what_is_loaded()

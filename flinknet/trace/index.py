@@ -1,0 +1,127 @@
+"""The index of a trace file: read once, kept by the process, and handed on as extents.
+
+Whoever plans reads it; whoever works is given extents, finds their blocks by the headers of these,
+and needs neither the header of the file nor its trailer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+
+from .format import CHANNEL_ENTRY, BlockEntry, Extent
+from .reader import TraceReader
+
+BLOCK_ROW = np.dtype(
+    [
+        ("offset", "<i8"),
+        ("length_bytes", "<i8"),
+        ("count", "<i8"),
+        ("first_ns", "<i8"),
+        ("last_ns", "<i8"),
+    ]
+)
+"""A block of events without the channels that it holds."""
+
+FILES_KEPT = 4096
+"""Indexes that a process keeps: 40 bytes for a block, 24 for each channel of a file."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileIndex:
+    """What the index of a file says.
+
+    Attributes:
+        blocks: BLOCK_ROW, those of events, in the order of the file.
+        channels: CHANNEL_ENTRY, ascending by channel: its events in all blocks.
+        is_whole: whether the file ends with its trailer.
+        index_bytes: that were read for it.
+    """
+
+    blocks: npt.NDArray[np.void]
+    channels: npt.NDArray[np.void]
+    is_whole: bool
+    index_bytes: int
+
+    @property
+    def events(self) -> int:
+        """How many events it holds."""
+        return int(self.blocks["count"].sum())
+
+    def extents(self, numbers: IntArray) -> list[Extent]:
+        """Some blocks, by ascending numbers, as extents: each holds blocks without a gap."""
+        if not len(numbers):
+            return []
+        rows = self.blocks[numbers]
+        ends = rows["offset"] + rows["length_bytes"]
+        is_new = np.r_[True, (np.diff(numbers) != 1) | (rows["offset"][1:] != ends[:-1])]
+        starts = np.flatnonzero(is_new)
+        lasts = np.r_[starts[1:], len(numbers)] - 1
+        return [
+            Extent(
+                number=int(numbers[start]),
+                offset=int(rows["offset"][start]),
+                length_bytes=int(ends[last] - rows["offset"][start]),
+            )
+            for start, last in zip(starts.tolist(), lasts.tolist(), strict=True)
+        ]
+
+
+def file_index(path: Path) -> FileIndex:
+    """The index of a file; of one that this process has read before, as it was if the file is.
+
+    Raises: as TraceReader.
+    """
+    try:
+        stat = Path(path).stat()
+    except OSError:  # the reader says what is wrong
+        return _read(path)
+    return _kept(Path(path), stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=FILES_KEPT)
+def _kept(path: Path, _size_bytes: int, _changed_ns: int) -> FileIndex:
+    return _read(path)
+
+
+def _read(path: Path) -> FileIndex:
+    with TraceReader(path) as reader:
+        entries = reader.blocks()
+        return FileIndex(
+            _rows(entries), _channels(entries), reader.is_whole, reader.counted.index_bytes
+        )
+
+
+def _rows(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
+    rows = np.zeros(len(entries), BLOCK_ROW)
+    for number, entry in enumerate(entries):
+        rows[number] = (
+            entry.offset,
+            entry.length_bytes,
+            entry.count,
+            entry.first_ns,
+            entry.last_ns,
+        )
+    return rows
+
+
+def _channels(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
+    """The entries of all blocks, one of each channel."""
+    held = np.concatenate([entry.channels for entry in entries] or [np.zeros(0, CHANNEL_ENTRY)])
+    channels, group = np.unique(held["channel"], return_inverse=True)
+    found = np.zeros(len(channels), CHANNEL_ENTRY)
+    found["channel"] = channels
+    found["first_ns"] = np.iinfo(np.int64).max
+    found["last_ns"] = np.iinfo(np.int64).min
+    counts = np.bincount(group, weights=held["count"], minlength=len(channels))
+    found["count"] = np.minimum(counts, np.iinfo(np.uint32).max)
+    np.minimum.at(found["first_ns"], group, held["first_ns"])
+    np.maximum.at(found["last_ns"], group, held["last_ns"])
+    return found
