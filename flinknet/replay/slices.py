@@ -165,8 +165,12 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
 def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
     """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
-    stamps = tuple(file.stat().st_mtime_ns for file in open_run(path).files)
-    return _fitted(path, from_ns, to_ns, stamps)
+    return _fitted(path, from_ns, to_ns, stamps_of(path))
+
+
+def stamps_of(path: Path) -> tuple[int, ...]:
+    """When the files of a run were changed: what was kept of them holds as long as this."""
+    return tuple(file.stat().st_mtime_ns for file in open_run(path).files)
 
 
 @lru_cache(maxsize=8)

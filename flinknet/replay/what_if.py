@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from .observe.arrivals import Slicing
 from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
 from .sliced import PARTITIONS_MAX, simulated_slices
-from .slices import SlicePart, SlicePlan, added_up, fitted
+from .slices import SlicePart, SlicePlan, added_up, fitted, stamps_of
 from .spark.frames import (
     Columns,
     columns_of,
@@ -184,7 +184,7 @@ def _outcome_of_slices(
     from_ns = run.from_ns
     if not all(part.is_covered for part in parts):
         capped_to_ns = candidate.capped_to_ns or to_ns
-        (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], cores=1)
+        (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], shares=1)
         (outcome,) = _simulate_unit(unit, None)
         return outcome if capped_to_ns >= to_ns else _of_the_first(outcome, from_ns, capped_to_ns)
     exchange, fit = fitted(run.path.absolute(), from_ns, to_ns)
@@ -213,19 +213,19 @@ def predict_here(run: RecordedRun, settings: Sequence[Setting], duration_ns: int
     is_capped = is_max_rate(run.manifest)
     to_ns = run.from_ns + (min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
     candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
-    (unit,) = _units(candidates, cores=1)
+    (unit,) = _units(candidates, shares=1)
     return list(_simulate_unit(unit, None, ends_its_data=not is_capped))
 
 
-def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
-    """Each run with its candidates dealt out to as many units as there are cores."""
+def _units(candidates: Sequence[Candidate], shares: int) -> list[PredictionUnit]:
+    """Each run with its candidates dealt out to so many units."""
     units = []
     runs = {each.run.run: each for each in candidates}
     for run, last in runs.items():
         own = [each for each in candidates if each.run.run == run]
         windows = [*last.windows] or [Window(last.run.from_ns, last.to_ns)]
         part_ns = (last.capped_to_ns or last.to_ns) - last.run.from_ns
-        parts = min(cores, len(own))
+        parts = min(shares, len(own))
         for part in range(parts):
             share = own[part::parts]
             units.append(
@@ -244,6 +244,26 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
     return units
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Loaded:
+    """The windows of a run, and what things cost."""
+
+    exchanges: tuple[RecordedExchange, ...]
+    fit: CostFit
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    path: Path, windows: tuple[Window, ...], edge: int | None, _stamps: tuple[int, ...]
+) -> _Loaded:
+    """What all shares of the settings of a run need, loaded once in each process."""
+    manifest = open_run(path).manifest
+    load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
+    found = [load(path, each.from_ns, each.to_ns, edge=edge) for each in windows]
+    _, fit = max(found, key=lambda each: each[0].records)
+    return _Loaded(tuple(exchange for exchange, _ in found), fit)
+
+
 def _simulate_unit(
     unit: PredictionUnit, simulate: Simulate | None, *, ends_its_data: bool = False
 ) -> Iterator[Outcome]:
@@ -252,10 +272,8 @@ def _simulate_unit(
     path = Path(unit.path)
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    load = load_captured if manifest.is_from_between else load_exchange
-    found = [load(path, each.from_ns, each.to_ns, edge=unit.edge) for each in unit.windows]
-    exchanges = [exchange for exchange, _ in found]
-    _, fit = max(found, key=lambda each: each[0].records)
+    loaded = _loaded(path, tuple(unit.windows), unit.edge, stamps_of(path))
+    exchanges, fit = list(loaded.exchanges), loaded.fit
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]
     error = None
@@ -267,7 +285,7 @@ def _simulate_unit(
         error = SEVERAL_EXCHANGES
     elif not any(each.records for each in exchanges):
         error = "the trace holds no records to drive a simulation with"
-    why_no_latency = None if error else _contradiction(unit, exchanges, fit, simulate)
+    why_no_latency = None if error else _contradiction(loaded, unit.part_ns, simulate)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
         outcome = _unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
         why = error
@@ -388,19 +406,16 @@ def _of_the_first(outcome: Outcome, from_ns: int, to_ns: int) -> Outcome:
     return replace(outcome, window_to_ns=to_ns, notes=[note, *outcome.notes])
 
 
-def _contradiction(
-    unit: PredictionUnit,
-    exchanges: Sequence[RecordedExchange],
-    fit: CostFit,
-    simulate: Simulate | None,
-) -> str | None:
+@lru_cache(maxsize=1)
+def _contradiction(loaded: _Loaded, part_ns: int, simulate: Simulate | None) -> str | None:
     """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
     setting; None if it can."""
+    exchanges, fit = loaded.exchanges, loaded.fit
     if not fit.queued.is_worth_a_look:
         return None
     recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
     try:
-        _, found = _simulate_windows(exchanges, recorded, simulate, unit.part_ns)
+        _, found = _simulate_windows(exchanges, recorded, simulate, part_ns)
     except (SimulationError, ConfigError):
         return None
     simulated = joined_outcomes(found)

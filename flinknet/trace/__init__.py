@@ -11,12 +11,13 @@ through `TraceRecorder.record`; they leave as numpy columns, a block at a time (
 from .format import Extent
 from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
-from .reader import TraceReader, Truncation
+from .reader import BytesRead, TraceReader, Truncation
 from .recorder import TraceRecorder
 from .run import Run, find_runs, open_run
 from .writer import TraceWriter
 
 __all__ = [
+    "BytesRead",
     "ChannelInfo",
     "ClockInfo",
     "Extent",

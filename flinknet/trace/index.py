@@ -21,6 +21,7 @@ from .reader import TraceReader
 
 BLOCK_ROW = np.dtype(
     [
+        ("number", "<i8"),
         ("offset", "<i8"),
         ("length_bytes", "<i8"),
         ("count", "<i8"),
@@ -31,7 +32,7 @@ BLOCK_ROW = np.dtype(
 """A block of events without the channels that it holds."""
 
 FILES_KEPT = 4096
-"""Indexes that a process keeps: 40 bytes for a block, 24 for each channel of a file."""
+"""Indexes that a process keeps: 48 bytes for a block, 24 for each channel of a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,23 +51,30 @@ class FileIndex:
     is_whole: bool
     index_bytes: int
 
+    def numbers(self, start: int, end: int) -> tuple[int, int]:
+        """The range of the numbers in the file of the blocks in a range of places."""
+        if start >= end:
+            return 0, 0
+        return int(self.blocks["number"][start]), int(self.blocks["number"][end - 1]) + 1
+
     @property
     def events(self) -> int:
         """How many events it holds."""
         return int(self.blocks["count"].sum())
 
-    def extents(self, numbers: IntArray) -> list[Extent]:
-        """Some blocks, by ascending numbers, as extents: each holds blocks without a gap."""
-        if not len(numbers):
+    def extents(self, places: IntArray) -> list[Extent]:
+        """Some blocks, by ascending places in `blocks`, as extents: each holds blocks without a
+        gap."""
+        if not len(places):
             return []
-        rows = self.blocks[numbers]
+        rows = self.blocks[places]
         ends = rows["offset"] + rows["length_bytes"]
-        is_new = np.r_[True, (np.diff(numbers) != 1) | (rows["offset"][1:] != ends[:-1])]
+        is_new = np.r_[True, (np.diff(rows["number"]) != 1) | (rows["offset"][1:] != ends[:-1])]
         starts = np.flatnonzero(is_new)
-        lasts = np.r_[starts[1:], len(numbers)] - 1
+        lasts = np.r_[starts[1:], len(places)] - 1
         return [
             Extent(
-                number=int(numbers[start]),
+                number=int(rows["number"][start]),
                 offset=int(rows["offset"][start]),
                 length_bytes=int(ends[last] - rows["offset"][start]),
             )
@@ -95,14 +103,18 @@ def _read(path: Path) -> FileIndex:
     with TraceReader(path) as reader:
         entries = reader.blocks()
         return FileIndex(
-            _rows(entries), _channels(entries), reader.is_whole, reader.counted.index_bytes
+            _rows(reader.numbers, entries),
+            _channels(entries),
+            reader.is_whole,
+            reader.counted.index_bytes,
         )
 
 
-def _rows(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
+def _rows(numbers: Sequence[int], entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
     rows = np.zeros(len(entries), BLOCK_ROW)
-    for number, entry in enumerate(entries):
-        rows[number] = (
+    for place, (number, entry) in enumerate(zip(numbers, entries, strict=True)):
+        rows[place] = (
+            number,
             entry.offset,
             entry.length_bytes,
             entry.count,

@@ -73,6 +73,11 @@ class BytesRead:
     index_bytes: int = 0
     data_bytes: int = 0
 
+    def add(self, other: BytesRead) -> None:
+        """Add what was read of another file."""
+        self.index_bytes += other.index_bytes
+        self.data_bytes += other.data_bytes
+
 
 class TraceReader:
     """Reads one trace file, whole or cut anywhere.

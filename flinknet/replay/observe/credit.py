@@ -64,22 +64,22 @@ def merge_starved(parts: pa.Table) -> pa.Table:
 
 
 class JoinedSwitches(Tally):
-    """Rows of SwitchedRow of the blocks of a unit: one for each channel and file, for a unit has
-    blocks of a file that stand together."""
+    """Rows of SwitchedRow of the blocks of a unit: one for each channel of blocks that stand
+    together."""
 
     def __init__(self, unit: WorkUnit, question: Question) -> None:
         super().__init__(unit, question)
         self._joined: list[Columns] = []
 
-    def end_file(self) -> None:
-        """Join the rows of the blocks of a file."""
+    def end_stretch(self) -> None:
+        """Join the rows of blocks that stand together."""
         if self._answers:
             self._joined.append(_joined(self._answers))
             self._answers = []
 
     def answers(self) -> Iterable[Columns]:
-        """The rows of all files."""
-        self.end_file()
+        """The rows of all blocks."""
+        self.end_stretch()
         return self._joined
 
 

@@ -197,7 +197,7 @@ def observe(
         split: slices of time that each run is cut into, also for the arrivals; None for as many as
             suit its size.
     """
-    tree = _tree(runs, split)
+    tree = tree_of(runs, split)
     whole = tables_of(spark, pass_units(runs, split), tree, _buckets(runs))
     tables = {name: named_table(whole, name, tree.row(name)) for name in _TABLES}
     totals = named_table(whole, _PREFIX + _TOTAL_LATENCY, LatencyRow)
@@ -205,16 +205,21 @@ def observe(
     return ObservedTables(**tables | {"latency": totals.union(tables["latency"])}, whole=whole)
 
 
-def observe_here(runs: Sequence[RecordedRun]) -> list[ObservedRun]:
+def observe_here(runs: Sequence[RecordedRun], split: int = 1) -> list[ObservedRun]:
     """What `collect` gives, computed in this process without Spark: for small runs."""
-    return _observed(tables_here(pass_units(runs, 1), _tree(runs, 1)), runs)
+    return _observed(tables_here(pass_units(runs, split), tree_of(runs, split)), runs)
 
 
 def _buckets(runs: Sequence[RecordedRun]) -> int:
     return bucket_of(sum(len(run.manifest.channels) for run in runs) - 1) + 1
 
 
-def _tree(runs: Sequence[RecordedRun], split: int | None) -> Tree:
+def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
+    """All questions to some runs, and how the answers are merged.
+
+    Args:
+        split: see `observe`.
+    """
     arrivals = arrivals_asked({run.run: slice_edges(run, split) for run in runs})
     questions = {
         "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.row),
@@ -370,9 +375,10 @@ def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
     """Each channel of the manifest that carried records or buffers."""
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     backlog = {row.channel: row for row in rows.backlog_by_channel}
+    latency = {row.channel: row for row in rows.latency}
     measured = []
     for info in observed.run.manifest.channels:
-        row = latency_row(rows, info.index)
+        row = latency.get(info.index)
         if row is None and info.index not in backlog:
             continue
         records = row.count if row else 0

@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flinknet.trace import TraceReader, file_index
+from flinknet.arrays import IntArray
+from flinknet.trace import BytesRead, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
 from ..read import RecordedRun
-from ..spark.frames import Columns, Merge, record_batches, schema_of
-from ..spark.units import UNITS_MIN, Asked, WorkUnit
+from ..spark.frames import Columns, Merge, columns_of, record_batches, schema_of
+from ..spark.units import UNITS_MIN, Asked, Tally, WorkUnit
 from .time_slices import (
     EVENTS_PER_TIME_SLICE,
     EVENTS_PER_TIME_SLICE_MIN,
@@ -133,24 +134,30 @@ def pass_units(runs: Sequence[RecordedRun], split: int | None) -> list[PassUnit]
     return units
 
 
-def _packed(run: RecordedRun, numbers: Mapping[Path, np.ndarray]) -> list[TimeSlice]:
+def _packed(run: RecordedRun, places: Mapping[Path, IntArray]) -> list[TimeSlice]:
     """Some blocks of files in units of about as many events, a unit for several short files."""
-    counts = {file: file_index(file).blocks["count"][own] for file, own in numbers.items()}
+    counts = {file: file_index(file).blocks["count"][own] for file, own in places.items()}
     total = sum(int(each.sum()) for each in counts.values())
     most = min(max(total // UNITS_MIN, EVENTS_PER_TIME_SLICE_MIN), EVENTS_PER_TIME_SLICE)
     units: list[list[FileBlocks]] = [[]]
     held = 0
-    for file, own in numbers.items():
+    for file, own in places.items():
         place = (held + np.cumsum(counts[file]) - counts[file]) // most
         held += int(counts[file].sum())
         for unit in np.unique(place).tolist():
             wanted = own[place == unit]
             units += [[] for _ in range(unit + 1 - len(units))]
-            extents = file_index(file).extents(wanted)
-            path = str(file.absolute())
-            units[unit].append(FileBlocks(path, extents, int(wanted[0]), int(wanted[-1]) + 1))
+            index = file_index(file)
+            numbers = index.numbers(int(wanted[0]), int(wanted[-1]) + 1)
+            blocks = FileBlocks(str(file.absolute()), index.extents(wanted), *numbers)
+            units[unit].append(blocks)
     window = run.from_ns, run.to_ns
     return [TimeSlice(run.run, own, [], [], [], *window, *window, 0) for own in units if own]
+
+
+def _end_stretch(tallies: Iterable[Tally]) -> None:
+    for tally in tallies:
+        tally.end_stretch()
 
 
 def answers_of(
@@ -164,27 +171,29 @@ def answers_of(
     )
     tallies = {name: each.begin(work) for name, each in asked.items()}
     aside = begun_aside(time_slice) if unit.has_regimes else None
-    events = index_bytes = data_bytes = 0
+    events, counted = 0, BytesRead()
     for file in time_slice.files:
+        last = file.own_from - 1
         with TraceReader(Path(file.file), file.extents) as reader:
             for index, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, index, unit.own_channels)
-                if file.own_from <= reader.numbers[index] < file.own_to:
+                number = reader.numbers[index]
+                if file.own_from <= number < file.own_to:
                     events += entry.count
+                    if number != last + 1:
+                        _end_stretch(tallies.values())
+                    last = number
                     for tally in tallies.values():
                         tally.take(block)
                 if aside is not None and time_slice.reaches(entry.first_ns, entry.last_ns):
                     aside.take(block, entry.first_ns, entry.last_ns)
-        for tally in tallies.values():
-            tally.end_file()
-        index_bytes += reader.counted.index_bytes
-        data_bytes += reader.counted.data_bytes
+        _end_stretch(tallies.values())
+        counted.add(reader.counted)
     answers = {name: tally.answers() for name, tally in tallies.items()}
     if aside is not None:
-        answers |= in_time_slices.question(time_slice, ended_aside(time_slice, aside))
-    read = {"run": [work.run], "events": [events]}
-    read |= {"index_bytes": [index_bytes], "data_bytes": [data_bytes]}
-    answers[WORK] = [read]
+        answers |= in_time_slices.question(time_slice, ended_aside(time_slice, aside, counted))
+    read = WorkRow(work.run, events, counted.index_bytes, counted.data_bytes)
+    answers[WORK] = [columns_of(WorkRow, [read])]
     kinds = {name: each.row for name, each in asked.items()} | {WORK: WorkRow}
     kinds |= {name: each.row for name, each in in_time_slices.tables.items()}
     schemas = {name: schema_of(kinds[name]) for name in answers}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.trace import Extent, TraceReader, file_index
+from flinknet.trace import BytesRead, Extent, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
@@ -141,7 +141,8 @@ def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list
             is_wanted &= index.blocks["last_ns"] >= from_ns - margin_ns
             is_wanted[own_from:own_to] = True
             extents = index.extents(np.flatnonzero(is_wanted))
-            files.append(FileBlocks(str(file.absolute()), extents, own_from, own_to))
+            numbers = index.numbers(own_from, own_to)
+            files.append(FileBlocks(str(file.absolute()), extents, *numbers))
         found.append(
             TimeSlice(
                 run.run,
@@ -283,7 +284,7 @@ def read_time_slice(unit: TimeSlice) -> dict[int, SortedEvents]:
             for index, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, index, unit.channels)
                 aside.take(block, entry.first_ns, entry.last_ns)
-    return ended_aside(unit, aside)
+    return ended_aside(unit, aside, BytesRead())
 
 
 def begun_aside(unit: TimeSlice) -> SetAside:
@@ -292,11 +293,17 @@ def begun_aside(unit: TimeSlice) -> SetAside:
     return SetAside(dict.fromkeys(unit.channels, bounds_ns))
 
 
-def ended_aside(unit: TimeSlice, aside: SetAside) -> dict[int, SortedEvents]:
-    """The events of each channel of a slice whose blocks were taken."""
+def ended_aside(
+    unit: TimeSlice, aside: SetAside, counted: BytesRead
+) -> dict[int, SortedEvents]:
+    """The events of each channel of a slice whose blocks were taken.
+
+    Args:
+        counted: what is read more is added to it.
+    """
     files = [each.file for each in unit.files]
     window_ns = unit.from_ns, unit.to_ns
-    return completed(files, window_ns, unit.margin_ns, aside.events())
+    return completed(files, window_ns, unit.margin_ns, aside.events(), counted)
 
 
 def _parts(run: RecordedRun, files: Sequence[Path], groups: int) -> int:

@@ -80,13 +80,16 @@ class Tree:
         if name in self.in_time_slices.tables:
             return self.in_time_slices.tables[name].merge(whole)
         question = self.questions[name]
+        if question.combine is not None and len(parts) == 1:
+            return whole  # a unit gives few answers to such a question
         return (question.combine or question.merge)(whole)
 
     def merge(self, name: str, parts: Sequence[pa.Table]) -> pa.Table:
         """The rows of a table."""
-        if name in self.questions:
-            return self.questions[name].merge(pa.concat_tables(parts))
-        return self.combine(name, parts)
+        question = self.questions.get(name)
+        if question is None:
+            return self.combine(name, parts)
+        return question.merge(pa.concat_tables(parts))
 
     def row(self, name: str) -> type:
         """The dataclass of the rows of a table."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace import TraceReader, file_index
+from flinknet.trace import BytesRead, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY
@@ -38,6 +38,7 @@ def completed(
     window_ns: tuple[int, int],
     margin_ns: int,
     found: Mapping[int, SortedEvents],
+    counted: BytesRead,
 ) -> dict[int, SortedEvents]:
     """Events of each channel that show all about it in a slice.
 
@@ -45,6 +46,7 @@ def completed(
         files: that hold them.
         window_ns: the slice: from when, and up to when.
         found: the events of each channel within the slice and its margins.
+        counted: what is read is added to it, but the index, which each process reads once.
     """
     whole = dict(found)
     from_ns, to_ns = window_ns
@@ -65,8 +67,8 @@ def completed(
                 at_ns = _index_of(files).after(channel, high_ns)
                 if at_ns is not None and at_ns[0] <= to_ns + LONGEST_LIFE_NS:
                     later[channel] = high_ns, at_ns[1] + 1
-        before = _read(files, earlier, -step * _STEP)
-        after = _read(files, later, step * _STEP)
+        before = _read(files, earlier, -step * _STEP, counted)
+        after = _read(files, later, step * _STEP, counted)
         missing = [channel for channel in missing if channel in earlier or channel in later]
         for channel in missing:
             low_ns, high_ns = spans_ns[channel]
@@ -193,7 +195,10 @@ def _read_index(files: tuple[str, ...], _stamps: tuple[int, ...]) -> _GroupIndex
 
 
 def _read(
-    files: Sequence[str], spans_ns: Mapping[int, tuple[int, int]], first_place: int
+    files: Sequence[str],
+    spans_ns: Mapping[int, tuple[int, int]],
+    first_place: int,
+    counted: BytesRead,
 ) -> dict[int, SortedEvents]:
     """The events of channels, each from one instant to another."""
     if not spans_ns:
@@ -209,4 +214,5 @@ def _read(
             for number, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, number, list(spans_ns))
                 aside.take(block, entry.first_ns, entry.last_ns)
+        counted.add(reader.counted)
     return aside.events()

@@ -93,8 +93,8 @@ class Tally:
         """Ask it of a block."""
         self._answers += self._question(self._unit, iter((block,)))
 
-    def end_file(self) -> None:
-        """The next block is of another file, or there is none."""
+    def end_stretch(self) -> None:
+        """The next block does not follow in the same file, or there is none."""
 
     def answers(self) -> Iterable[Columns]:
         """Rows of the answer, when all blocks are taken."""
