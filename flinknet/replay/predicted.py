@@ -15,6 +15,7 @@ from .observe.latency import ChannelLatency, latency_percentiles
 from .observe.observed import ObservedRun, latency_summary
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
+from .spark.checkpoint import Checkpoint
 from .spark.frames import collected
 from .spark.units import ALL_CHANNELS, work_units
 from .what_if import Simulate, predict
@@ -47,13 +48,15 @@ def predict_all(
     candidates: Candidates,
     simulate: Simulate | None,
     arrivals: DataFrame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Predicted:
     """Predict every candidate.
 
     Args:
-        arrivals: see `predict`.
+        arrivals, checkpoint: see `predict`.
     """
-    table = predict(spark, candidates.all, simulate, candidates.slicings, arrivals).cache()
+    table = predict(spark, candidates.all, simulate, candidates.slicings, arrivals, checkpoint)
+    table = table.cache()
     return Predicted(candidates, collected(Outcome, table), table)
 
 

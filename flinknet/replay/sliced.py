@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from .observe.arrivals import SliceLoad, loads_of
 from .observe.tree import rows_in
-from .slices import SlicePart, SlicePlan, simulate_slice
+from .slices import SlicePart, SlicePlan, SliceUnit, simulate_slice
+from .spark.checkpoint import Checkpoint
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
 from .spark.worker import freeze_what_is_loaded
 
@@ -25,12 +26,15 @@ PARTITIONS_MAX = 1_000
 """Of a table that is brought together by slices or candidates."""
 
 
-def simulated_slices(arrivals: DataFrame, plans: Mapping[int, SlicePlan]) -> DataFrame:
+def simulated_slices(
+    arrivals: DataFrame, plans: Mapping[int, SlicePlan], checkpoint: Checkpoint | None = None
+) -> DataFrame:
     """The parts that slices add to the outcomes of candidates.
 
     Args:
         arrivals: rows of NamedTable that hold ArrivalsRow.
         plans: by number of the run.
+        checkpoint: where the parts are kept; None: nowhere.
 
     Returns: rows of SlicePart.
     """
@@ -39,7 +43,7 @@ def simulated_slices(arrivals: DataFrame, plans: Mapping[int, SlicePlan]) -> Dat
     loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
     keys = ("run", "slice")
     loads = loads.repartition(max(1, min(count, PARTITIONS_MAX)), *keys).sortWithinPartitions(*keys)
-    return mapped(loads, partial(_simulated, plans=plans), SlicePart)
+    return mapped(loads, partial(_simulated, plans=plans, checkpoint=checkpoint), SlicePart)
 
 
 def _loads(
@@ -53,11 +57,24 @@ def _loads(
 
 
 def _simulated(
-    batches: Iterator[pa.RecordBatch], *, plans: Mapping[int, SlicePlan]
+    batches: Iterator[pa.RecordBatch],
+    *,
+    plans: Mapping[int, SlicePlan],
+    checkpoint: Checkpoint | None,
 ) -> Iterator[pa.RecordBatch]:
     schema = schema_of(SlicePart)
     loads = (load for batch in batches for load in rows_of(SliceLoad, batch))
     for (run, _), own in groupby(loads, key=lambda each: (each.run, each.slice)):
         unit = plans[run].unit(sorted(own, key=lambda each: each.channels))
-        yield from record_batches([columns_of(SlicePart, list(simulate_slice(unit)))], schema)
+        parts = _parts_of(unit, checkpoint)
+        yield from record_batches([columns_of(SlicePart, parts)], schema)
     freeze_what_is_loaded()
+
+
+def _parts_of(unit: SliceUnit, checkpoint: Checkpoint | None) -> list[SlicePart]:
+    def simulate() -> list[SlicePart]:
+        return list(simulate_slice(unit))
+
+    if checkpoint is None:
+        return simulate()
+    return checkpoint.rows(unit, "", SlicePart, simulate)

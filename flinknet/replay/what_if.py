@@ -36,6 +36,7 @@ from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
 from .sliced import PARTITIONS_MAX, simulated_slices
 from .slices import SlicePart, SlicePlan, added_up, fitted, stamps_of
+from .spark.checkpoint import Checkpoint
 from .spark.frames import (
     Columns,
     columns_of,
@@ -109,6 +110,7 @@ def predict(
     simulate: Simulate | None = None,
     slicings: Mapping[int, Slicing] | None = None,
     arrivals: DataFrame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> DataFrame:
     """Simulate every candidate.
 
@@ -117,13 +119,14 @@ def predict(
         slicings: how long runs are cut, by their number; each slice is simulated on its own, by
             `predict.what_if`.
         arrivals: what comes in the slices, from `ObservedTables.packed_arrivals`.
+        checkpoint: where what comes of the slices is kept; None: nowhere.
 
     Returns: rows of Outcome.
     """
     if slicings:
         assert arrivals is not None
         sliced = [each for each in candidates if each.run.run in slicings]
-        table = _predict_slices(sliced, slicings, arrivals)
+        table = _predict_slices(sliced, slicings, arrivals, checkpoint)
         rest = [each for each in candidates if each.run.run not in slicings]
         return table.union(predict(spark, rest, simulate)) if rest else table
     units = _units(candidates, UNITS_MIN)
@@ -135,7 +138,10 @@ def _predicted_columns(unit: PredictionUnit, *, simulate: Simulate | None) -> It
 
 
 def _predict_slices(
-    candidates: Sequence[Candidate], slicings: Mapping[int, Slicing], arrivals: DataFrame
+    candidates: Sequence[Candidate],
+    slicings: Mapping[int, Slicing],
+    arrivals: DataFrame,
+    checkpoint: Checkpoint | None,
 ) -> DataFrame:
     by_key = {(each.run.run, each.number): each for each in candidates}
 
@@ -147,7 +153,7 @@ def _predict_slices(
         return table_of(Outcome, [outcome])
 
     plans = slice_plans(candidates, slicings)
-    parts = simulated_slices(arrivals, plans)
+    parts = simulated_slices(arrivals, plans, checkpoint)
     parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), "run", "candidate")
     merged = parts.groupBy("run", "candidate").applyInArrow(merge, spark_schema_of(Outcome))
     return in_order(merged, "run", "candidate")

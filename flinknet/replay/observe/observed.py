@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from flinknet.results import (
 )
 
 from ..read import RecordedRun
+from ..spark.checkpoint import Checkpoint, digest
 from ..spark.frames import collected, merged, rows_of
 from ..spark.units import ALL_CHANNELS
 from .arrivals import (
@@ -188,7 +189,10 @@ class ObservedRun:
 
 
 def observe(
-    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
+    spark: SparkSession,
+    runs: Sequence[RecordedRun],
+    split: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> ObservedTables:
     """Put every question to the runs, in one pass over their blocks; nothing is computed before a
     table is read.
@@ -196,8 +200,9 @@ def observe(
     Args:
         split: slices of time that each run is cut into, also for the arrivals; None for as many as
             suit its size.
+        checkpoint: where the answers of units are kept; None: nowhere.
     """
-    tree = tree_of(runs, split)
+    tree = replace(tree_of(runs, split), checkpoint=checkpoint)
     whole = tables_of(spark, pass_units(runs, split), tree, _buckets(runs))
     tables = {name: named_table(whole, name, tree.row(name)) for name in _TABLES}
     totals = named_table(whole, _PREFIX + _TOTAL_LATENCY, LatencyRow)
@@ -220,7 +225,8 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
     Args:
         split: see `observe`.
     """
-    arrivals = arrivals_asked({run.run: slice_edges(run, split) for run in runs})
+    edges = {run.run: slice_edges(run, split) for run in runs}
+    arrivals = arrivals_asked(edges)
     questions = {
         "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.row),
         "throughput": InPass(THROUGHPUT, MERGE_THROUGHPUT, THROUGHPUT.row),
@@ -240,7 +246,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
         },
     )
     summaries = {_PREFIX + name: summary for name, (_, summary) in _SUMMARIES.items()}
-    return Tree(questions, slices, summaries)
+    return Tree(questions, slices, summaries, digest(edges))
 
 
 _TABLES = (

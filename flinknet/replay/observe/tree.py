@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
+from ..spark.checkpoint import Checkpoint
 from .one_pass import WORK, InPass, InTimeSlices, PassUnit, WorkRow, answers_of
 
 if TYPE_CHECKING:
@@ -59,11 +60,18 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What is asked, and how it is merged."""
+    """What is asked, and how it is merged.
+
+    Attributes:
+        asked: names what the answers depend on besides the units, for the checkpoint.
+        checkpoint: where the answers of units are kept; None: nowhere.
+    """
 
     questions: Mapping[str, InPass]
     in_time_slices: InTimeSlices
     summaries: Mapping[str, Summary]
+    asked: str = ""
+    checkpoint: Checkpoint | None = None
 
     def by(self, name: str) -> str | None:
         """The column of a table by which it is merged in parts; None if there is none."""
@@ -162,15 +170,12 @@ def _answered(units: Iterator[PassUnit], *, tree: Tree) -> Iterator[Columns]:
 
 def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
     """What units found, merged as far as it fits."""
-    asked = {name: each.asked for name, each in tree.questions.items()}
     held: dict[tuple[str, int, int], list[pa.Table]] = {}
     held_bytes = 0
     for unit in units:
-        for name, found in answers_of(unit, asked, tree.in_time_slices).items():
-            whole = tree.combine(name, [found])
-            for bucket, part in _in_buckets(whole, tree.by(name)):
-                held.setdefault((name, unit.time_slice.run, bucket), []).append(part)
-                held_bytes += part.nbytes
+        for name, run, bucket, part in _found(unit, tree):
+            held.setdefault((name, run, bucket), []).append(part)
+            held_bytes += part.nbytes
         if held_bytes > HELD_BYTES_MAX:
             held = {key: [tree.combine(key[0], parts)] for key, parts in held.items()}
             held_bytes = sum(part.nbytes for parts in held.values() for part in parts)
@@ -178,6 +183,24 @@ def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
             yield from _packed(held, tree.combine)
             held, held_bytes = {}, 0
     yield from _packed(held, tree.combine)
+
+
+def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
+    """What a unit found: parts of tables, each with name, run and bucket."""
+    if tree.checkpoint is None:
+        return _parts_in(unit, tree)
+    rows = tree.checkpoint.rows(
+        unit, tree.asked, NamedTable, lambda: [_named(*each) for each in _parts_in(unit, tree)]
+    )
+    return ((each.name, each.run, each.bucket, rows_in(each.rows)) for each in rows)
+
+
+def _parts_in(unit: PassUnit, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
+    asked = {name: each.asked for name, each in tree.questions.items()}
+    for name, found in answers_of(unit, asked, tree.in_time_slices).items():
+        whole = tree.combine(name, [found])
+        for bucket, part in _in_buckets(whole, tree.by(name)):
+            yield name, unit.time_slice.run, bucket, part
 
 
 def _packed(
