@@ -135,7 +135,7 @@ def _grid_options(command: Any) -> Any:
     default="auto",
     show_default=True,
     help="Slices of time that each run is cut into, so that one busy exchange is the work of"
-    " many; auto: by its size and the cores. The observed answer does not depend on it.",
+    " many; auto: by its size. The observed answer does not depend on it.",
 )
 @click.option(
     "--rest",

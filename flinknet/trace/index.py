@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,8 @@ BLOCK_ROW = np.dtype(
     ]
 )
 """A block of events without the channels that it holds."""
+
+Stamp = tuple[int, int]
 
 FILES_KEPT = 4096
 """Indexes that a process keeps: 48 bytes for a block, 24 for each channel of a file."""
@@ -82,21 +83,42 @@ class FileIndex:
         ]
 
 
+_kept: dict[Path, tuple[Stamp, FileIndex]] = {}
+
+
 def file_index(path: Path) -> FileIndex:
     """The index of a file; of one that this process has read before, as it was if the file is.
 
     Raises: as TraceReader.
     """
     try:
-        stat = Path(path).stat()
+        stamp = stamp_of(path)
     except OSError:  # the reader says what is wrong
         return _read(path)
-    return _kept(Path(path), stat.st_size, stat.st_mtime_ns)
+    kept = _kept.get(path)
+    if kept is None or kept[0] != stamp:
+        kept = keep_index(path, stamp, _read(path))
+    return kept[1]
 
 
-@lru_cache(maxsize=FILES_KEPT)
-def _kept(path: Path, _size_bytes: int, _changed_ns: int) -> FileIndex:
-    return _read(path)
+def is_kept(path: Path) -> bool:
+    """Whether this process has the index of a file."""
+    kept = _kept.get(path)
+    return kept is not None and kept[0] == stamp_of(path)
+
+
+def keep_index(path: Path, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
+    """Keep the index of a file, which another process may have read."""
+    while len(_kept) >= FILES_KEPT:
+        del _kept[next(iter(_kept))]
+    _kept[path] = stamp, index
+    return _kept[path]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What an index is kept by: size of the file, and when it was changed. Raises: OSError."""
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _read(path: Path) -> FileIndex:

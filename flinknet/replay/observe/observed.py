@@ -23,6 +23,7 @@ from flinknet.results import (
 from ..read import RecordedRun
 from ..spark.checkpoint import Checkpoint, digest
 from ..spark.frames import collected, merged, rows_of
+from ..spark.indexes import read_indexes
 from ..spark.units import ALL_CHANNELS
 from .arrivals import (
     MERGE_ARRIVALS,
@@ -202,6 +203,7 @@ def observe(
             suit its size.
         checkpoint: where the answers of units are kept; None: nowhere.
     """
+    read_indexes(spark, [file for run in runs for file in run.files])
     tree = replace(tree_of(runs, split), checkpoint=checkpoint)
     whole = tables_of(spark, pass_units(runs, split), tree, _buckets(runs))
     tables = {name: named_table(whole, name, tree.row(name)) for name in _TABLES}
