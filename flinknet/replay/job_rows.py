@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
@@ -18,7 +17,7 @@ from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.tapped_consumers import with_consumers
 from flinknet.results import LatencySummary
-from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording, open_recordings
 
 from .outcome import Window
 from .read import RecordedRun
@@ -74,7 +73,7 @@ class JobUnit:
     """A job with a share of its candidates; `settings` are theirs, one after the other."""
 
     job: int
-    path: str
+    place: list[Recording]
     edges: list[int]
     sources: list[int]
     targets: list[int]
@@ -152,7 +151,7 @@ def _units(plans: Sequence[JobPlan], cores: int) -> list[JobUnit]:
             units.append(
                 JobUnit(
                     plan.number,
-                    str(plan.edges[0].path.absolute()),
+                    list(plan.edges[0].place),
                     [each.edge or 0 for each in plan.edges],
                     list(plan.sources),
                     list(plan.targets),
@@ -245,12 +244,11 @@ def _rows(
 
 def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
     """The job of a window, and what was assumed."""
-    path = Path(unit.path)
-    manifest = open_run(path).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     is_from_between = manifest.is_from_between
     load = load_captured if is_from_between else load_exchange
-    found = [load(path, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
+    found = [load(unit.place, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
     exchanges = [exchange for exchange, _ in found]
     if is_from_between:
         exchanges = [_with_consumers(n, unit, exchanges) for n in range(len(exchanges))]

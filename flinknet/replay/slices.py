@@ -25,7 +25,8 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
-from flinknet.trace import RunManifest, open_run
+from flinknet.trace import RunManifest
+from flinknet.trace.recordings import Recording, open_recordings
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
 """What comes before a slice: so long and so many beats of the flusher, the longer the better."""
@@ -41,7 +42,7 @@ class SliceUnit:
     """A slice with some of the settings to simulate; what an executor is handed."""
 
     run: int
-    path: str
+    place: list[Recording]
     candidates: list[int]
     settings: list[Setting]
     from_ns: int
@@ -83,8 +84,8 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import memory_of, simulate_part
 
-    path = Path(unit.path)
-    frame, _ = fitted(path, unit.from_ns, unit.to_ns)
+    place = tuple(unit.place)
+    frame, _ = fitted(place, unit.from_ns, unit.to_ns)
     networks = [setting.network for setting in unit.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
     length_ns = unit.slice_to_ns - unit.slice_from_ns
@@ -93,7 +94,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
     arrivals = read_arrivals(
-        open_run(path).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
+        open_recordings(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
     )
     pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
@@ -121,18 +122,20 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
         yield part
 
 
-def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def fitted(
+    place: tuple[Recording, ...], from_ns: int, to_ns: int
+) -> tuple[RecordedExchange, CostFit]:
     """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
-    stamps = tuple(file.stat().st_mtime_ns for file in open_run(path).files)
-    return _fitted(path, from_ns, to_ns, stamps)
+    stamps = tuple(Path(file.path).stat().st_mtime_ns for file in open_recordings(place).files)
+    return _fitted(place, from_ns, to_ns, stamps)
 
 
 @lru_cache(maxsize=8)
 def _fitted(
-    path: Path, from_ns: int, to_ns: int, _stamps: tuple[int, ...]
+    place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[int, ...]
 ) -> tuple[RecordedExchange, CostFit]:
-    return load_exchange(path, from_ns, to_ns, with_arrivals=False)
+    return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
 def _pieces(
@@ -166,7 +169,7 @@ def _part(
     start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
     channels = []
     in_slice = {channel: own for channel, (_, own, _) in pieces.items()}
-    for channel in recorded_channels(_manifest(unit.path), in_slice, sizes):
+    for channel in recorded_channels(_manifest(tuple(unit.place)), in_slice, sizes):
         warm, own, rest = pieces[channel.channel]
         if factor != 1:
             warm, own, rest = (each.faster(factor, run_from_ns) for each in (warm, own, rest))
@@ -228,8 +231,8 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
 
 
 @lru_cache(maxsize=8)
-def _manifest(path: str) -> RunManifest:
-    manifest = open_run(Path(path)).manifest
+def _manifest(place: tuple[Recording, ...]) -> RunManifest:
+    manifest = open_recordings(place).manifest
     assert manifest is not None
     return manifest
 

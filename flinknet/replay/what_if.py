@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from flinknet.predict.recorded import (
     joined_outcomes,
 )
 from flinknet.results import LatencySummary
-from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import human_bytes
 
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
@@ -91,7 +90,7 @@ class PredictionUnit:
     """
 
     run: int
-    path: str
+    place: list[Recording]
     candidates: list[int]
     settings: list[Setting]
     windows: list[Window]
@@ -163,7 +162,7 @@ def _slice_units(
         for each in used:
             yield SliceUnit(
                 run=number,
-                path=str(run.path.absolute()),
+                place=list(run.place),
                 candidates=[candidate.number for candidate in own],
                 settings=[candidate.setting for candidate in own],
                 from_ns=run.from_ns,
@@ -192,7 +191,7 @@ def _outcome_of_slices(
         (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], cores=1)
         (outcome,) = _simulate_unit(unit, None)
         return outcome if capped_to_ns >= to_ns else _of_the_first(outcome, from_ns, capped_to_ns)
-    exchange, fit = fitted(run.path.absolute(), from_ns, to_ns)
+    exchange, fit = fitted(run.place, from_ns, to_ns)
     unpredicted = _unpredicted(run.run, candidate.number, setting, fit, to_ns)
     error = next((part.error for part in parts if part.error), None)
     if candidate.is_asked:
@@ -236,7 +235,7 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
             units.append(
                 PredictionUnit(
                     run,
-                    str(last.run.path.absolute()),
+                    list(last.run.place),
                     [each.number for each in share],
                     [each.setting for each in share],
                     windows,
@@ -254,11 +253,10 @@ def _simulate_unit(
 ) -> Iterator[Outcome]:
     """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
     not the recorded ones did."""
-    path = Path(unit.path)
-    manifest = open_run(path).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     load = load_captured if manifest.is_from_between else load_exchange
-    found = [load(path, each.from_ns, each.to_ns, edge=unit.edge) for each in unit.windows]
+    found = [load(unit.place, each.from_ns, each.to_ns, edge=unit.edge) for each in unit.windows]
     exchanges = [exchange for exchange, _ in found]
     _, fit = max(found, key=lambda each: each[0].records)
     if ends_its_data:

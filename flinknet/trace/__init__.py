@@ -12,6 +12,7 @@ from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from .reader import TraceReader, Truncation
 from .recorder import TraceRecorder
 from .run import Run, find_runs, open_run
+from .trace_file import TraceFile
 from .writer import TraceWriter
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ProcessInfo",
     "Run",
     "RunManifest",
+    "TraceFile",
     "TraceReader",
     "TraceRecorder",
     "TraceWriter",

@@ -35,6 +35,7 @@ from .format import (
     file_header_bytes,
 )
 from .manifest import ProcessInfo
+from .trace_file import INSTANTS, BlockView, TraceFile
 
 _SEARCH_BYTES = 1 << 20
 
@@ -59,26 +60,27 @@ class Truncation:
 
 
 class TraceReader:
-    """Reads one trace file, whole or cut anywhere.
+    """Reads one trace file, whole or cut anywhere; of a TraceFile what counts in its run.
 
     A file with its trailer is read by its index. Without one the whole blocks are found by walking
     forward, every checksum is verified on the way, and `truncation` says what is lost.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: Path | TraceFile) -> None:
         """Open the file.
 
         Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
             for a file cut within its header, TraceError if it cannot be opened.
         """
-        self.path = Path(path)
+        self.file = file if isinstance(file, TraceFile) else TraceFile(str(file))
+        self.path = Path(self.file.path)
         self.truncation: Truncation | None = None
         self.dropped_events: int | None = None  # known to a clean end only
         try:
             self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
             self.size_bytes = self._file.seek(0, 2)
         except OSError as error:
-            raise TraceError(f"{path}: cannot open the trace ({error.strerror})") from error
+            raise TraceError(f"{self.path}: cannot open the trace ({error.strerror})") from error
         try:
             with self._located():
                 self.process, self._blocks_start = self._read_file_header()
@@ -90,9 +92,14 @@ class TraceReader:
             entries = self._walk()
         else:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
-        self._blocks = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
+        self._stored = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
+        self._views = None if self.file.is_plain else self.file.view(self._stored)
+        self._blocks = (
+            self._stored if self._views is None else tuple(each.entry for each in self._views)
+        )
         self._opened: tuple[int, dict[str, ColumnRange]] | None = None  # the block read last
+        self._rows: tuple[int, IntArray | None] | None = None  # of that block
 
     def __enter__(self) -> TraceReader:
         return self
@@ -135,14 +142,16 @@ class TraceReader:
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
-        """Check every byte of a block and what its directory says; raises TraceDamagedError."""
-        entry = self._blocks[index]
+        """Check every byte of a block and what its directory says, all of it whatever counts;
+        raises TraceDamagedError.
+        """
+        entry = self._stored[self._place(index)]
         with self._at_block(index):
             header, _ = self._read_directory(entry)
             start = entry.offset + BLOCK_HEADER_BYTES
             body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
             held = check_block(header, body, entry.offset).channels
-            channels = self.read_block(index, ("channel",))["channel"]
+            channels = self._stored_column(self._place(index), "channel")
             if not np.array_equal(held, entry.channels) or not np.array_equal(
                 np.repeat(held["channel"], held["count"]), channels
             ):
@@ -200,11 +209,35 @@ class TraceReader:
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def _place(self, index: int) -> int:
+        """Where a block stands among all of the file."""
+        return index if self._views is None else self._views[index].place
+
     def _column(self, index: int, name: str) -> IntArray:
-        entry = self._blocks[index]
-        if self._opened is None or self._opened[0] != index:
+        if self._views is None:
+            return self._stored_column(index, name)
+        view = self._views[index]
+        values = self._stored_column(view.place, name)
+        rows = self._rows_of(view)
+        if rows is not None:
+            values = values.take(rows)
+        if name == "channel":
+            return self.file.numbers_of(values)
+        if name in INSTANTS and self.file.offset_ns:
+            is_known = values >= 0 if name != INSTANTS[0] else True
+            values = np.where(is_known, values + self.file.offset_ns, values)
+        return values
+
+    def _rows_of(self, view: BlockView) -> IntArray | None:
+        if self._rows is None or self._rows[0] != view.place:
+            self._rows = view.place, view.rows(self._stored[view.place])
+        return self._rows[1]
+
+    def _stored_column(self, place: int, name: str) -> IntArray:
+        entry = self._stored[place]
+        if self._opened is None or self._opened[0] != place:
             header, directory = self._read_directory(entry)
-            self._opened = index, column_ranges(header, directory)
+            self._opened = place, column_ranges(header, directory)
         column = self._opened[1][name]
         frame = self._read(entry.offset + column.offset, column.frame_bytes)
         return decode_range(column, frame, entry.count)
@@ -320,8 +353,9 @@ class TraceReader:
         except TraceDamagedError:
             raise
         except _MALFORMED as error:
-            offset = self._blocks[index].offset
-            raise TraceDamagedError(self.path, index, offset, _why(error)) from error
+            place = self._place(index)
+            offset = self._stored[place].offset
+            raise TraceDamagedError(self.path, place, offset, _why(error)) from error
 
     @contextmanager
     def _located(self) -> Iterator[None]:

@@ -13,13 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace import TraceReader
+from flinknet.trace import TraceFile, TraceReader
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import EventColumns
 
@@ -57,7 +56,7 @@ class TimeSlice:
     """
 
     run: int
-    files: list[str]
+    files: list[TraceFile]
     channels: list[int]
     producers: list[int]
     consumers: list[int]
@@ -86,7 +85,7 @@ def time_slices_of(
     return [
         TimeSlice(
             run.run,
-            [str(file.absolute()) for file in run.files],
+            [file.absolute() for file in run.files],
             [info.index for info in run.manifest.channels],
             [info.producer for info in run.manifest.channels],
             [info.consumer for info in run.manifest.channels],
@@ -182,18 +181,18 @@ def completed(
     return whole
 
 
-def _span(files: Sequence[str]) -> tuple[int, int]:
+def _span(files: Sequence[TraceFile]) -> tuple[int, int]:
     """The first and the last instant in some files."""
     first_ns, last_ns = [0], [0]
     for file in files:
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(file) as reader:
             first_ns += [block.first_ns for block in reader.blocks()]
             last_ns += [block.last_ns for block in reader.blocks()]
     return min(first_ns[1:], default=0), max(last_ns)
 
 
 def _read(
-    files: Sequence[str],
+    files: Sequence[TraceFile],
     columns: Sequence[str],
     channels: Collection[int],
     from_ns: int,
@@ -203,7 +202,7 @@ def _read(
     parts: dict[int, list[EventColumns]] = {channel: [] for channel in channels}
     columns, recorded = (*columns, "place"), 0
     for file in files:
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(file) as reader:
             for rows in reader.events(columns[:-1], channels, from_ns, to_ns):
                 channel = rows["channel"]
                 rows["place"] = recorded + rows["order"].astype(np.int64)

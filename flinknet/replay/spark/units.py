@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.measured_part import FOREVER_NS
-from flinknet.trace import TraceReader
+from flinknet.trace import TraceFile, TraceReader
 from flinknet.trace.event_block import EventBlock, lazy_block
 
 from ..read import RecordedRun
@@ -47,7 +46,7 @@ class WorkUnit:
     """
 
     run: int
-    file: str
+    file: TraceFile
     blocks: list[int]
     from_ns: int
     to_ns: int
@@ -58,7 +57,7 @@ class WorkUnit:
 
 def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
     """All blocks of all runs, cut into units of about equal size."""
-    blocks_by_file: list[tuple[RecordedRun, Path, int]] = []
+    blocks_by_file: list[tuple[RecordedRun, TraceFile, int]] = []
     for run in runs:
         for file in run.files:
             with TraceReader(file) as reader:
@@ -68,7 +67,7 @@ def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
     return [
         WorkUnit(
             run.run,
-            str(file.absolute()),
+            file.absolute(),
             list(range(start, min(start + size, count))),
             run.from_ns,
             run.to_ns,
@@ -123,7 +122,7 @@ def ask(spark: SparkSession, units: Sequence[WorkUnit], asked: Asked) -> DataFra
 
 
 def _answered(unit: WorkUnit, *, question: Question, columns: Sequence[str]) -> Iterator[Columns]:
-    with TraceReader(Path(unit.file)) as reader:
+    with TraceReader(unit.file) as reader:
         blocks = (_read(reader, unit, index, columns) for index in unit.blocks)
         yield from question(unit, blocks)
 
