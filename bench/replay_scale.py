@@ -83,7 +83,7 @@ def _half_exponent(consumers: int) -> float:
     low, high = 0.0, 10.0
     for _ in range(50):
         middle = (low + high) / 2
-        is_less = 2 < sum((i + 1) ** -middle for i in range(consumers))
+        is_less = sum((i + 1) ** -middle for i in range(consumers)) > 2
         low, high = (middle, high) if is_less else (low, middle)
     return low
 
@@ -269,7 +269,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
                         for point in points
                     ),
                     "methods": sorted({point["method"] or point["error"] for point in points}),
-                    "files_bytes": sum(file.stat().st_size for file in run.files),
+                    "files_bytes": sum(Path(file.path).stat().st_size for file in run.files),
                     "index_bytes": planned_bytes + sum(row.index_bytes for row in found.work),
                     "data_bytes": sum(row.data_bytes for row in found.work),
                     "unit_events": [row.events for row in found.work],

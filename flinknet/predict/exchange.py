@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX,
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
-from flinknet.trace import Run, RunManifest, TraceReader, open_run
+from flinknet.trace import Run, RunManifest, TraceReader
+from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .fit.costs import CostFit, fit_costs, saturated_costs
 from .fit.delays import fit_delays
@@ -99,7 +99,7 @@ def is_max_rate(manifest: RunManifest) -> bool:
 
 
 def load_exchange(
-    path: Path,
+    place: RunPlace,
     from_ns: int,
     to_ns: int,
     *,
@@ -109,13 +109,13 @@ def load_exchange(
     """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
 
     Args:
-        path: run directory.
+        place: of the run.
         from_ns: start of the window.
         to_ns: end of the window; records count by their intended instant.
         edge: of a run with several exchanges, which one.
         with_arrivals: whether to read on when the costs are known; if not, there are no channels.
     """
-    run = open_run(path)
+    run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     channels = None

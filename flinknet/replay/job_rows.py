@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
@@ -19,7 +18,7 @@ from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.tapped_consumers import with_consumers
 from flinknet.results import LatencySummary
-from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording, open_recordings
 
 from .outcome import Window
 from .read import RecordedRun
@@ -77,7 +76,7 @@ class JobUnit:
     """A job with a share of its candidates; `settings` are theirs, one after the other."""
 
     job: int
-    path: str
+    place: list[Recording]
     edges: list[int]
     sources: list[int]
     targets: list[int]
@@ -90,7 +89,7 @@ class JobUnit:
     def without_candidates(self) -> LoadedPart:
         """What is loaded for it."""
         return LoadedPart(
-            self.path,
+            tuple(self.place),
             tuple(self.edges),
             tuple(self.sources),
             tuple(self.targets),
@@ -103,7 +102,7 @@ class JobUnit:
 class LoadedPart:
     """The windows of a job that are simulated, whatever the settings; fields as of JobUnit."""
 
-    path: str
+    place: tuple[Recording, ...]
     edges: tuple[int, ...]
     sources: tuple[int, ...]
     targets: tuple[int, ...]
@@ -178,7 +177,7 @@ def _units(plans: Sequence[JobPlan], shares: int) -> list[JobUnit]:
             units.append(
                 JobUnit(
                     plan.number,
-                    str(plan.edges[0].path.absolute()),
+                    list(plan.edges[0].place),
                     [each.edge or 0 for each in plan.edges],
                     list(plan.sources),
                     list(plan.targets),
@@ -194,7 +193,7 @@ def _units(plans: Sequence[JobPlan], shares: int) -> list[JobUnit]:
 
 def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
     """The rows of a unit: of each candidate the job and its edges."""
-    loaded = _loaded(unit.without_candidates(), stamps_of(Path(unit.path)))
+    loaded = _loaded(unit.without_candidates(), stamps_of(tuple(unit.place)))
     jobs = [job for job, _ in loaded]
     notes = list(dict.fromkeys(note for _, own in loaded for note in own))
     count = len(unit.edges)
@@ -277,12 +276,11 @@ def _loaded(part: LoadedPart, _stamps: tuple[int, ...]) -> list[tuple[RecordedJo
 
 def _load(unit: LoadedPart, window: Window) -> tuple[RecordedJob, list[str]]:
     """The job of a window, and what was assumed."""
-    path = Path(unit.path)
-    manifest = open_run(path).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     is_from_between = manifest.is_from_between
     load = load_captured if is_from_between else load_exchange
-    found = [load(path, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
+    found = [load(unit.place, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
     exchanges = [exchange for exchange, _ in found]
     if is_from_between:
         exchanges = [_with_consumers(n, unit, exchanges) for n in range(len(exchanges))]

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from .observe.arrivals import SliceLoad, loads_of
+from .observe.arrivals import SliceLoad, Slicing, loads_of
 from .observe.tree import rows_in
+from .outcome import Candidate
 from .slices import SlicePart, SlicePlan, SliceUnit, simulate_slice
 from .spark.checkpoint import Checkpoint
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
@@ -24,6 +25,27 @@ if TYPE_CHECKING:
 
 PARTITIONS_MAX = 1_000
 """Of a table that is brought together by slices or candidates."""
+
+
+def slice_plans(
+    candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
+) -> dict[int, SlicePlan]:
+    """What is simulated of each run: each slice with all candidates, so it is read once."""
+    plans = {}
+    for number in sorted({each.run.run for each in candidates}):
+        own = [each for each in candidates if each.run.run == number]
+        run, to_ns, slicing = own[0].run, own[0].to_ns, slicings[number]
+        plans[number] = SlicePlan(
+            run=number,
+            place=run.place,
+            candidates=[candidate.number for candidate in own],
+            settings=[candidate.setting for candidate in own],
+            from_ns=run.from_ns,
+            to_ns=to_ns,
+            slices={each.number: each for each in slicing.slices if each.to_ns <= to_ns},
+            latest_ns=slicing.latest_ns,
+        )
+    return plans
 
 
 def simulated_slices(

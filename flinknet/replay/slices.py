@@ -25,7 +25,8 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
-from flinknet.trace import RunManifest, open_run
+from flinknet.trace import Run, RunManifest
+from flinknet.trace.recordings import Recording, open_recordings
 
 from .observe.arrivals import Slice, SliceLoad
 
@@ -48,7 +49,7 @@ class SlicePlan:
     """
 
     run: int
-    path: str
+    place: tuple[Recording, ...]
     candidates: Sequence[int]
     settings: Sequence[Setting]
     from_ns: int
@@ -61,7 +62,7 @@ class SlicePlan:
         own = self.slices[loads[0].slice]
         return SliceUnit(
             run=self.run,
-            path=self.path,
+            place=self.place,
             candidates=self.candidates,
             settings=self.settings,
             from_ns=self.from_ns,
@@ -82,7 +83,7 @@ class SliceUnit:
     """A slice with the settings to simulate."""
 
     run: int
-    path: str
+    place: tuple[Recording, ...]
     candidates: Sequence[int]
     settings: Sequence[Setting]
     from_ns: int
@@ -124,8 +125,8 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import memory_of, simulate_part
 
-    path = Path(unit.path)
-    frame, _ = fitted(path, unit.from_ns, unit.to_ns)
+    place = tuple(unit.place)
+    frame, _ = fitted(place, unit.from_ns, unit.to_ns)
     networks = [setting.network for setting in unit.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
     length_ns = unit.slice_to_ns - unit.slice_from_ns
@@ -134,7 +135,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
     arrivals = read_arrivals(
-        open_run(path).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
+        _opened(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
     )
     pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
@@ -162,22 +163,29 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
         yield part
 
 
-def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def fitted(
+    place: tuple[Recording, ...], from_ns: int, to_ns: int
+) -> tuple[RecordedExchange, CostFit]:
     """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
-    return _fitted(path, from_ns, to_ns, stamps_of(path))
+    return _fitted(place, from_ns, to_ns, stamps_of(place))
 
 
-def stamps_of(path: Path) -> tuple[int, ...]:
+def stamps_of(place: tuple[Recording, ...]) -> tuple[int, ...]:
     """When the files of a run were changed: what was kept of them holds as long as this."""
-    return tuple(file.stat().st_mtime_ns for file in open_run(path).files)
+    return tuple(Path(file.path).stat().st_mtime_ns for file in _opened(place).files)
+
+
+@lru_cache(maxsize=8)
+def _opened(place: tuple[Recording, ...]) -> Run:
+    return open_recordings(place)
 
 
 @lru_cache(maxsize=8)
 def _fitted(
-    path: Path, from_ns: int, to_ns: int, _stamps: tuple[int, ...]
+    place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[int, ...]
 ) -> tuple[RecordedExchange, CostFit]:
-    return load_exchange(path, from_ns, to_ns, with_arrivals=False)
+    return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
 def _pieces(
@@ -211,7 +219,7 @@ def _part(
     start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
     channels = []
     in_slice = {channel: own for channel, (_, own, _) in pieces.items()}
-    for channel in recorded_channels(_manifest(unit.path), in_slice, sizes):
+    for channel in recorded_channels(_manifest(tuple(unit.place)), in_slice, sizes):
         warm, own, rest = pieces[channel.channel]
         if factor != 1:
             warm, own, rest = (each.faster(factor, run_from_ns) for each in (warm, own, rest))
@@ -272,9 +280,8 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
     return WARM_UP_NS + int(2 * fills_ns)
 
 
-@lru_cache(maxsize=8)
-def _manifest(path: str) -> RunManifest:
-    manifest = open_run(Path(path)).manifest
+def _manifest(place: tuple[Recording, ...]) -> RunManifest:
+    manifest = _opened(place).manifest
     assert manifest is not None
     return manifest
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,15 +26,15 @@ from flinknet.predict.recorded import (
     joined_outcomes,
 )
 from flinknet.results import LatencySummary
-from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import human_bytes
 
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
 from .observe.arrivals import Slicing
 from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
-from .sliced import PARTITIONS_MAX, simulated_slices
-from .slices import SlicePart, SlicePlan, added_up, fitted, stamps_of
+from .sliced import PARTITIONS_MAX, simulated_slices, slice_plans
+from .slices import SlicePart, added_up, fitted, stamps_of
 from .spark.checkpoint import Checkpoint
 from .spark.frames import (
     Columns,
@@ -94,7 +93,7 @@ class PredictionUnit:
     """
 
     run: int
-    path: str
+    place: list[Recording]
     candidates: list[int]
     settings: list[Setting]
     windows: list[Window]
@@ -159,27 +158,6 @@ def _predict_slices(
     return in_order(merged, "run", "candidate")
 
 
-def slice_plans(
-    candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
-) -> dict[int, SlicePlan]:
-    """What is simulated of each run: each slice with all candidates, so it is read once."""
-    plans = {}
-    for number in sorted({each.run.run for each in candidates}):
-        own = [each for each in candidates if each.run.run == number]
-        run, to_ns, slicing = own[0].run, own[0].to_ns, slicings[number]
-        plans[number] = SlicePlan(
-            run=number,
-            path=str(run.path.absolute()),
-            candidates=[candidate.number for candidate in own],
-            settings=[candidate.setting for candidate in own],
-            from_ns=run.from_ns,
-            to_ns=to_ns,
-            slices={each.number: each for each in slicing.slices if each.to_ns <= to_ns},
-            latest_ns=slicing.latest_ns,
-        )
-    return plans
-
-
 def _outcome_of_slices(
     candidate: Candidate, parts: Sequence[SlicePart], simulated_ns: int | None = None
 ) -> Outcome:
@@ -193,7 +171,7 @@ def _outcome_of_slices(
         (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], shares=1)
         (outcome,) = _simulate_unit(unit, None)
         return outcome if capped_to_ns >= to_ns else _of_the_first(outcome, from_ns, capped_to_ns)
-    exchange, fit = fitted(run.path.absolute(), from_ns, to_ns)
+    exchange, fit = fitted(run.place, from_ns, to_ns)
     unpredicted = _unpredicted(run.run, candidate.number, setting, fit, to_ns)
     error = next((part.error for part in parts if part.error), None)
     if candidate.is_asked:
@@ -237,7 +215,7 @@ def _units(candidates: Sequence[Candidate], shares: int) -> list[PredictionUnit]
             units.append(
                 PredictionUnit(
                     run,
-                    str(last.run.path.absolute()),
+                    list(last.run.place),
                     [each.number for each in share],
                     [each.setting for each in share],
                     windows,
@@ -260,12 +238,15 @@ class _Loaded:
 
 @lru_cache(maxsize=1)
 def _loaded(
-    path: Path, windows: tuple[Window, ...], edge: int | None, _stamps: tuple[int, ...]
+    place: tuple[Recording, ...],
+    windows: tuple[Window, ...],
+    edge: int | None,
+    _stamps: tuple[int, ...],
 ) -> _Loaded:
     """What all shares of the settings of a run need, loaded once in each process."""
-    manifest = open_run(path).manifest
+    manifest = open_recordings(place).manifest
     load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
-    found = [load(path, each.from_ns, each.to_ns, edge=edge) for each in windows]
+    found = [load(place, each.from_ns, each.to_ns, edge=edge) for each in windows]
     _, fit = max(found, key=lambda each: each[0].records)
     return _Loaded(tuple(exchange for exchange, _ in found), fit)
 
@@ -275,10 +256,10 @@ def _simulate_unit(
 ) -> Iterator[Outcome]:
     """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
     not the recorded ones did."""
-    path = Path(unit.path)
-    manifest = open_run(path).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    loaded = _loaded(path, tuple(unit.windows), unit.edge, stamps_of(path))
+    place = tuple(unit.place)
+    loaded = _loaded(place, tuple(unit.windows), unit.edge, stamps_of(place))
     exchanges, fit = list(loaded.exchanges), loaded.fit
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]

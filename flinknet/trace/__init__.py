@@ -11,9 +11,10 @@ through `TraceRecorder.record`; they leave as numpy columns, a block at a time (
 from .format import Extent
 from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
-from .reader import BytesRead, TraceReader, Truncation
+from .reader import TraceReader, Truncation
 from .recorder import TraceRecorder
 from .run import Run, find_runs, open_run
+from .trace_file import BytesRead, TraceFile
 from .writer import TraceWriter
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ProcessInfo",
     "Run",
     "RunManifest",
+    "TraceFile",
     "TraceReader",
     "TraceRecorder",
     "TraceWriter",

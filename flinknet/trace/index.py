@@ -17,6 +17,7 @@ from flinknet.arrays import IntArray
 
 from .format import CHANNEL_ENTRY, BlockEntry, Extent
 from .reader import TraceReader
+from .trace_file import TraceFile
 
 BLOCK_ROW = np.dtype(
     [
@@ -83,46 +84,46 @@ class FileIndex:
         ]
 
 
-_kept: dict[Path, tuple[Stamp, FileIndex]] = {}
+_kept: dict[TraceFile, tuple[Stamp, FileIndex]] = {}
 
 
-def file_index(path: Path) -> FileIndex:
+def file_index(file: TraceFile) -> FileIndex:
     """The index of a file; of one that this process has read before, as it was if the file is.
 
     Raises: as TraceReader.
     """
     try:
-        stamp = stamp_of(path)
+        stamp = stamp_of(file)
     except OSError:  # the reader says what is wrong
-        return _read(path)
-    kept = _kept.get(path)
+        return _read(file)
+    kept = _kept.get(file)
     if kept is None or kept[0] != stamp:
-        kept = keep_index(path, stamp, _read(path))
+        kept = keep_index(file, stamp, _read(file))
     return kept[1]
 
 
-def is_kept(path: Path) -> bool:
+def is_kept(file: TraceFile) -> bool:
     """Whether this process has the index of a file."""
-    kept = _kept.get(path)
-    return kept is not None and kept[0] == stamp_of(path)
+    kept = _kept.get(file)
+    return kept is not None and kept[0] == stamp_of(file)
 
 
-def keep_index(path: Path, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
+def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
     """Keep the index of a file, which another process may have read."""
     while len(_kept) >= FILES_KEPT:
         del _kept[next(iter(_kept))]
-    _kept[path] = stamp, index
-    return _kept[path]
+    _kept[file] = stamp, index
+    return _kept[file]
 
 
-def stamp_of(path: Path) -> Stamp:
+def stamp_of(file: TraceFile) -> Stamp:
     """What an index is kept by: size of the file, and when it was changed. Raises: OSError."""
-    stat = path.stat()
+    stat = Path(file.path).stat()
     return stat.st_size, stat.st_mtime_ns
 
 
-def _read(path: Path) -> FileIndex:
-    with TraceReader(path) as reader:
+def _read(file: TraceFile) -> FileIndex:
+    with TraceReader(file) as reader:
         entries = reader.blocks()
         return FileIndex(
             _rows(reader.numbers, entries),

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from .format import (
     file_header_bytes,
 )
 from .manifest import ProcessInfo
+from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
 
 _SEARCH_BYTES = 1 << 20
 
@@ -66,28 +67,15 @@ class Truncation:
     blocks_before_damage: int  # whole blocks in front of the first byte that is lost
 
 
-@dataclass(slots=True)
-class BytesRead:
-    """What was read of a file: columns of blocks, and what leads to them."""
-
-    index_bytes: int = 0
-    data_bytes: int = 0
-
-    def add(self, other: BytesRead) -> None:
-        """Add what was read of another file."""
-        self.index_bytes += other.index_bytes
-        self.data_bytes += other.data_bytes
-
-
 class TraceReader:
-    """Reads one trace file, whole or cut anywhere.
+    """Reads one trace file, whole or cut anywhere; of a TraceFile what counts in its run.
 
     A file with its trailer is read by its index. Without one the whole blocks are found by walking
     forward, every checksum is verified on the way, and `truncation` says what is lost. Who is given
     extents reads neither: only the headers and directories of the blocks in them.
     """
 
-    def __init__(self, path: Path, extents: Sequence[Extent] | None = None) -> None:
+    def __init__(self, file: Path | TraceFile, extents: Sequence[Extent] | None = None) -> None:
         """Open the file.
 
         Args:
@@ -97,17 +85,19 @@ class TraceReader:
             for a file cut within its header, TraceError if it cannot be opened, TraceDamagedError
             for a block that does not stand where an extent says.
         """
-        self.path = Path(path)
+        self.file = file if isinstance(file, TraceFile) else TraceFile(str(file))
+        self.path = Path(self.file.path)
         self.truncation: Truncation | None = None
         self.dropped_events: int | None = None  # known to a clean end only
         self.counted = BytesRead()
         self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the block read last, or of all
-        self._numbers: Sequence[int] | None = None  # of blocks of extents, in the file
+        self._rows: tuple[int, IntArray | None] | None = None  # of the block read last
+        self._stored_numbers: Sequence[int] | None = None  # of blocks of extents, in the file
         try:
             self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
             self.size_bytes = self._file.seek(0, 2)
         except OSError as error:
-            raise TraceError(f"{path}: cannot open the trace ({error.strerror})") from error
+            raise TraceError(f"{self.path}: cannot open the trace ({error.strerror})") from error
         if extents is not None:
             self._open_extents(extents)
             return
@@ -122,8 +112,9 @@ class TraceReader:
             entries = self._walk()
         else:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
-        self._blocks = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
+        self._stored = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
+        self._see(self.file)
 
     def __enter__(self) -> TraceReader:
         return self
@@ -147,7 +138,8 @@ class TraceReader:
     @property
     def numbers(self) -> Sequence[int]:
         """The number in the file of each of them."""
-        return range(len(self._blocks)) if self._numbers is None else self._numbers
+        stored = self._stored_numbers or range(len(self._stored))
+        return stored if self._views is None else [stored[view.place] for view in self._views]
 
     def meta(self) -> tuple[dict[str, Any], ...]:
         """The descriptions of the META blocks, in order."""
@@ -171,14 +163,16 @@ class TraceReader:
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
-        """Check every byte of a block and what its directory says; raises TraceDamagedError."""
-        entry = self._blocks[index]
+        """Check every byte of a block and what its directory says, all of it whatever counts;
+        raises TraceDamagedError.
+        """
+        entry = self._stored[self._place(index)]
         with self._at_block(index):
             header, _ = self._read_directory(entry)
             start = entry.offset + BLOCK_HEADER_BYTES
             body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
             held = check_block(header, body, entry.offset).channels
-            channels = self.read_block(index, ("channel",))["channel"]
+            channels = self._stored_column(self._place(index), "channel")
             if not np.array_equal(held, entry.channels) or not np.array_equal(
                 np.repeat(held["channel"], held["count"]), channels
             ):
@@ -237,12 +231,36 @@ class TraceReader:
         self.counted.index_bytes += sum(map(len, parts))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def _place(self, index: int) -> int:
+        """Where a block stands among all of the file."""
+        return index if self._views is None else self._views[index].place
+
     def _column(self, index: int, name: str) -> IntArray:
-        entry = self._blocks[index]
-        if index not in self._ranges:
+        if self._views is None:
+            return self._stored_column(index, name)
+        view = self._views[index]
+        values = self._stored_column(view.place, name)
+        rows = self._rows_of(view)
+        if rows is not None:
+            values = values.take(rows)
+        if name == "channel":
+            return self.file.numbers_of(values)
+        if name in INSTANTS and self.file.offset_ns:
+            is_known = values >= 0 if name != INSTANTS[0] else True
+            values = np.where(is_known, values + self.file.offset_ns, values)
+        return values
+
+    def _rows_of(self, view: BlockView) -> IntArray | None:
+        if self._rows is None or self._rows[0] != view.place:
+            self._rows = view.place, view.rows(self._stored[view.place])
+        return self._rows[1]
+
+    def _stored_column(self, place: int, name: str) -> IntArray:
+        entry = self._stored[place]
+        if place not in self._ranges:
             header, directory = self._read_directory(entry)
-            self._ranges = {index: column_ranges(header, directory)}
-        column = self._ranges[index][name]
+            self._ranges = {place: column_ranges(header, directory)}
+        column = self._ranges[place][name]
         frame = self._read(entry.offset + column.offset, column.frame_bytes)
         self.counted.index_bytes -= column.frame_bytes
         self.counted.data_bytes += column.frame_bytes
@@ -252,7 +270,7 @@ class TraceReader:
         """Find the blocks of extents by their headers; raises TraceDamagedError."""
         blocks: list[BlockEntry] = []
         numbers: list[int] = []
-        self._blocks, self._metas, self._numbers = (), (), numbers
+        self._metas, self._stored_numbers = (), numbers
         try:
             for extent in extents:
                 offset = extent.offset
@@ -267,7 +285,15 @@ class TraceReader:
         except BaseException:
             self._file.close()
             raise
-        self._blocks = tuple(blocks)
+        self._stored = tuple(blocks)
+        self._see(replace(self.file, skipped=[]))  # which no extent has
+
+    def _see(self, file: TraceFile) -> None:
+        """Leave out what does not count of the stored blocks."""
+        self._views = None if file.is_plain else file.view(self._stored)
+        self._blocks = (
+            self._stored if self._views is None else tuple(each.entry for each in self._views)
+        )
 
     def _block_at(self, offset: int, number: int) -> tuple[BlockEntry, dict[str, ColumnRange]]:
         """A block of events, and where its columns stand."""
@@ -394,7 +420,8 @@ class TraceReader:
         except TraceDamagedError:
             raise
         except _MALFORMED as error:
-            offset = self._blocks[index].offset
+            place = self._place(index)
+            offset = self._stored[place].offset
             raise TraceDamagedError(self.path, self.numbers[index], offset, _why(error)) from error
 
     @contextmanager

@@ -26,6 +26,7 @@ from flinknet.replay import slices, what_if
 from flinknet.replay.observe import arrivals
 from flinknet.replay.outcome import Candidate, Outcome
 from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.replay.sliced import slice_plans
 from flinknet.replay.spark.frames import rows_of, table_of
 from flinknet.replay.spark.units import work_units
 from flinknet.trace import TraceReader
@@ -59,7 +60,7 @@ def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
     asked = arrivals.arrivals_asked({run.run: edges})
     rows = []
     for unit in work_units([run]):
-        with TraceReader(Path(unit.file), unit.extents) as reader:
+        with TraceReader(unit.file, unit.extents) as reader:
             count = len(reader.blocks())
             blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in range(count))
             for answer in asked.question(unit, blocks):
@@ -77,7 +78,7 @@ def simulated(candidates: list[Candidate], parts: int) -> list[slices.SlicePart]
     """What executors do with the slices of a run, without Spark."""
     run = candidates[0].run
     edges, found = arrivals_in(run, parts)
-    plan_of = what_if.slice_plans(candidates, {run.run: slicing_in(edges, found)})
+    plan_of = slice_plans(candidates, {run.run: slicing_in(edges, found)})
     plan = plan_of[run.run]
     loads = arrivals.loads_of(found, list(plan.slices))
     return [part for load in loads for part in slices.simulate_slice(plan.unit([load]))]
@@ -165,7 +166,7 @@ def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_pa
     _, found = arrivals_in(run, 7)
     every = list(arrivals.loads_of(found, range(7)))
     assert list(arrivals.loads_of(found, [5, 2])) == [every[2], every[5]]
-    plan = what_if.slice_plans(
+    plan = slice_plans(
         [Candidate(run, 0, recorded_setting(run.manifest), run.to_ns)],
         {0: slicing_in(*arrivals_in(run, 7))},
     )[0]

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
-from flinknet.trace import BytesRead, TraceReader, file_index
+from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
@@ -134,7 +133,7 @@ def pass_units(runs: Sequence[RecordedRun], split: int | None) -> list[PassUnit]
     return units
 
 
-def _packed(run: RecordedRun, places: Mapping[Path, IntArray]) -> list[TimeSlice]:
+def _packed(run: RecordedRun, places: Mapping[TraceFile, IntArray]) -> list[TimeSlice]:
     """Some blocks of files in units of about as many events, a unit for several short files."""
     counts = {file: file_index(file).blocks["count"][own] for file, own in places.items()}
     total = sum(int(each.sum()) for each in counts.values())
@@ -149,7 +148,7 @@ def _packed(run: RecordedRun, places: Mapping[Path, IntArray]) -> list[TimeSlice
             units += [[] for _ in range(unit + 1 - len(units))]
             index = file_index(file)
             numbers = index.numbers(int(wanted[0]), int(wanted[-1]) + 1)
-            blocks = FileBlocks(str(file.absolute()), index.extents(wanted), *numbers)
+            blocks = FileBlocks(file.absolute(), index.extents(wanted), *numbers)
             units[unit].append(blocks)
     window = run.from_ns, run.to_ns
     return [TimeSlice(run.run, own, [], [], [], *window, *window, 0) for own in units if own]
@@ -167,14 +166,20 @@ def answers_of(
     time_slice = unit.time_slice
     window = (time_slice.measured_from_ns, time_slice.measured_to_ns)
     work = WorkUnit(
-        time_slice.run, "", [], *window, unit.own_channels, unit.counted_at, unit.until_ns
+        time_slice.run,
+        TraceFile(""),
+        [],
+        *window,
+        unit.own_channels,
+        unit.counted_at,
+        unit.until_ns,
     )
     tallies = {name: each.begin(work) for name, each in asked.items()}
     aside = begun_aside(time_slice) if unit.has_regimes else None
     events, counted = 0, BytesRead()
     for file in time_slice.files:
         last = file.own_from - 1
-        with TraceReader(Path(file.file), file.extents) as reader:
+        with TraceReader(file.file, file.extents) as reader:
             for index, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, index, unit.own_channels)
                 number = reader.numbers[index]

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.trace import BytesRead, Extent, TraceReader, file_index
+from flinknet.trace import BytesRead, Extent, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
@@ -59,7 +58,7 @@ class FileGroup:
         channels: in the order of the manifest.
     """
 
-    files: tuple[Path, ...]
+    files: tuple[TraceFile, ...]
     channels: tuple[int, ...]
 
 
@@ -71,7 +70,7 @@ class FileBlocks:
         own_from, own_to: numbers of its own blocks in the file, the end not included.
     """
 
-    file: str
+    file: TraceFile
     extents: list[Extent]
     own_from: int
     own_to: int
@@ -142,7 +141,7 @@ def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list
             is_wanted[own_from:own_to] = True
             extents = index.extents(np.flatnonzero(is_wanted))
             numbers = index.numbers(own_from, own_to)
-            files.append(FileBlocks(str(file.absolute()), extents, *numbers))
+            files.append(FileBlocks(file.absolute(), extents, *numbers))
         found.append(
             TimeSlice(
                 run.run,
@@ -160,7 +159,7 @@ def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list
     return found
 
 
-def _places(run: RecordedRun, file: Path, edges: Sequence[int]) -> IntArray:
+def _places(run: RecordedRun, file: TraceFile, edges: Sequence[int]) -> IntArray:
     """The slice in which the middle of each block of a file lies, ascending; the one before the
     first, and the one behind the last, for `outside_blocks`."""
     middles_ns = _middles_ns(file)
@@ -171,7 +170,7 @@ def _places(run: RecordedRun, file: Path, edges: Sequence[int]) -> IntArray:
     return places
 
 
-def outside_blocks(run: RecordedRun, file: Path) -> IntArray:
+def outside_blocks(run: RecordedRun, file: TraceFile) -> IntArray:
     """The numbers of the blocks of a file that lie before or behind the measured part of a run. A
     few of them belong to its first and last slice: then there are none.
     """
@@ -182,7 +181,7 @@ def outside_blocks(run: RecordedRun, file: Path) -> IntArray:
     return outside if is_much else outside[:0]
 
 
-def _middles_ns(file: Path) -> IntArray:
+def _middles_ns(file: TraceFile) -> IntArray:
     """The middle of each block of a file; never before that of an earlier block."""
     blocks = file_index(file).blocks
     middles_ns: IntArray = np.maximum.accumulate((blocks["first_ns"] + blocks["last_ns"]) // 2)
@@ -207,7 +206,7 @@ def groups_of(run: RecordedRun) -> list[FileGroup]:
             if channel in own:
                 other = root(first_with.setdefault(channel, number))
                 group[max(other, root(number))] = min(other, root(number))
-    files: dict[int, list[Path]] = {}
+    files: dict[int, list[TraceFile]] = {}
     for number, file in enumerate(run.files):
         files.setdefault(root(number), []).append(file)
     channels: dict[int, list[int]] = {number: [] for number in files}
@@ -216,7 +215,7 @@ def groups_of(run: RecordedRun) -> list[FileGroup]:
     return [FileGroup(tuple(files[each]), tuple(channels[each])) for each in files]
 
 
-def even_edges(run: RecordedRun, files: Sequence[Path], parts: int) -> list[int]:
+def even_edges(run: RecordedRun, files: Sequence[TraceFile], parts: int) -> list[int]:
     """Where the measured part of a run is cut so that each part holds about as many events of some
     files."""
     return even_cuts(run.from_ns, run.to_ns, *_blocks_within(run, files), parts)
@@ -249,7 +248,9 @@ def even_cuts(
     return [int(each) for each in edges_ns]
 
 
-def _blocks_within(run: RecordedRun, files: Sequence[Path]) -> tuple[IntArray, IntArray, IntArray]:
+def _blocks_within(
+    run: RecordedRun, files: Sequence[TraceFile]
+) -> tuple[IntArray, IntArray, IntArray]:
     """First and last instant of blocks as far as they lie in the measured part, and about how many
     events are in that."""
     rows = np.concatenate([file_index(file).blocks for file in files])
@@ -280,7 +281,7 @@ def read_time_slice(unit: TimeSlice) -> dict[int, SortedEvents]:
     """The events of each channel that show all about it in the slice."""
     aside = begun_aside(unit)
     for each in unit.files:
-        with TraceReader(Path(each.file), each.extents) as reader:
+        with TraceReader(each.file, each.extents) as reader:
             for index, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, index, unit.channels)
                 aside.take(block, entry.first_ns, entry.last_ns)
@@ -293,9 +294,7 @@ def begun_aside(unit: TimeSlice) -> SetAside:
     return SetAside(dict.fromkeys(unit.channels, bounds_ns))
 
 
-def ended_aside(
-    unit: TimeSlice, aside: SetAside, counted: BytesRead
-) -> dict[int, SortedEvents]:
+def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> dict[int, SortedEvents]:
     """The events of each channel of a slice whose blocks were taken.
 
     Args:
@@ -306,7 +305,7 @@ def ended_aside(
     return completed(files, window_ns, unit.margin_ns, aside.events(), counted)
 
 
-def _parts(run: RecordedRun, files: Sequence[Path], groups: int) -> int:
+def _parts(run: RecordedRun, files: Sequence[TraceFile], groups: int) -> int:
     """How many slices suit one of some groups of files of a run: so few events in each that they
     fit, and work for all; more in each where a slice would have less of a file than a block."""
     events = events_within(run, files)
@@ -315,7 +314,7 @@ def _parts(run: RecordedRun, files: Sequence[Path], groups: int) -> int:
     return max(1, parts, -(-events // max(EVENTS_PER_TIME_SLICE, most)))
 
 
-def events_within(run: RecordedRun, files: Sequence[Path]) -> int:
+def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:
     """About how many events of some files the measured part of a run has, by the index."""
     return int(_blocks_within(run, files)[2].sum())
 

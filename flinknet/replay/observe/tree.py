@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
 from ..spark.checkpoint import Checkpoint
+from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
 from .one_pass import WORK, InPass, InTimeSlices, PassUnit, WorkRow, answers_of
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace import BytesRead, TraceReader, file_index
+from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY
+from flinknet.trace.index import Stamp, stamp_of
 
 from .set_aside import SetAside, joined_events
 
@@ -34,7 +34,7 @@ _GROUPS_KEPT = 2
 
 
 def completed(
-    files: Sequence[str],
+    files: Sequence[TraceFile],
     window_ns: tuple[int, int],
     margin_ns: int,
     found: Mapping[int, SortedEvents],
@@ -133,9 +133,9 @@ class _FileChannels:
     bounds: Mapping[int, tuple[int, int]]
 
     @classmethod
-    def read(cls, file: str) -> _FileChannels:
+    def read(cls, file: TraceFile) -> _FileChannels:
         """Out of the index of a file."""
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(file) as reader:
             held = [entry.channels for entry in reader.blocks()]
         entries = np.concatenate([*held, np.zeros(0, CHANNEL_ENTRY)])
         blocks = np.repeat(np.arange(len(held)), [len(each) for each in held])
@@ -184,18 +184,17 @@ class _GroupIndex:
         return min(found, key=lambda each: each[0], default=None)
 
 
-def _index_of(files: Sequence[str]) -> _GroupIndex:
-    stamps = tuple(Path(file).stat().st_mtime_ns for file in files)
-    return _read_index(tuple(files), stamps)
+def _index_of(files: Sequence[TraceFile]) -> _GroupIndex:
+    return _read_index(tuple(files), tuple(map(stamp_of, files)))
 
 
 @lru_cache(maxsize=_GROUPS_KEPT)
-def _read_index(files: tuple[str, ...], _stamps: tuple[int, ...]) -> _GroupIndex:
+def _read_index(files: tuple[TraceFile, ...], _stamps: tuple[Stamp, ...]) -> _GroupIndex:
     return _GroupIndex(tuple(_FileChannels.read(file) for file in files))
 
 
 def _read(
-    files: Sequence[str],
+    files: Sequence[TraceFile],
     spans_ns: Mapping[int, tuple[int, int]],
     first_place: int,
     counted: BytesRead,
@@ -209,8 +208,7 @@ def _read(
         numbers = np.unique(np.concatenate(held))
         if not len(numbers):
             continue
-        path = Path(file)
-        with TraceReader(path, file_index(path).extents(numbers)) as reader:
+        with TraceReader(file, file_index(file).extents(numbers)) as reader:
             for number, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, number, list(spans_ns))
                 aside.take(block, entry.first_ns, entry.last_ns)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from flinknet import __version__
+from flinknet.trace import TraceFile
+from flinknet.trace.index import stamp_of
 from flinknet.whole_files import whole_file
 
 from .frames import rows_of, table_of
@@ -40,13 +42,10 @@ class Checkpoint:
     stamp: str
 
     @classmethod
-    def of(cls, directory: Path, files: Iterable[Path]) -> Checkpoint:
+    def of(cls, directory: Path, files: Iterable[TraceFile]) -> Checkpoint:
         """For a replay of some files."""
-        read = []
-        for file in files:
-            stat = file.stat()
-            read.append([str(file.absolute()), stat.st_size, stat.st_mtime_ns])
-        return cls(str(directory.absolute()), digest([__version__, sorted(read)]))
+        read = sorted([file.absolute().path, *stamp_of(file)] for file in files)
+        return cls(str(directory.absolute()), digest([__version__, read]))
 
     @property
     def kept(self) -> int:

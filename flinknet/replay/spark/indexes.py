@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flinknet.trace import TraceFile
 from flinknet.trace.format import CHANNEL_ENTRY
 from flinknet.trace.index import BLOCK_ROW, FileIndex, file_index, is_kept, keep_index, stamp_of
 
@@ -23,16 +23,17 @@ INDEXES_HERE_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class IndexUnit:
-    """A file whose index is to be read."""
+    """A file whose index is to be read; `number` is its place among them."""
 
-    path: str
+    number: int
+    file: TraceFile
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
     """The index of a file as bytes; fields as of FileIndex."""
 
-    path: str
+    number: int
     size_bytes: int
     changed_ns: int
     blocks: bytes
@@ -41,7 +42,7 @@ class IndexRow:
     index_bytes: int
 
 
-def read_indexes(spark: SparkSession, files: Sequence[Path]) -> None:
+def read_indexes(spark: SparkSession, files: Sequence[TraceFile]) -> None:
     """Have executors read the indexes of files, if they are many, for `trace.file_index`.
 
     Raises: as TraceReader.
@@ -49,8 +50,7 @@ def read_indexes(spark: SparkSession, files: Sequence[Path]) -> None:
     missing = [file for file in files if not is_kept(file)]
     if len(missing) <= INDEXES_HERE_MAX:
         return
-    units = [IndexUnit(str(file.absolute())) for file in missing]
-    paths = dict(zip((unit.path for unit in units), missing, strict=True))
+    units = [IndexUnit(number, file.absolute()) for number, file in enumerate(missing)]
     for row in collected(IndexRow, map_units(spark, units, _read, IndexRow)):
         index = FileIndex(
             np.frombuffer(row.blocks, BLOCK_ROW),
@@ -58,15 +58,14 @@ def read_indexes(spark: SparkSession, files: Sequence[Path]) -> None:
             row.is_whole,
             row.index_bytes,
         )
-        keep_index(paths[row.path], (row.size_bytes, row.changed_ns), index)
+        keep_index(missing[row.number], (row.size_bytes, row.changed_ns), index)
 
 
 def _read(unit: IndexUnit) -> Iterable[Columns]:
-    path = Path(unit.path)
-    index = file_index(path)
+    index = file_index(unit.file)
     row = IndexRow(
-        unit.path,
-        *stamp_of(path),
+        unit.number,
+        *stamp_of(unit.file),
         index.blocks.tobytes(),
         index.channels.tobytes(),
         index.is_whole,

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.measured_part import FOREVER_NS
-from flinknet.trace import Extent, TraceReader, file_index
+from flinknet.trace import Extent, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, lazy_block
 
 from ..read import RecordedRun
@@ -49,7 +48,7 @@ class WorkUnit:
     """
 
     run: int
-    file: str
+    file: TraceFile
     extents: list[Extent]
     from_ns: int
     to_ns: int
@@ -68,7 +67,7 @@ def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
     return [
         WorkUnit(
             run.run,
-            str(file.absolute()),
+            file.absolute(),
             file_index(file).extents(np.arange(start, min(start + size, count))),
             run.from_ns,
             run.to_ns,
@@ -126,7 +125,7 @@ def ask(spark: SparkSession, units: Sequence[WorkUnit], asked: Asked) -> DataFra
 
 
 def _answered(unit: WorkUnit, *, question: Question, columns: Sequence[str]) -> Iterator[Columns]:
-    with TraceReader(Path(unit.file), unit.extents) as reader:
+    with TraceReader(unit.file, unit.extents) as reader:
         blocks = (_read(reader, unit, index, columns) for index in range(len(reader.blocks())))
         yield from question(unit, blocks)
 

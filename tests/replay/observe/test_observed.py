@@ -47,7 +47,7 @@ def test_each_work_unit_is_a_partition_and_together_they_hold_every_block_once(
     assert ask(spark, units, MESSAGES).rdd.getNumPartitions() == len(units) > 2
     blocks = []
     for unit in units:
-        with TraceReader(Path(unit.file), unit.extents) as reader:
+        with TraceReader(unit.file, unit.extents) as reader:
             blocks += [(unit.file, number) for number in reader.numbers]
     assert len(set(blocks)) == len(blocks) == 2 * BUFFERS * 2 // 64 + 1 + 2 * BUFFERS * 3 // 64 + 1
 

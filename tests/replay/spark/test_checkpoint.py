@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.replay.observe import tree as tree_module
 from flinknet.replay.observe.observed import ObservedRun, _observed, tree_of
 from flinknet.replay.observe.one_pass import answers_of, pass_units
-from flinknet.replay.observe import tree as tree_module
 from flinknet.replay.observe.tree import tables_here
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.checkpoint import Checkpoint
@@ -66,7 +66,7 @@ def test_a_replay_goes_on_from_what_was_kept(
     observed(run, 3, checkpoint)
     assert len(asked) == 4  # none of another cut
 
-    os.utime(run.files[0], ns=(1, 1))
+    os.utime(run.files[0].path, ns=(1, 1))
     changed = Checkpoint.of(tmp_path / "kept", run.files)
     assert observed(run, 4, changed) == plain
     assert len(asked) == 8
