@@ -21,12 +21,7 @@ from ..read import RecordedRun
 from ..spark.frames import Columns
 from ..spark.units import Asked, WorkUnit
 from .sums import Sums
-from .time_slices import (
-    EVENTS_PER_FILE,
-    EVENTS_PER_TIME_SLICE_MAX,
-    even_edges,
-    events_within,
-)
+from .time_slices import even_edges, events_within, most_events
 
 EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; shorter runs are not cut. More where a
@@ -124,7 +119,7 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
     """
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
-    most = max(EVENTS_PER_SLICE, min(len(run.files) * EVENTS_PER_FILE, EVENTS_PER_TIME_SLICE_MAX))
+    most = most_events(EVENTS_PER_SLICE, len(run.files), len(run.manifest.channels))
     return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
 
 

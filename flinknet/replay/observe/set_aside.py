@@ -89,7 +89,7 @@ class SetAside:
     def events(self) -> dict[int, SortedEvents]:
         """The events of each channel; what was set aside is handed over."""
         parts, self._parts = self._parts, {}
-        return {channel: _joined(parts[channel]) for channel in self._bounds_ns}
+        return {channel: _joined(parts.pop(channel)) for channel in self._bounds_ns}
 
 
 def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:

@@ -41,10 +41,13 @@ EVENTS_PER_TIME_SLICE_MIN = 100_000
 """Below that a slice costs more than it brings."""
 
 EVENTS_PER_FILE = 1 << 17
-"""Of a slice of many files, so that a block is read by few slices; up to EVENTS_PER_TIME_SLICE_MAX
-in all."""
+"""Of a slice of many files, so that a block is read by few slices."""
 
-EVENTS_PER_TIME_SLICE_MAX = 8_000_000
+EVENTS_PER_CHANNEL = 1_500
+"""Of a slice of many channels: each of them takes half a millisecond."""
+
+EVENTS_PER_TIME_SLICE_MAX = 16_000_000
+"""For the memory of a process: 20 bytes an event are set aside."""
 
 OUTSIDE_EVENTS = 500_000
 """As many of a file before and behind the measured part are units of their own."""
@@ -119,7 +122,7 @@ def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> lis
     for run in runs:
         groups = groups_of(run)
         for group in groups:
-            parts = split or _parts(run, group.files, len(groups))
+            parts = split or _parts(run, group, len(groups))
             found += _slices_of(run, group, even_edges(run, group.files, parts))
     return found
 
@@ -305,13 +308,20 @@ def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> dict[in
     return completed(files, window_ns, unit.margin_ns, aside.events(), counted)
 
 
-def _parts(run: RecordedRun, files: Sequence[TraceFile], groups: int) -> int:
+def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
     """How many slices suit one of some groups of files of a run: so few events in each that they
-    fit, and work for all; more in each where a slice would have less of a file than a block."""
-    events = events_within(run, files)
+    fit, and work for all."""
+    events = events_within(run, group.files)
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
-    most = min(len(files) * EVENTS_PER_FILE, EVENTS_PER_TIME_SLICE_MAX)
-    return max(1, parts, -(-events // max(EVENTS_PER_TIME_SLICE, most)))
+    most = most_events(EVENTS_PER_TIME_SLICE, len(group.files), len(group.channels))
+    return max(1, parts, -(-events // most))
+
+
+def most_events(few: int, files: int, channels: int) -> int:
+    """Events of a slice: `few`, or more where that would be less than a block of each file, or
+    little of each channel."""
+    wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
+    return max(few, min(wanted, EVENTS_PER_TIME_SLICE_MAX))
 
 
 def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:
