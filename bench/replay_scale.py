@@ -192,7 +192,8 @@ def squeeze(even: Path, run: Path) -> None:
     from flinknet.trace.schema import ROW_DTYPE
 
     manifest = RunManifest.load(even)
-    assert manifest.measured_from_ns is not None and manifest.measured_to_ns is not None
+    assert manifest.measured_from_ns is not None
+    assert manifest.measured_to_ns is not None
     length_ns = BURST_TIMES * 1_000_000_000
     start_ns = (manifest.measured_from_ns + manifest.measured_to_ns - length_ns) // 2
     if start_ns < manifest.measured_from_ns:

@@ -14,7 +14,7 @@ import numpy as np
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
-from flinknet.trace import Run, TraceFile, TraceReader
+from flinknet.trace import Run, TraceFile, TraceReader, file_index
 from flinknet.units import human_duration
 
 FOREVER_NS = np.iinfo(np.int64).max
@@ -109,6 +109,11 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
 
 
 def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+    index = file_index(file)
+    if index.is_whole and not is_interrupted and len(index.blocks):
+        first_ns, last_ns = int(index.blocks["first_ns"].min()), int(index.blocks["last_ns"].max())
+        dropped_events = index.dropped_events or 0
+        return _FileSpan(file.title, first_ns, last_ns, False, FOREVER_NS, dropped_events)
     with TraceReader(file) as reader:
         blocks = reader.blocks()
         if reader.truncation is not None:

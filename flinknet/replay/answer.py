@@ -14,7 +14,7 @@ from flinknet.results import (
     TracePart,
     Verdict,
 )
-from flinknet.trace import TraceReader
+from flinknet.trace import file_index
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.recordings import RunPlace
 
@@ -97,10 +97,10 @@ def _described(run: RecordedRun) -> TraceDescription:
     damaged = []
     events = 0
     for file in run.files:
-        with TraceReader(file) as reader:
-            events += sum(block.count for block in reader.blocks())
-            if not reader.is_whole:
-                damaged.append(file.title)
+        index = file_index(file)
+        events += index.events
+        if not index.is_whole:
+            damaged.append(file.title)
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
     return TraceDescription(
         path=str(run.path),

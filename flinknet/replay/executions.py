@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import FrameCorruptedError
-from flinknet.trace import ChannelInfo, RunManifest, TraceFile, TraceReader
+from flinknet.trace import ChannelInfo, RunManifest, TraceFile, file_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,7 @@ def _spans(files: Iterable[TraceFile]) -> dict[int, tuple[int, int]]:
     """First and last instant of each channel, by the indexes."""
     spans: dict[int, tuple[int, int]] = {}
     for file in files:
-        with TraceReader(file) as reader:
-            for entry in reader.blocks():
-                for channel, _, first_ns, last_ns in entry.channels.tolist():
-                    low, high = spans.get(channel, (first_ns, last_ns))
-                    spans[channel] = min(low, first_ns), max(high, last_ns)
+        for channel, _, first_ns, last_ns in file_index(file).channels.tolist():
+            low, high = spans.get(channel, (first_ns, last_ns))
+            spans[channel] = min(low, first_ns), max(high, last_ns)
     return spans

@@ -21,7 +21,7 @@ from flinknet.predict.captured import with_settings
 from flinknet.predict.exchange import is_blocking
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
 from flinknet.results import ReplayedRecording, TraceLoss
-from flinknet.trace import RunManifest, TraceFile, TraceReader
+from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import is_data
 from flinknet.trace.recordings import Recording, RunPlace, open_recordings
 from flinknet.units import human_duration
@@ -310,7 +310,7 @@ def start_up_ns(run: RecordedRun) -> int:
     passed_bytes = np.zeros(WINDOWS, np.int64)
     to_ns = run.from_ns + WINDOWS * width_ns
     for file in run.files:
-        with TraceReader(file) as reader:
+        with TraceReader(file, file_index(file).within(run.from_ns, to_ns)) as reader:
             for block in reader.events(_COLUMNS, None, run.from_ns, to_ns):
                 keep = is_data(block, TracePoint.SENT) & (block["channel"] >= 0)
                 keep &= (block["at_ns"] >= run.from_ns) & (block["at_ns"] < to_ns)

@@ -45,12 +45,14 @@ class FileIndex:
         blocks: BLOCK_ROW, those of events, in the order of the file.
         channels: CHANNEL_ENTRY, ascending by channel: its events in all blocks.
         is_whole: whether the file ends with its trailer.
+        dropped_events: that could not be written when they were recorded; None if unknown.
         index_bytes: that were read for it.
     """
 
     blocks: npt.NDArray[np.void]
     channels: npt.NDArray[np.void]
     is_whole: bool
+    dropped_events: int | None
     index_bytes: int
 
     def numbers(self, start: int, end: int) -> tuple[int, int]:
@@ -63,6 +65,11 @@ class FileIndex:
     def events(self) -> int:
         """How many events it holds."""
         return int(self.blocks["count"].sum())
+
+    def within(self, from_ns: int, to_ns: int) -> list[Extent]:
+        """The blocks that may hold events in [from_ns, to_ns)."""
+        is_near = (self.blocks["last_ns"] >= from_ns) & (self.blocks["first_ns"] < to_ns)
+        return self.extents(np.flatnonzero(is_near))
 
     def extents(self, places: IntArray) -> list[Extent]:
         """Some blocks, by ascending places in `blocks`, as extents: each holds blocks without a
@@ -129,6 +136,7 @@ def _read(file: TraceFile) -> FileIndex:
             _rows(reader.numbers, entries),
             _channels(entries),
             reader.is_whole,
+            reader.dropped_events,
             reader.counted.index_bytes,
         )
 

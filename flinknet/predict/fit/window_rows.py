@@ -155,9 +155,7 @@ def read_arrivals(
     before until_ns; stretches at the edges are whole."""
     arrivals = _Arrivals(from_ns, to_ns)
     for file in files:
-        blocks = file_index(file).blocks
-        is_near = (blocks["last_ns"] >= from_ns) & (blocks["first_ns"] < until_ns)
-        with TraceReader(file, file_index(file).extents(np.flatnonzero(is_near))) as reader:
+        with TraceReader(file, file_index(file).within(from_ns, until_ns)) as reader:
             for index, entry in enumerate(reader.blocks()):
                 sent = lazy_block(reader, index).data_at(TracePoint.SENT)
                 if len(sent["channel"]) and (entry.first_ns < from_ns or entry.last_ns >= until_ns):

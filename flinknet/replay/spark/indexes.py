@@ -39,6 +39,7 @@ class IndexRow:
     blocks: bytes
     channels: bytes
     is_whole: bool
+    dropped_events: int | None
     index_bytes: int
 
 
@@ -56,6 +57,7 @@ def read_indexes(spark: SparkSession, files: Sequence[TraceFile]) -> None:
             np.frombuffer(row.blocks, BLOCK_ROW),
             np.frombuffer(row.channels, CHANNEL_ENTRY),
             row.is_whole,
+            row.dropped_events,
             row.index_bytes,
         )
         keep_index(missing[row.number], (row.size_bytes, row.changed_ns), index)
@@ -69,6 +71,7 @@ def _read(unit: IndexUnit) -> Iterable[Columns]:
         index.blocks.tobytes(),
         index.channels.tobytes(),
         index.is_whole,
+        index.dropped_events,
         index.index_bytes,
     )
     yield columns_of(IndexRow, [row])
