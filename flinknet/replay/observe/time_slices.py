@@ -178,7 +178,7 @@ def outside_blocks(run: RecordedRun, file: TraceFile) -> IntArray:
     few of them belong to its first and last slice: then there are none.
     """
     counts = file_index(file).blocks["count"]
-    places = np.maximum.accumulate(np.searchsorted([run.from_ns, run.to_ns], _middles_ns(file)))
+    places = np.searchsorted([run.from_ns, run.to_ns], _middles_ns(file), side="right")
     outside = np.flatnonzero(places != 1)
     is_much = counts[outside].sum() > OUTSIDE_EVENTS
     return outside if is_much else outside[:0]

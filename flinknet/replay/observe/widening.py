@@ -1,12 +1,13 @@
 """The events of a slice of time, and beyond its margins for those channels where that is needed.
 
 Of a channel on which nothing was sent for a while, the block before is read, found by the index:
-one or two blocks, however long it has been idle. Nothing else is read again.
+one or two blocks, however long it has been idle. Its rows of these are kept for the next slices of
+the same process, so that idle channels cost no reading again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -18,7 +19,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import lazy_block
-from flinknet.trace.format import CHANNEL_ENTRY
+from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
 from flinknet.trace.index import Stamp, stamp_of
 
 from .set_aside import SetAside, joined_events
@@ -27,10 +28,17 @@ LONGEST_LIFE_NS = 100_000_000_000
 """A buffer that lives longer is not followed across the edge of a slice."""
 
 _LIFE_COLUMNS = ("at_ns", "sequence_number")
-_STEP = 1 << 40
-"""Between the places of events of one reading and those of the next."""
+_FAR = 1 << 60
+"""Between the places of events before a slice, in it, and behind it."""
 
 _GROUPS_KEPT = 2
+
+ROWS_KEPT = 4096
+"""Channels of blocks whose rows a process keeps, some 20 KB each."""
+
+_RowsKey = tuple[str, Stamp, int, int]
+_kept_rows: dict[_RowsKey, SortedEvents] = {}
+_EVER_NS = -(1 << 62)
 
 
 def completed(
@@ -52,9 +60,7 @@ def completed(
     from_ns, to_ns = window_ns
     spans_ns = dict.fromkeys(whole, (from_ns - margin_ns, to_ns + margin_ns))
     missing = list(whole)
-    step = 0
     while missing:
-        step += 1
         earlier: dict[int, tuple[int, int]] = {}
         later: dict[int, tuple[int, int]] = {}
         for channel in missing:
@@ -67,8 +73,8 @@ def completed(
                 at_ns = _index_of(files).after(channel, high_ns)
                 if at_ns is not None and at_ns[0] <= to_ns + LONGEST_LIFE_NS:
                     later[channel] = high_ns, at_ns[1] + 1
-        before = _read(files, earlier, -step * _STEP, counted)
-        after = _read(files, later, step * _STEP, counted)
+        before = _read(files, earlier, -_FAR, counted)
+        after = _read(files, later, _FAR, counted)
         missing = [channel for channel in missing if channel in earlier or channel in later]
         for channel in missing:
             low_ns, high_ns = spans_ns[channel]
@@ -199,18 +205,70 @@ def _read(
     first_place: int,
     counted: BytesRead,
 ) -> dict[int, SortedEvents]:
-    """The events of channels, each from one instant to another."""
+    """The events of channels, each from one instant to another.
+
+    Args:
+        first_place: in the order of recording, of the first event of a file.
+    """
     if not spans_ns:
         return {}
-    aside = SetAside(spans_ns, first_place)
+    found: dict[int, list[SortedEvents]] = {channel: [] for channel in spans_ns}
     for file, index in zip(files, _index_of(files).files, strict=True):
-        held = [index.blocks_within(channel, *span_ns) for channel, span_ns in spans_ns.items()]
-        numbers = np.unique(np.concatenate(held))
-        if not len(numbers):
-            continue
-        with TraceReader(file, file_index(file).extents(numbers)) as reader:
-            for number, entry in enumerate(reader.blocks()):
-                block = lazy_block(reader, number, list(spans_ns))
-                aside.take(block, entry.first_ns, entry.last_ns)
+        wanted: dict[int, list[int]] = {}
+        for channel, span_ns in spans_ns.items():
+            for number in index.blocks_within(channel, *span_ns).tolist():
+                wanted.setdefault(number, []).append(channel)
+        for number, rows in _rows_of_blocks(file, wanted, counted):
+            place = first_place + number * MAX_BLOCK_EVENTS
+            for channel in wanted[number]:
+                found[channel].append(_within(rows[channel], spans_ns[channel], place))
+    return {channel: joined_events(parts) for channel, parts in found.items()}
+
+
+def _rows_of_blocks(
+    file: TraceFile, wanted: Mapping[int, Sequence[int]], counted: BytesRead
+) -> Iterator[tuple[int, dict[int, SortedEvents]]]:
+    """The rows of channels in blocks of a file, whose places are those in the block.
+
+    Args:
+        wanted: channels, by place of the block in the index.
+    """
+    stamp = stamp_of(file)
+    numbers = sorted(wanted)
+    kept = {
+        number: {each: _kept_rows.get((file.path, stamp, number, each)) for each in wanted[number]}
+        for number in numbers
+    }
+    missing = [number for number in numbers if None in kept[number].values()]
+    read: dict[int, dict[int, SortedEvents]] = {}
+    if missing:
+        with TraceReader(file, file_index(file).extents(np.array(missing))) as reader:
+            for place, number in enumerate(missing):
+                aside = SetAside(dict.fromkeys(wanted[number], (_EVER_NS, -_EVER_NS)))
+                aside.take(lazy_block(reader, place, list(wanted[number])), _EVER_NS, -_EVER_NS - 1)
+                read[number] = aside.events()
         counted.add(reader.counted)
-    return aside.events()
+    for number in numbers:
+        rows = read.get(number)
+        if rows is None:
+            rows = {channel: own for channel, own in kept[number].items() if own is not None}
+        else:
+            _keep({(file.path, stamp, number, channel): own for channel, own in rows.items()})
+        yield number, rows
+
+
+def _keep(rows: Mapping[_RowsKey, SortedEvents]) -> None:
+    while len(_kept_rows) + len(rows) > ROWS_KEPT and _kept_rows:
+        del _kept_rows[next(iter(_kept_rows))]
+    _kept_rows.update(rows)
+
+
+def _within(events: SortedEvents, span_ns: tuple[int, int], first_place: int) -> SortedEvents:
+    """The events from one instant to another, with their places in the order of recording."""
+    found = SortedEvents()
+    for key, rows in events.items():
+        keep = (rows["at_ns"] >= span_ns[0]) & (rows["at_ns"] < span_ns[1])
+        found[key] = {name: values[keep] for name, values in rows.items()}
+        if "place" in rows:
+            found[key]["place"] = found[key]["place"] + first_place
+    return found

@@ -22,9 +22,9 @@ from flinknet.replay.observe import latency, time_slices, widening
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import split_time_slice
-from flinknet.replay.observe.set_aside import SetAside
 from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.trace import BytesRead
 from tests.recorded_run import write_run
 
 MS = 1_000_000
@@ -191,20 +191,31 @@ def test_a_channel_costs_few_blocks_however_long_it_was_idle(
 ) -> None:
     path = write_run(tmp_path / "run", buffers=1_000, block_events=20, idle=range(5, 990))
     run = open_recorded_run(path, 0)
-    blocks: list[int] = []
+    read: list[int] = []
+    opened = widening._rows_of_blocks
 
-    class Counted(SetAside):
-        def take(self, *block: Any) -> None:
-            blocks[-1] += 1
-            super().take(*block)
-
-        def events(self) -> Any:
-            blocks.append(0)
-            return super().events()
+    def counted(*wanted: Any) -> Any:
+        read.append(0)
+        for number, rows in opened(*wanted):
+            read[-1] += 1
+            yield number, rows
 
     whole = regimes(run, 1)
-    blocks.append(0)
-    monkeypatch.setattr(widening, "SetAside", Counted)
+    monkeypatch.setattr(widening, "_rows_of_blocks", counted)
     assert regimes(run, 20) == whole
-    assert len(blocks) > 20
-    assert max(blocks) <= 6
+    assert len(read) > 20
+    assert max(read) <= 4
+
+
+def test_rows_of_an_idle_channel_are_read_once_by_a_process(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", buffers=1_000, block_events=20, idle=range(5, 990))
+    run = open_recorded_run(path, 0)
+    units = time_slices.time_slices_of([run], 40)
+    read = []
+    for unit in units[10:20]:
+        alone = replace(unit, channels=[1], producers=[0], consumers=[1])
+        counted = BytesRead()
+        time_slices.ended_aside(alone, time_slices.begun_aside(alone), counted)
+        read.append(counted.data_bytes)
+    assert read[0] > 0
+    assert not any(read[1:])
