@@ -224,7 +224,7 @@ class _Latencies(Tally):
         parts, self._consumed = self._consumed, defaultdict(_Consumed)
         if not parts:
             return
-        rows = {
+        rows: Columns = {
             "run": [self._unit.run] * len(parts),
             "channel": list(parts),
             "payload_bytes": [part.payload_bytes for part in parts.values()],
