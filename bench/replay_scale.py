@@ -69,9 +69,10 @@ class Shape:
         consumers = self.channels // producers
         options = {"--producers": producers, "--consumers": consumers}
         options |= {"--task-managers": self.recordings}
-        if self.skew == "channel":
-            options |= {"--skew": f"{_half_exponent(consumers):.4f}", "--rate": "20k/s"}
-        if self.channels <= 16:
+        if self.skew == "channel":  # full buffers, so that records and events are skewed alike
+            options |= {"--skew": f"{_half_exponent(consumers):.4f}", "--rate": "1M/s"}
+            options |= {"--buffer-timeout": "1s"}
+        elif self.channels <= 16:
             options |= {"--rate": f"{10_000 * consumers}/s", "--buffer-timeout": "1ms"}
         else:
             options |= {"--rate": f"{1_000 * consumers}/s", "--buffer-timeout": "10ms"}
@@ -229,7 +230,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
     from flinknet.replay.read import open_runs
-    from flinknet.replay.spark.session import spark_session
+    from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.what_if import predict
     from flinknet.trace import file_index
 
@@ -247,7 +248,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
         return predict(spark, candidates, None, slicings, packed).collect()
 
     rows = []
-    with spark_session(master) as spark:
+    with spark_session(master) as spark, spark_errors():
         watch = Watch()
         for path in (runs[0], *runs):
             (run,) = open_runs([path])

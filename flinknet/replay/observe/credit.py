@@ -73,9 +73,9 @@ class JoinedSwitches(Tally):
 
     def end_stretch(self) -> None:
         """Join the rows of blocks that stand together."""
-        if self._answers:
-            self._joined.append(_joined(self._answers))
-            self._answers = []
+        found, self._answers = self._answers, []
+        if any(len(part["channel"]) for part in found):
+            self._joined.append(_joined(found))
 
     def answers(self) -> Iterable[Columns]:
         """The rows of all blocks."""
