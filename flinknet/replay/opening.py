@@ -133,6 +133,12 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
             yield TraceLoss(path, None, name, count, f"{count:,} {what}")
 
 
+def no_data(part: Part) -> TraceLoss:
+    """That a recording is not used, for no data passed it."""
+    text = "left out: no data passed it"
+    return TraceLoss(str(part.run.path), None, LEFT_OUT_KIND, None, text)
+
+
 def _stated(part: Part) -> Mapping[str, Any]:
     """What the recording of messages between processes ended with."""
     if part.manifest.origin != CAPTURE:

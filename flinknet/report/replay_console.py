@@ -38,6 +38,7 @@ from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
+from .recording_lines import recording_lines
 from .runs_table import runs_table
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
@@ -84,7 +85,9 @@ def print_replays(
         is_first = answer.trace.path not in of_path
         of_path.add(answer.trace.path)
         edge = f", {answer.trace.edge}" if answer.trace.edge else ""
-        console.rule(f"[bold]{answer.trace.path}{edge}[/bold]")
+        recordings = len(answer.trace.recordings)
+        several = f" ({recordings:,} recordings)" if recordings else ""
+        console.rule(f"[bold]{answer.trace.path}{several}{edge}[/bold]")
         if answer.bottleneck is not None and is_first:
             console.print(
                 f"[bold]Bottleneck:[/bold] {escape(answer.bottleneck.text)}", soft_wrap=True
@@ -122,14 +125,16 @@ def print_replays(
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:
-    """What to know before the numbers: the run's own warnings, and what its trace shows."""
+    """What to know before the numbers: what is lost, the run's own warnings, and what its trace
+    shows.
+    """
     trace, remarks = answer.trace, answer.remarks
     damaged = [
         f"{file} is cut off; its whole blocks are used"
         for file in trace.damaged_files
         if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
     ]
-    return [*damaged, *trace.warnings, *remarks]
+    return [*recording_lines(trace), *damaged, *trace.warnings, *remarks]
 
 
 def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
