@@ -72,8 +72,8 @@ def info(paths: tuple[Path, ...], as_json: bool, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
     defaults. Of recordings of one job by taps on several hosts, which they are and what counts.
     """
-    from flinknet.plain_values import to_plain
     from flinknet.replay.recording_sets import sets_of
+    from flinknet.report.export import sets_document
     from flinknet.report.recording_set_console import print_recording_set
     from flinknet.report.trace_console import print_description
     from flinknet.trace.describe import describe_run
@@ -83,8 +83,8 @@ def info(paths: tuple[Path, ...], as_json: bool, is_all: bool) -> None:
     sets = sets_of([path for path in found if path.is_dir()])
     if as_json:
         descriptions = [describe_run(open_run(path)).to_dict() for path in found]
-        shown_sets = {"sets": to_plain(sets)} if sets else {}
-        _print_json({"schema_version": 1, "runs": descriptions, **shown_sets})
+        document = {"schema_version": 1, "runs": descriptions}
+        _print_json(document | ({"sets": sets_document(sets)} if sets else {}))
         return
     in_sets = {each.path for one in sets for each in one.recordings}
     for one in sets:

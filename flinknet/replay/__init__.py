@@ -3,6 +3,8 @@
 `pipeline` is the whole of it: runs are opened (`read`) and observed (`observe`); `candidates` says
 what to predict, `what_if` has executors fit and simulate it with the model of `predict` (long runs
 in `slices`), `predicted` compares, `trade_off` advises (`advise`), and `answer` puts it together.
+`opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
+them are one run, and `clocks` how their clocks are related (`recording_sets`, for `trace info`).
 `notebook` gives the same as DataFrames, `rerun` prepares a recorded run to be sent again. `spark`
 has the session and the ways into a trace.
 

@@ -39,12 +39,17 @@ def loss_line(loss: TraceLoss, label: str | None = None) -> str:
     return f"{where}{f'/{loss.file}' if loss.file else ''}: {loss.text}"
 
 
-def set_line(recordings: Sequence[ReplayedRecording]) -> str:
-    """That they are one run, and what of them counts."""
+def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
+    """That they are one run, and what of them counts.
+
+    Args:
+        of_what: what the channels belong to, as words to put behind them.
+    """
     names = named([each.label for each in recordings])
     channels = sum(each.channels_counted for each in recordings)
     twice = sum(each.channels - each.channels_counted for each in recordings)
     line = f"one run of {len(recordings):,} recordings ({names}): {_count(channels, 'channel')}"
+    line += of_what
     return f"{line}, {twice:,} recorded twice and counted once" if twice else line
 
 
@@ -89,9 +94,9 @@ def clock_text(clock: ClockRelation) -> str:
         return "same clock"
     error = "error unknown"
     if clock.error_ns is not None:
-        error = f"±{human_duration(clock.error_ns)}"
+        error = f"error at most {human_duration(clock.error_ns)}"
     sign = "-" if clock.offset_ns < 0 else "+"
-    return f"{sign}{human_duration(abs(clock.offset_ns))} {error} ({_BASES[clock.basis]})"
+    return f"{sign}{human_duration(abs(clock.offset_ns))}, {error} ({_BASES[clock.basis]})"
 
 
 def named(names: Sequence[str], separator: str = ", ") -> str:

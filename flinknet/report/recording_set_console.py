@@ -23,7 +23,7 @@ def print_recording_set(found: RecordingSet, console: Console | None = None) -> 
     console = console or console_for(sys.stdout)
     console.print(f"[bold]{escape(found.path)}[/bold]", soft_wrap=True)
     exchanges = "1 exchange" if found.edges == 1 else f"{found.edges:,} exchanges"
-    console.print(escape(f"{set_line(found.recordings)} of {exchanges}"), soft_wrap=True)
+    console.print(escape(set_line(found.recordings, f" of {exchanges}")), soft_wrap=True)
     labels = {each.path: each.label for each in found.recordings}
     lost = [loss_line(each, labels.get(each.path)) for each in found.losses]
     for line in [*lost, *clock_lines(found.recordings)]:

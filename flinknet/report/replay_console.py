@@ -95,6 +95,9 @@ def print_replays(
         if answer.is_bottleneck and answer.trace.edge:
             console.print("[bold]This edge holds the job up.[/bold]")
         console.print(model_error_line(answer), soft_wrap=True)
+        if is_first:
+            for line in recording_lines(answer.trace):
+                console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         if diagnose:
@@ -125,16 +128,14 @@ def print_replays(
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:
-    """What to know before the numbers: what is lost, the run's own warnings, and what its trace
-    shows.
-    """
+    """What to know before the numbers: the run's own warnings, and what its trace shows."""
     trace, remarks = answer.trace, answer.remarks
     damaged = [
         f"{file} is cut off; its whole blocks are used"
         for file in trace.damaged_files
         if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
     ]
-    return [*recording_lines(trace), *damaged, *trace.warnings, *remarks]
+    return [*damaged, *trace.warnings, *remarks]
 
 
 def _print_predictions(console: Console, answer: ReplayAnswer) -> None:

@@ -4,7 +4,8 @@ Here live the column table of an event, the byte layout of a trace file, the rec
 `core.probe.Probe`), the writer and reader of files, the manifest of a run directory, and the
 checks of `trace verify`. Analysis lives in `replay`, printing in `report`. Rows enter one by one
 through `TraceRecorder.record`; they leave as numpy columns, a block at a time (`event_block`), and
-`buffers` pairs what both ends of a channel recorded. Bytes of a layout stand in `format` and
+`buffers` pairs what both ends of a channel recorded. A `trace_file` says how a file counts in its
+run, `recordings` makes one run of several. Bytes of a layout stand in `format` and
 `columns` alone.
 """
 

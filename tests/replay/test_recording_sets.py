@@ -92,10 +92,12 @@ def test_info_shows_the_set(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     lines = [" ".join(line.split()) for line in shown.output.splitlines()]
     assert lines[1] == (
-        "one run of 2 recordings (far, near): 4 channels, 1 recorded twice and counted once"
-        " of 2 exchanges"
+        "one run of 2 recordings (far, near): 4 channels of 2 exchanges, 1 recorded twice and"
+        " counted once"
     )
-    assert lines[2].startswith("! clocks of other hosts than far's: near +86400 s ±10.0 us")
+    assert lines[2].startswith(
+        "! clocks of other hosts than far's: near +86400 s, error at most 10.0 us"
+    )
     found = CliRunner().invoke(main, ["trace", "info", "--json", str(taps)])
     (one,) = json.loads(found.output)["sets"]
     assert (one["channels"], one["edges"], one["losses"]) == (4, 2, [])

@@ -59,8 +59,8 @@ def test_a_set_states_its_channels_its_clocks_and_who_came_late() -> None:
         "not all recordings cover the 60.0 s of the run: late has data from 12.0 s to 60.0 s"
     )
     assert lines[2].startswith(
-        "clocks of other hosts than one's: other -2.00 s ±300 us (by messages that both recorded);"
-        " late +1.00 s error unknown (by the hosts' wall clocks)."
+        "clocks of other hosts than one's: other -2.00 s, error at most 300 us (by messages that both recorded);"
+        " late +1.00 s, error unknown (by the hosts' wall clocks)."
     )
 
 
