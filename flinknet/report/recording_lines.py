@@ -55,7 +55,7 @@ def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
 
 def _unused_line(trace: TraceDescription) -> list[str]:
     unused = [each.label for each in trace.recordings if not each.channels_counted]
-    return [f"not used, for others have more of all its channels: {named(unused)}"] * bool(unused)
+    return [f"not used, other recordings have all of its channels: {named(unused)}"] * bool(unused)
 
 
 def _short_lines(trace: TraceDescription) -> list[str]:

@@ -59,13 +59,13 @@ def test_a_set_states_its_channels_its_clocks_and_who_came_late() -> None:
         "not all recordings cover the 60.0 s of the run: late has data from 12.0 s to 60.0 s"
     )
     assert lines[2].startswith(
-        "clocks of other hosts than one's: other -2.00 s, error at most 300 us (by messages that both recorded);"
-        " late +1.00 s, error unknown (by the hosts' wall clocks)."
+        "clocks of other hosts than one's: other -2.00 s, error at most 300 us (by messages that"
+        " both recorded); late +1.00 s, error unknown (by the hosts' wall clocks)."
     )
 
 
 def test_a_recording_that_is_not_used_is_named() -> None:
     copied = replace(ONE, path="taps/copy", label="copy", channels_counted=0)
-    assert "not used, for others have more of all its channels: copy" in recording_lines(
+    assert "not used, other recordings have all of its channels: copy" in recording_lines(
         trace_of(ONE, copied)
     )
