@@ -123,7 +123,7 @@ def load_captured(
     )
     numbers = {each.edge for each in manifest.channels}
     busy_ns = busy_ns_per_record(
-        path,
+        place,
         manifest,
         numbers.pop() if len(numbers) == 1 else None,
         from_ns - METRICS_AROUND_NS,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .manifest import ChannelInfo, RunManifest
+from .metrics import METRICS_NAME, Series, read_series
 from .run import Run, open_with_faults, refuse
 from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
@@ -105,6 +106,17 @@ def open_recordings(place: RunPlace) -> Run:
     if len(place) == 1 and not place[0].channels:
         return place[0].open()
     return _joined(tuple(place))
+
+
+def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
+    """Metrics of tasks and TaskManagers within [from_ns, to_ns) of the run's clock; of several
+    recordings those of the first that has some, for they asked one JobManager."""
+    recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
+    for each in recordings:
+        directory = Path(each.path)
+        if (directory / METRICS_NAME).is_file():
+            return read_series(directory, from_ns - each.offset_ns, to_ns - each.offset_ns)
+    return []
 
 
 @lru_cache(maxsize=4)
