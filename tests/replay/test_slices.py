@@ -57,7 +57,7 @@ def slicing_in(run: RecordedRun, parts: int) -> arrivals.Slicing:
     asked = arrivals.arrivals_asked({run.run: edges})
     rows = []
     for unit in work_units([run], cores=2):
-        with TraceReader(Path(unit.file)) as reader:
+        with TraceReader(unit.file) as reader:
             blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in unit.blocks)
             for answer in asked.question(unit, blocks):
                 columns = [np.asarray(answer[key]).tolist() for key in _KEYS]
