@@ -12,7 +12,7 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, Dat
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import PipelinedSubpartition
 from flinknet.errors import InvariantViolatedError, StalledError
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 
 from .cluster import Cluster
 

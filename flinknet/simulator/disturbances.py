@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import StreamTask
 
 from .faults import FaultPlan, Interval
