@@ -56,7 +56,7 @@ from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
-from .recordings import ClockRelation, ReplayedRecording, TraceLoss
+from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
 from .replay import (
     Advice,
     ChannelOverTime,
@@ -138,6 +138,7 @@ __all__ = [
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "RecordingSet",
     "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import Series
-from flinknet.trace.recordings import RunPlace, metrics_at
+from flinknet.trace.recordings import RunPlace, series_within
 
 BUSY_TIME = "accumulateBusyTimeMs"
 RECORDS_IN = "numRecordsIn"
@@ -36,7 +36,7 @@ def busy_ns_per_record(
     own = vertex.get("job"), vertex.get("id")
     of_task = {
         each.task: each
-        for each in metrics_at(place, from_ns, to_ns)
+        for each in series_within(place, from_ns, to_ns)
         if (each.job, each.vertex) == own
     }
     found = {}
