@@ -15,7 +15,7 @@ from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import PipelinedSubpartition
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import InvariantViolatedError, StalledError
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 
 from .cluster import Cluster
 

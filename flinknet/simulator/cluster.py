@@ -19,7 +19,7 @@ from flinknet.job.descriptor import (
     SubtaskKey,
     TaskDeploymentDescriptor,
 )
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 
@@ -210,12 +210,12 @@ class Cluster:
     @property
     def relays(self) -> list[StreamTask]:
         """Every task that has inputs and outputs."""
-        return [task for task in self.reading_tasks if task.outputs]
+        return [task for task in self.reading_tasks if task.outputs.each]
 
     @property
     def sinks(self) -> list[StreamTask]:
         """Every task that has an input and no output."""
-        return [task for task in self.reading_tasks if not task.outputs]
+        return [task for task in self.reading_tasks if not task.outputs.each]
 
     @property
     def reading_tasks(self) -> list[StreamTask]:

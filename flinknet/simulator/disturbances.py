@@ -7,7 +7,7 @@ from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.errors import FlinknetError, RemoteTransportError, RunFailedError
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import StreamTask
 
 from .faults import HEARTBEAT_TIMEOUT_NS, FaultPlan, Injection, Interval

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from flinknet.errors import TraceFormatError
 
+from .plain_text import read_json
 from .schema import ROW_FORMAT
 
 # History of the format:
@@ -130,6 +131,21 @@ class BlockEntry:
     first_ns: int
     last_ns: int
     channels: npt.NDArray[np.void]  # CHANNEL_ENTRY, ascending by channel
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Blocks of a file that stand one behind the other.
+
+    Attributes:
+        number: of the first one among the blocks of events of the file.
+        offset: where it stands.
+        length_bytes: of all of them.
+    """
+
+    number: int
+    offset: int
+    length_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +318,7 @@ def _encode_json(value: dict[str, Any]) -> bytes:
 
 def _decode_json(text: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except (ValueError, RecursionError) as error:
         raise TraceFormatError(f"a description in it is not JSON ({error})") from error
     if not isinstance(value, dict):

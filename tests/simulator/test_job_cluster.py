@@ -21,7 +21,7 @@ from flinknet.graph import (
     load_program,
     transformations,
 )
-from flinknet.graph.operators import Output, TaskEvent
+from flinknet.graph.operator_output import Output, TaskEvent
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
@@ -251,7 +251,9 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     for until_ns in itertools.count(0, 20 * MS):
         cluster.run(until_ns=until_ns)
         ended = [each for each in cluster.tasks.values() if each.state is TaskState.FINISHED]
-        for channel in (at for each in ended for output in each.outputs for at in output.channels):
+        for channel in (
+            at for each in ended for output in each.outputs.each for at in output.channels
+        ):
             assert watched.read[channel] == watched.written[channel]
         if cluster.is_finished:
             break

@@ -29,7 +29,7 @@ from flinknet.errors import (
     TransportError,
 )
 
-from .peer import FIRST_FRAME_BYTES_MAX, Peer
+from .peer_trust import FIRST_FRAME_BYTES_MAX, PeerTrust
 from .request_queue import PartitionRequestQueue
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
@@ -72,7 +72,7 @@ class ProducerConnection:
         self._decoder = FrameDecoder(
             Direction.CONSUMER_TO_PRODUCER, frame_bytes_max=FIRST_FRAME_BYTES_MAX
         )
-        self._peer = Peer(self._decoder, self._control, channel_of)
+        self._peer = PeerTrust(self._decoder, self._control, channel_of)
         self.queue = PartitionRequestQueue()
         self._handler = PartitionRequestServerHandler(
             partitions,
