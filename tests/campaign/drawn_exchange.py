@@ -21,8 +21,10 @@ from flinknet.config import (
 )
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import OPENING_NS, START_NS
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.faults import FaultPlan, Injection, Interval
 from flinknet.simulator.host_clock import ClockChange, HostClock
+from flinknet.simulator.loop_costs import LoopCosts
 
 from .disk import SOUND, DiskFaults
 from .draw import Draw
@@ -32,6 +34,12 @@ MS = 1_000_000
 NEVER = -1
 DURATION_NS = 20 * MS
 """Within which faults happen."""
+
+LOOP_COSTS = replace(
+    TYPICAL_COSTS,
+    back_ns=30_000.0,
+    loop=LoopCosts(4000.0, 2000.0, 8000.0, 6000.0, 0.1, 3000.0, 500.0, 5000.0),
+)
 
 MEMORY_BUFFERS = 256
 """Of each TaskManager, at most; checking them takes its time."""
@@ -50,6 +58,7 @@ class Exchange:
         is_encrypted: TLS around every connection.
         capacity_bytes: of the sockets of a link.
         interval_steps: between two looks at the invariants.
+        costs: of the steps; with those of a loop, sockets are read in streams, and buffers in runs.
     """
 
     load: LoadPlan
@@ -59,6 +68,7 @@ class Exchange:
     disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
     interval_steps: int = 1
+    costs: CostModel = TYPICAL_COSTS
 
 
 def drawn_exchange(draw: Draw) -> Exchange:
@@ -89,6 +99,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
         disk,
         draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
         draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
+        draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
     )
 
 
