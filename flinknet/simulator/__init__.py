@@ -1,7 +1,8 @@
 """The second driver of the network stack: virtual time, links, and faults that follow from a seed.
 
     cluster         a job in virtual time; simulated_job: what it runs; stages: vertices that are
-                    deployed one after the other; checkpoints: their coordinator
+                    deployed one after the other; checkpoints: their coordinator; debloating:
+                    the buffer sizes of its gates
     load            the load generator as such a job; source_plan: all that a source will emit;
                     stepped_tasks: its tasks, with the time that their steps take
     job_cluster     the job of a program
