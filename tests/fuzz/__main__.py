@@ -110,9 +110,10 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
             directory.mkdir()
         words = Path(place, "words")
         known = [data for _, data in read_corpus(name)]
-        for number, data in enumerate(known or target.seeds()):
+        given = known or list(target.seeds())
+        for number, data in enumerate(given):
             (old / f"{number:05}").write_bytes(data)
-        words.write_text(_words(known or list(target.seeds())))
+        words.write_text(_words(given))
         began = time.monotonic()
         ran = _child(
             name,
