@@ -13,10 +13,12 @@ ROUNDS := 10
 SECONDS := 60
 TIMES := 100
 SEED := 1
+MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled demo test search fuzz kills damage lint bench rows flink interop clean
+.PHONY: help venv compiled demo test search campaign mutants fuzz kills damage lint bench rows flink \
+    interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -27,6 +29,8 @@ help:
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
 	@echo "make damage  run directories damaged, TIMES=$(TIMES), SEED=$(SEED)"
+	@echo "make campaign  disturbed runs with new seeds for MINUTES=1; prints what repeats a failing one"
+	@echo "make mutants  bugs put into the core one by one, and who finds them (half an hour)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
@@ -83,6 +87,12 @@ kills: compiled
 
 damage: $(STAMP)
 	$(BIN)/python -m tests.trace.damage --times $(TIMES) --seed $(SEED)
+# On all processors. A failing run is made smaller and kept in .campaign/.
+campaign: compiled
+	$(BIN)/python -m tests.campaign --minutes $(MINUTES)
+
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
