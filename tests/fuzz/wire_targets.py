@@ -38,6 +38,7 @@ _WHEN_AT_PRODUCER = (
     by_consumers.CANCELED,
     by_consumers.FAILED,
     by_consumers.STRANGE,
+    by_consumers.WAITED_FOR,
 )
 _WHEN_AT_CONSUMER = (
     by_producers.OPEN,
