@@ -79,12 +79,14 @@ def main(arguments: list[str]) -> int:
             print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
+        if not each.runs:
+            print(f"\n{each.log}\n{each.name} did not run")
         if each.failed is not None:
             print(
                 f"\n{each.log}\n{each.name} failed; once more: python -m tests.fuzz"
                 f" --input {each.failed} {each.name}"
             )
-    return int(any(each.failed is not None for each in outcomes))
+    return int(any(each.failed is not None or not each.runs for each in outcomes))
 
 
 def _targets() -> dict[str, Target]:
@@ -120,7 +122,7 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
             f"-max_total_time={options.seconds}",
             f"-runs={options.runs}",
             f"-artifact_prefix={place}/",
-            f"-dict={words}",
+            *([f"-dict={words}"] if words.stat().st_size else []),
             str(new),
             str(old),
         )
