@@ -266,7 +266,7 @@ PROTOCOLS = {
     "core.buffers.pools.BufferListener": "channels with and without credit wait for one pool",
     "core.producer.bounded_data.BoundedData": "core knows no files",
     "core.consumer.record_reader.SpillFile": "core knows no files",
-    "core.consumer.input_channel.PartitionRequestClient": "a channel and its connection are two files",
+    "core.consumer.input_channel.PartitionRequestClient": "a channel imports no connection",
     "core.consumer.checkpoint_barriers.CheckpointableTask": "its barriers are decided in core",
     "core.wire.response_decoder.ResponseSink": "wire knows no channels",
     "graph.operator_output.Output": "operators write to operators, writers and tests of programs",

@@ -62,6 +62,10 @@ _COMMANDS = {
 _ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some space, or write elsewhere with --out",
     errno.EDQUOT: "the quota is used up; write elsewhere with --out",
+    errno.EFBIG: "raise the file size limit (ulimit -f), or write less",
+    errno.EIO: "the disk failed, see dmesg; write elsewhere",
+    errno.ESTALE: "the network file system lost the file; write elsewhere",
+    errno.ENOMEM: "free some memory",
     errno.EACCES: "change its permissions, or choose another path",
     errno.EPERM: "change its permissions, or choose another path",
     errno.EROFS: "the file system is read-only; choose another path",

@@ -9,7 +9,9 @@
     task_manager    an event loop, which takes turns as the runtime's does
     link            two sockets and the wire between them
     cost_model      what steps take; loop_costs: what turns of an event loop take
-    faults          what goes wrong, as data; disturbances: what of it happens to a cluster
+    hosts           the TaskManagers that jobs run on; wiring, channels: what joins them
+    faults          what goes wrong, as data; disturbances: what of it happens to a cluster;
+                    host_clock: a clock that stands, jumps or drifts
     checkers        what must hold in every run, seen from outside
 
 No socket, no clock; the same inputs give the same trace, byte for byte. It knows nothing of

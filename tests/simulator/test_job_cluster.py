@@ -26,8 +26,9 @@ from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState
-from flinknet.simulator.faults import FaultPlan
+from flinknet.simulator.faults import FaultPlan, Interval
 from flinknet.simulator.job_cluster import START_NS
+from tests.campaign.draw import Draw
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
@@ -53,12 +54,17 @@ def environment(parallelism: int = 2, **keys: str) -> StreamExecutionEnvironment
 
 def some_faults(seed: int, links: int = 2) -> FaultPlan:
     """Faults that records survive."""
-    drawn = FaultPlan.draw(seed, links=links, consumers=1, task_managers=2, duration_ns=200 * MS)
+    draw = Draw(seed)
+    stalls = []
+    for number in range(draw.below("stalls", 4)):
+        from_ns = draw.below(f"stall {number} from", 200 * MS)
+        to_ns = from_ns + draw.below(f"stall {number} length", 100 * MS)
+        stalls.append(Interval(draw.below(f"stall {number} link", links), from_ns, to_ns))
     return FaultPlan(
         seed=seed,
-        piece_bytes_max=drawn.piece_bytes_max,
-        delay_ns_max=drawn.delay_ns_max,
-        stalls=drawn.stalls,
+        piece_bytes_max=draw.one_of("piece bytes", (0, 7, 100, 1000, 40_000)),
+        delay_ns_max=draw.one_of("delay", (0, US, MS)),
+        stalls=tuple(stalls),
     )
 
 

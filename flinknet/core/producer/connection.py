@@ -219,9 +219,17 @@ class ProducerConnection:
         self._peer.resume_reading()
 
     def check_invariants(self) -> None:
-        """Assert that the credit of every channel that is open is a number of buffers."""
+        """Assert that the credit of every channel that is open is a number of buffers, and that
+        who may send has a turn.
+        """
         for reader in self.queue.readers.values():
             reader.check_invariants()
+            assert reader.is_enqueued == (reader in self.queue.available), (
+                f"channel {reader.channel} is enqueued or is not"
+            )
+            assert (
+                reader.is_enqueued or not reader.is_available or reader in self._handler.notified
+            ), f"channel {reader.channel} may send and is on no list"
 
     def _frame(
         self,
