@@ -7,7 +7,8 @@
     writer, reader      of files
     event_block         a block as numpy columns; arrow: as Arrow columns
     buffers             what both ends of a channel recorded, paired
-    manifest            what a run was; job_names: what it calls the ends of channels
+    manifest            what a run was; job_names: what it calls the ends of channels; plain_text:
+                        its texts, whoever has edited them
     run                 a run on disk; run_directory: while it is written; seal: its checksums
     metrics             its file of metrics
     verify              is it whole, and does it keep the rules: checks, delivery; describe: what is

@@ -12,7 +12,7 @@ from flinknet.core.wire.java_errors import parse_throwable
 from flinknet.core.wire.layout import LAYOUTS, Direction
 from flinknet.core.wire.messages import Message
 from flinknet.core.wire.record_counter import RecordCounter
-from flinknet.core.wire.records import RecordStreamDecoder, decode_element
+from flinknet.core.wire.records import decode_element
 from flinknet.errors import FlinknetError, FrameCorruptedError, RemoteProtocolError
 from flinknet.plain_values import encode_message
 from flinknet.runtime.cluster.control_connection import ControlConnection
@@ -23,6 +23,7 @@ from tests.pair import OTHER_RECEIVER, REQUEST_TIMEOUT_NS
 from tests.peers import by_clients, by_consumers, by_producers
 from tests.peers.consumer import consumer_of
 from tests.peers.producer import Producer
+from tests.record_stream import RecordStreamDecoder
 from tests.runtime.cluster.test_control_connection import MESSAGES
 
 RELEASES = tuple(LAYOUT_OF_RELEASE)
