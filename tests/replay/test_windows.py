@@ -15,7 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import simulate
-from flinknet.replay import what_if, windows
+from flinknet.replay import figures, what_if, windows
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.candidates import Candidates, plan_candidates
 from flinknet.replay.observe.arrivals import Slice, Slicing
@@ -207,7 +207,7 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
     whole = exchange(2.0, consume_ns)
     setting = Setting(replace(whole.network, buffer_timeout_ns=MS))
     fit = what_if.CostFit(whole.costs, ("a note",))
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, whole.measured_to_ns)
+    unpredicted = figures.unpredicted(0, 0, setting, fit, whole.measured_to_ns)
     found = what_if._simulated(unpredicted, [whole], fit, setting, None, 200 * MS)
     assert found.method == ("kernel" if is_known else "simulator")
     assert found.records == (20_000 if is_known else 2_000)
@@ -220,7 +220,7 @@ def test_windows_are_added_up() -> None:
     one = exchange(2.0, 20.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     fit = what_if.CostFit(one.costs, ())
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
+    unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     found = what_if._simulated(unpredicted, [one] * 3, fit, setting, None, 0)
     alone = simulate(one, setting.network)
     assert (found.windows, found.simulated_ns, found.method) == (3, 6 * S, "kernel")
@@ -245,7 +245,7 @@ def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulate
     one = exchange(2.0, 200_000.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     fit = what_if.CostFit(one.costs, ("a note",))
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
+    unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     found = what_if._simulated(unpredicted, [one] * 3, fit, setting, None, part_ns)
     assert (found.method, found.windows, found.notes[0]) == ("simulator", windows, note)
     assert found.records == simulated_s * 10_000
@@ -258,7 +258,7 @@ def test_a_window_in_which_nothing_came_is_known() -> None:
     idle = replace(one, channels=(replace(one.channels[0], arrivals=Ramps.of(NOTHING)),))
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     fit = what_if.CostFit(one.costs, ())
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
+    unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     alone, found = (
         what_if._simulated(unpredicted, each, fit, setting, None, 0)
         for each in ([one, one], [idle, one])
