@@ -110,11 +110,11 @@ def test_a_window_that_is_more_than_the_share_is_the_beginning_and_that_is_repor
 
 def test_slices_are_spread_over_the_run() -> None:
     slices = tuple(Slice(at, at * S, (at + 1) * S) for at in range(100))
-    found = windows.spread_slices(Slicing(slices, {}), 0.2)
+    found = windows.spread_slices(Slicing(slices, 0), 0.2)
     assert len(found.slices) == 20
     assert (found.slices[0], found.slices[-1]) == (slices[0], slices[-1])
     assert found.simulated_ns == 20 * S
-    few = Slicing(slices[:10], {})
+    few = Slicing(slices[:10], 0)
     assert windows.spread_slices(few, 1.0) is few
     first = windows.spread_slices(few, 0.012)
     assert (first.slices, first.simulated_ns) == (slices[:1], None)
@@ -126,7 +126,7 @@ def test_a_single_slice_is_a_shorter_run(run: RecordedRun, monkeypatch: pytest.M
     )
     edges = [run.from_ns, *(each.to_ns for each in slices)]
     monkeypatch.setattr("flinknet.replay.candidates.slice_edges", lambda *_: edges)
-    monkeypatch.setattr("flinknet.replay.candidates.slicing_of", lambda *_: Slicing(slices, {}))
+    monkeypatch.setattr("flinknet.replay.candidates.slicing_of", lambda *_: Slicing(slices, 0))
     plan = planned(run, Grid(buffer_timeouts_ns=(0,)), records=5 * 10**9, arrivals=(None,))
     assert {each.to_ns for each in plan.all} == {run.from_ns + 2 * S}
     (slicing,) = plan.slicings.values()
