@@ -59,7 +59,9 @@ LEAVES_OF = {
         "options",
         "results",
     },
-    "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
+    "replay": {
+        *("whole_files", "arrays", "errors", "units", "config", "histogram", "options", "results"),
+    },
     "export": {"arrays", "whole_files", "errors", "units"},
     "report": {
         *("whole_files", "plain_values", "units", "config", "comparison", "options", "results"),
