@@ -57,7 +57,10 @@ LEAVES_OF = {
         "options",
         "results",
     },
-    "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
+    "replay": {
+        *("arrays", "errors", "units", "config", "histogram", "options", "results"),
+        "whole_files",
+    },
     "export": {"arrays", "whole_files", "errors", "units"},
     "report": {
         *("whole_files", "plain_values", "units", "config", "comparison", "options", "results"),
