@@ -245,10 +245,7 @@ class TraceReader:
             values = values.take(rows)
         if name == "channel":
             return self.file.numbers_of(values)
-        if name in INSTANTS and self.file.offset_ns:
-            is_known = values >= 0 if name != INSTANTS[0] else True
-            values = np.where(is_known, values + self.file.offset_ns, values)
-        return values
+        return self.file.instants_of(values, name) if name in INSTANTS else values
 
     def _rows_of(self, view: BlockView) -> IntArray | None:
         if self._rows is None or self._rows[0] != view.place:

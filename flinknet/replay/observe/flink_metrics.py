@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from flinknet.results import (
@@ -16,7 +15,8 @@ from flinknet.results import (
 )
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import NamedEdge, named_edges
-from flinknet.trace.metrics import METRICS_NAME, Series, read_series
+from flinknet.trace.metrics import Series
+from flinknet.trace.recordings import series_within
 
 from ..read import RecordedRun
 
@@ -59,13 +59,8 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
 
 
 def series_of(run: RecordedRun) -> list[Series]:
-    """Flink's own metrics while the part that is used was recorded; of several recordings those of
-    the first that has some, for they asked one JobManager."""
-    for each in run.place:
-        if (Path(each.path) / METRICS_NAME).is_file():
-            span_ns = run.from_ns - each.offset_ns, run.to_ns - each.offset_ns
-            return read_series(Path(each.path), *span_ns)
-    return []
+    """Flink's own metrics while the part that is used was recorded."""
+    return series_within(run.place, run.from_ns, run.to_ns)
 
 
 def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
