@@ -218,8 +218,9 @@ class TraceDamagedError(TraceFormatError):
         damage: which block, and what is wrong with it, without the advice.
     """
 
-    def __init__(self, path: Path, block: int, offset: int, why: str) -> None:
-        self.damage = f"block {block} at byte {offset}: {why}"
+    def __init__(self, path: Path, block: int | None, offset: int, why: str) -> None:
+        place = f"byte {offset}" if block is None else f"block {block} at byte {offset}"
+        self.damage = f"{place}: {why}"
         super().__init__(
             f"{path}: {self.damage}; `flinknet trace verify RUN` shows all that is damaged, and a"
             f" copy of the run with {path.name} cut there (truncate -s {offset}) can be replayed up"

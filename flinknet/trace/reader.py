@@ -65,8 +65,12 @@ class TraceReader:
     forward, every checksum is verified on the way, and `truncation` says what is lost.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, part: tuple[int, int] | None = None) -> None:
         """Open the file.
+
+        Args:
+            part: the bytes [from, to) whose blocks are wanted, which begin and end between two
+                blocks, as of a file that is still being written; None for the whole file.
 
         Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
             for a file cut within its header, TraceError if it cannot be opened.
@@ -82,7 +86,10 @@ class TraceReader:
         try:
             with self._located():
                 self.process, self._blocks_start = self._read_file_header()
-            trailer = self._read_trailer()
+            if part is not None:
+                self._blocks_start = max(part[0], self._blocks_start)
+                self.size_bytes = min(part[1], self.size_bytes)
+            trailer = self._read_trailer() if part is None else None
         except BaseException:
             self._file.close()
             raise

@@ -10,8 +10,9 @@ import pytest
 from flinknet.core.probe import MessageKind
 from flinknet.errors import FlinknetError
 from flinknet.replay.spark.session import spark_errors
-from flinknet.replay.spark.source import NAMES, register
+from flinknet.replay.spark.source import register
 from flinknet.trace import TraceReader, open_run
+from flinknet.trace.arrow import NAMES
 from flinknet.trace.schema import COLUMN_NAMES
 
 MS = 1_000_000
