@@ -9,7 +9,7 @@ from typing import Any
 
 from flinknet.comparison import Difference
 from flinknet.plain_values import to_plain
-from flinknet.results import JobAnswer, ReplayAnswer, RunResult
+from flinknet.results import JobAnswer, ReplayAnswer, RunResult, WatchLook
 from flinknet.whole_files import whole_file
 
 SCHEMA_VERSION = 1
@@ -65,6 +65,12 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
         for name in ("buffers_per_s", "latency_at_most"):
             del document["model_error"][name]
     return document
+
+
+def watch_document(look: WatchLook) -> dict[str, Any]:
+    """A line of what `flinknet trace watch --json` writes."""
+    document: dict[str, Any] = to_plain(look)
+    return {"schema_version": SCHEMA_VERSION} | document
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
