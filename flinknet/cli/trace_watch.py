@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -40,7 +40,11 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     show_default=True,
     help="Time between two looks at least; without new events there is none.",
 )
-@click.option("--once", is_flag=True, help="Look once, at what is there, and end.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Look once, at what is there, and end; without --table this needs no Spark.",
+)
 @click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
 @click.option(
     "--table",
@@ -77,7 +81,7 @@ def watch(
       flinknet trace watch RUN --once --json
     """
     from flinknet.replay.spark.session import spark_errors, spark_session
-    from flinknet.replay.watch import Watch
+    from flinknet.replay.watch import Watch, add_to_table
     from flinknet.report.console import console_for
     from flinknet.report.watch_console import WatchView
 
@@ -89,25 +93,27 @@ def watch(
     if table is not None and "://" not in table:
         table = str(Path(table).absolute())
     looks: SimpleQueue[WatchLook] = SimpleQueue()
-    view = None if as_json else WatchView(console_for(sys.stdout), str(path))
-    click.echo("flinknet: starting Spark …", err=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="flinknet-watch-") as work_dir,
-        spark_session(master) as spark,
-        spark_errors(),
-        view or nullcontext(),
-    ):
-        session = Watch(
-            spark, path.absolute(), Path(work_dir), span_ns=span_ns, table=table, on_look=looks.put
-        )
-        query = session.start(None if once else every_s)
-        waited_s, is_over = 0.0, False
-        while not is_over and (seconds is None or waited_s < seconds):
-            is_over = bool(query.awaitTermination(1))
-            waited_s += 1
+    with tempfile.TemporaryDirectory(prefix="flinknet-watch-") as work_dir:
+        session = Watch(path.absolute(), Path(work_dir), span_ns=span_ns)
+        looks.put(first := session.look())
+        view = None if as_json else WatchView(console_for(sys.stdout), str(path))
+        with view or nullcontext(), suppress(KeyboardInterrupt):
             _show(looks, view)
-        if not is_over:
-            query.stop()
+            if once and table is None:
+                return
+            with spark_session(master) as spark, spark_errors():
+                if table is not None:
+                    add_to_table(spark, first, table)
+                if once:
+                    return
+                query = session.start(spark, every_s, looks.put, table)
+                waited_s = 0.0
+                while seconds is None or waited_s < seconds:
+                    if query.awaitTermination(1):
+                        return
+                    waited_s += 1
+                    _show(looks, view)
+                query.stop()
 
 
 def _show(looks: SimpleQueue[WatchLook], view: WatchView | None) -> None:

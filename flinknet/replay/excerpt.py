@@ -13,7 +13,8 @@ from flinknet.errors import TraceFormatError
 from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
-from flinknet.trace.growing import WholeBlock, trace_files, whole_blocks
+from flinknet.trace.growing import WholeBlock, whole_blocks
+from flinknet.trace.run import TRACE_SUFFIX
 
 MARGIN_NS = 10_000_000_000
 """What is copied before the part, to know how each channel stood when it began."""
@@ -45,6 +46,7 @@ class GrowingRun:
 
     path: Path
     _old_bytes: dict[str, int] = field(default_factory=dict)
+    _has_ended: bool = False
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
         """Copy the newest part into a new directory.
@@ -55,7 +57,7 @@ class GrowingRun:
         Raises: TraceFormatError if nothing can be said of the run yet, or if it is damaged.
         """
         manifest, _ = RunManifest.load_with_fault(self.path)
-        found = {file: self._blocks_of(file) for file in trace_files(self.path)}
+        found = {file: self._blocks_of(file) for file in sorted(self.path.glob(f"*{TRACE_SUFFIX}"))}
         known = {file: blocks for file, blocks in found.items() if blocks}
         if not known:
             raise TraceFormatError(f"{self.path}: no event has been written yet")
@@ -82,10 +84,15 @@ class GrowingRun:
         part.save(directory)
         return Excerpt(directory, from_ns, to_ns)
 
-    def newest_ns(self) -> int | None:
-        """The newest instant that was written; None if there is none yet."""
-        files = trace_files(self.path)
-        return max((each.last_ns for file in files for each in self._blocks_of(file)), default=None)
+    def has_ended(self) -> bool:
+        """Whether the run has ended: its manifest has checksums of what it left then."""
+        if not self._has_ended:
+            try:
+                manifest, _ = RunManifest.load_with_fault(self.path)
+            except TraceFormatError:  # not there yet
+                return False
+            self._has_ended = bool(manifest.files)
+        return self._has_ended
 
     def _blocks_of(self, file: Path) -> list[WholeBlock]:
         try:

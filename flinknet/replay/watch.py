@@ -1,5 +1,5 @@
 """What happens in traces that are still being written: Structured Streaming follows them, and after
-each micro-batch the newest part of every run is observed and judged as a replay would.
+each micro-batch the newest part of every run is observed and judged as a replay would do it.
 
 Nothing is predicted. The driver copies and reads that part itself (`excerpt`), for it is small.
 """
@@ -70,96 +70,97 @@ class WatchRow:
 
 
 class Watch:
-    """Follows the runs at a path.
+    """Follows the runs at a path. Those that had ended before are left out while others go on.
 
     Args:
         path: a run directory or a directory of them.
         work_dir: for files that are of no use later.
         span_ns: length of the newest part.
-        table: directory or URI of Parquet files that the rows of each look are added to; None for
-            no table.
-        on_look: called with each look, in a thread of Spark's.
 
     Raises: ConfigError for a path that is no directory.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        path: Path,
-        work_dir: Path,
-        *,
-        span_ns: int,
-        table: str | None = None,
-        on_look: Callable[[WatchLook], None],
-    ) -> None:
+    def __init__(self, path: Path, work_dir: Path, *, span_ns: int) -> None:
         if not path.is_dir():
             raise ConfigError(f"{path}: not a directory; give that of a run, or of several")
-        self._spark = spark
         self._path = path
         self._work_dir = work_dir
         self._span_ns = span_ns
-        self._table = table
-        self._on_look = on_look
         self._events = 0
+        self._excerpts = 0  # readers may remember a file by its path
         self._runs: dict[Path, GrowingRun] = {}
+        self._followed: set[Path] = set()
 
-    def start(self, every_s: float | None) -> StreamingQuery:
-        """Begin with what was written last.
+    def start(
+        self,
+        spark: SparkSession,
+        every_s: float,
+        on_look: Callable[[WatchLook], None],
+        table: str | None = None,
+    ) -> StreamingQuery:
+        """Follow the files from now on, and look after each micro-batch.
 
         Args:
-            every_s: seconds between two looks at least; None to look once.
+            every_s: seconds between two micro-batches at least; without new events there is none.
+            on_look: called with each look, in a thread of Spark's.
+            table: see `add_to_table`; None for none.
         """
         from .spark.source import register
 
-        register(self._spark)
-        options = {"columns": "at_ns"}
-        newest_ns = [each.newest_ns() for each in self._growing()]
-        known_ns = [each for each in newest_ns if each is not None]
-        if known_ns:
-            options["from_ns"] = str(min(known_ns) - self._span_ns)
-        events = self._spark.readStream.format("flinknet").options(**options).load(str(self._path))
-        writer = events.writeStream.foreachBatch(self._take).option(
-            "checkpointLocation", str(self._work_dir / "checkpoint")
-        )
-        if every_s is None:
-            return writer.trigger(availableNow=True).start()
+        def take(events: DataFrame, batch: int) -> None:
+            self._events += events.count()
+            look = self.look(batch)
+            if table is not None:
+                add_to_table(spark, look, table)
+            on_look(look)
+
+        register(spark)
+        source = spark.readStream.format("flinknet").option("columns", "at_ns")
+        events = source.option("starting", "latest").load(str(self._path))
+        checkpoint = str(self._work_dir / "checkpoint")
+        writer = events.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
 
-    def _take(self, events: DataFrame, batch: int) -> None:
-        self._events += events.count()
-        look = self._look(batch)
-        if self._table is not None and look.edges:
-            from pyspark.sql.functions import current_timestamp
+    def look(self, batch: int | None = None) -> WatchLook:
+        """The newest part of each run.
 
-            rows = table_of(WatchRow, [_row(each) for each in look.edges])
-            frame = self._spark.createDataFrame(rows).coalesce(1)
-            frame = frame.withColumn("looked_at", current_timestamp())
-            frame.write.mode("append").parquet(self._table)
-        self._on_look(look)
-
-    def _growing(self) -> list[GrowingRun]:
-        """The runs that there are by now, by name."""
-        directories = sorted({file.parent for file in trace_files(self._path)})
-        return [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
-
-    def _look(self, batch: int) -> WatchLook:
+        Args:
+            batch: number of the micro-batch that brought its end; None before the first one.
+        """
         edges: list[WatchedEdge] = []
         bottlenecks: dict[str, str] = {}
         waiting: dict[str, str] = {}
-        for run in self._growing():
-            name, directory = run.path.name, self._work_dir / "newest"
+        for run in self._going_on():
+            self._excerpts += 1
+            name, directory = run.path.name, self._work_dir / f"newest-{self._excerpts}"
             try:
-                found = watched(name, run.excerpt(directory, self._span_ns))
+                found, bottleneck = watched(name, run.excerpt(directory, self._span_ns))
             except TraceFormatError as error:
                 waiting[name] = str(error)
             else:
-                edges += found[0]
-                if found[1] is not None:
-                    bottlenecks[name] = found[1]
+                edges += found
+                if bottleneck is not None:
+                    bottlenecks[name] = bottleneck
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
         return WatchLook(batch, self._events, tuple(edges), bottlenecks, waiting)
+
+    def _going_on(self) -> list[GrowingRun]:
+        """The runs that have not ended, or had not at an earlier look; all if there are none."""
+        directories = sorted({file.parent for file in trace_files(self._path)})
+        runs = [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
+        self._followed |= {each.path for each in runs if not each.has_ended()}
+        return [each for each in runs if each.path in self._followed] or runs
+
+
+def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
+    """Add a row for each edge to a table of Parquet files, a directory or a URI."""
+    from pyspark.sql.functions import current_timestamp
+
+    if look.edges:
+        rows = spark.createDataFrame(table_of(WatchRow, [_row(each) for each in look.edges]))
+        rows = rows.coalesce(1).withColumn("looked_at", current_timestamp())
+        rows.write.mode("append").parquet(table)
 
 
 def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]:

@@ -69,13 +69,13 @@ class WatchLook:
     """All runs at one moment.
 
     Attributes:
-        batch: number of the micro-batch that brought the newest events.
-        events: that the stream has read so far.
+        batch: number of the micro-batch that brought the newest events; None before the first.
+        events: that micro-batches have brought so far.
         bottlenecks: what holds up each job, in words, by run.
         waiting: runs of which nothing can be said yet, with the reason.
     """
 
-    batch: int
+    batch: int | None
     events: int
     edges: tuple[WatchedEdge, ...]
     bottlenecks: Mapping[str, str]

@@ -15,12 +15,21 @@ from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.trace import RunManifest, TraceReader
 from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, event_array
 from flinknet.trace.event_block import EventColumns
+from flinknet.trace.schema import COLUMNS
 
 RUN = "run"
 """The column that names the run directory; a trace file alone has none."""
 
 SOURCE_SCHEMA = EVENT_SCHEMA.append(pa.field(RUN, pa.string()))
 """All columns of the data source, in their order."""
+
+MEANINGS = {each.name: each.meaning for each in COLUMNS} | {
+    "process": "that recorded the event",
+    "connection": "from the producer's process to the consumer's",
+    "direction": "to_consumer or to_producer",
+    RUN: "name of the run directory",
+}
+"""What each column says."""
 
 _NOT_STORED = frozenset({*DERIVED, RUN})
 

@@ -39,7 +39,7 @@ from pyspark.sql.types import StructField, StructType
 from flinknet.errors import ConfigError
 from flinknet.trace import TraceReader, find_runs, open_run
 
-from .event_rows import SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
+from .event_rows import MEANINGS, SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
 from .pushdown import is_pushdown_asked, take_filters
 from .stream_source import EARLIEST, TraceStreamReader
 from .worker import ignore_abandoned_pipes
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BLOCKS_PER_PARTITION = 16
+
+PARTITIONS_MAX = 10_000
+"""Of more blocks a partition has more, so that planning a query stays quick; but each file has one
+of its own."""
 
 
 def register(spark: SparkSession) -> None:
@@ -85,7 +89,14 @@ class TraceDataSource(DataSource):
         names = [name.strip() for name in wanted]
         check_columns(names)
         return StructType(
-            [StructField(name, from_arrow_type(SOURCE_SCHEMA.field(name).type)) for name in names]
+            [
+                StructField(
+                    name,
+                    from_arrow_type(SOURCE_SCHEMA.field(name).type),
+                    metadata={"comment": MEANINGS[name]},
+                )
+                for name in names
+            ]
         )
 
     def reader(self, schema: StructType) -> TraceDataSourceReader:
@@ -146,21 +157,25 @@ class TraceDataSourceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold rows wanted."""
-        ranges: list[InputPartition] = []
+        held: list[tuple[str, list[int], str | None]] = []
         found = [path for each in self._paths for path in find_runs(Path(each))]
         for run in (open_run(path) for path in dict.fromkeys(found)):
             directory = None if run.manifest is None else str(run.path.absolute())
             for file in run.files:
                 with TraceReader(file) as reader:
-                    held = [
+                    blocks = [
                         number
                         for number, block in enumerate(reader.blocks())
                         if self._rows.wanted.may_be_held(block.channels)
                     ]
-                for start in range(0, len(held), BLOCKS_PER_PARTITION):
-                    blocks = tuple(held[start : start + BLOCKS_PER_PARTITION])
-                    ranges.append(BlockRange(str(file.absolute()), blocks, directory))
-        return ranges or [BlockRange("", (), None)]
+                held.append((str(file.absolute()), blocks, directory))
+        total = sum(len(blocks) for _, blocks, _ in held)
+        size = max(BLOCKS_PER_PARTITION, -(-total // PARTITIONS_MAX))
+        return [
+            BlockRange(file, tuple(blocks[start : start + size]), directory)
+            for file, blocks, directory in held
+            for start in range(0, len(blocks), size)
+        ] or [BlockRange("", (), None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one group of blocks."""

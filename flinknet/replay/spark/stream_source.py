@@ -56,12 +56,15 @@ class TraceStreamReader(DataSourceStreamReader):
     ) -> None:
         if starting not in (EARLIEST, LATEST):
             raise ConfigError(f"starting: {starting!r} is neither {EARLIEST} nor {LATEST}")
+        if max_bytes is not None and not hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
+            raise ConfigError("max_bytes: it needs Spark 4.2 or later")
         if not path.exists():
             raise TraceFormatError(f"{path}: there is no such file or directory")
         self._path = path
         self._rows = rows
         self._starting = starting
         self._max_bytes = max_bytes
+        self._seen: Offset = {}
 
     def initialOffset(self) -> Offset:
         """Where a new query begins."""
@@ -75,7 +78,9 @@ class TraceStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:
         """How far the files go by now; Spark before 4.2 says neither start nor limit."""
-        return self._reached(start or {}, getattr(limit, "max_bytes", None))
+        known = self._seen if start is None else start
+        self._seen = self._reached(known, getattr(limit, "max_bytes", None))
+        return self._seen
 
     def partitions(self, start: Offset, end: Offset) -> list[BlockBytes]:
         """What was written between two offsets, some blocks each."""
