@@ -43,7 +43,7 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
 @click.option(
     "--once",
     is_flag=True,
-    help="Look once, at what is there, and end; without --table this needs no Spark.",
+    help="Look once, and end; needs no Spark but for --table.",
 )
 @click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
 @click.option(

@@ -47,14 +47,8 @@ def convert(
 
     Raises: ConfigError where this Spark has no Delta Lake.
     """
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import Observation
-    from pyspark.sql.functions import count, lit
-
-    written = Observation()
     events = _with_partitions(_events(spark, paths, options or {}), buckets)
-    balanced = events.observe(written, count(lit(1)).alias("rows"))
-    balanced = balanced.hint("rebalance", *PARTITIONED_BY)
+    balanced = events.hint("rebalance", *PARTITIONED_BY)
     writer = (
         balanced.sortWithinPartitions(*PARTITIONED_BY, "channel", "at_ns")
         .write.format(form)
@@ -64,14 +58,15 @@ def convert(
     )
     try:
         writer.save(out)
-    except AnalysisException as error:
-        if form == DELTA and error.getCondition() == "DATA_SOURCE_NOT_FOUND":
+    except Exception as error:
+        if form == DELTA and ("DATA_SOURCE_NOT_FOUND" in str(error) or "delta." in str(error)):
             raise ConfigError(
                 f"--format {DELTA}: this Spark has no Delta Lake; give it the package"
                 " io.delta:delta-spark (spark.jars.packages), or write parquet"
             ) from None
         raise
-    return int(written.get["rows"])
+    written = spark.read.format(form)
+    return (written if form == DELTA else written.schema(events.schema)).load(out).count()
 
 
 def _events(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:

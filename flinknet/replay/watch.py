@@ -108,7 +108,10 @@ class Watch:
         from .spark.source import register
 
         def take(events: DataFrame, batch: int) -> None:
-            self._events += events.count()
+            found = events.count()
+            if not found:  # as in the first one
+                return
+            self._events += found
             look = self.look(batch)
             if table is not None:
                 add_to_table(spark, look, table)

@@ -14,8 +14,8 @@ manifest), `direction` (to_consumer or to_producer), `run` (the run directory). 
 
 Reading less is quicker, and options say what is wanted, of a table or a stream as well:
 
-- `columns`, such as `at_ns,channel,backlog_buffers`: no others are read. The columns of
-  `spark.read.schema(…)` or of a CREATE TABLE do the same.
+- `columns`, such as `at_ns,channel,backlog_buffers`: no others are read. `spark.read.schema(…)`
+  does the same.
 - `channels`, such as `0,3`, `from_ns` and `to_ns` (the first instant not wanted): blocks without
   such rows are not touched.
 - `kinds`, such as `BUFFER_RESPONSE,ADD_CREDIT`.
@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,10 @@ BLOCKS_PER_PARTITION = 16
 PARTITIONS_MAX = 10_000
 """Of more blocks a partition has more, so that planning a query stays quick; but each file has one
 of its own."""
+
+
+_OPTIONS = "flinknet.options"
+"""Where the options stand in the metadata of the first column."""
 
 
 def register(spark: SparkSession) -> None:
@@ -88,55 +92,67 @@ class TraceDataSource(DataSource):
         wanted = self.options.get("columns", ",".join(SOURCE_SCHEMA.names)).split(",")
         names = [name.strip() for name in wanted]
         check_columns(names)
-        return StructType(
-            [
-                StructField(
-                    name,
-                    from_arrow_type(SOURCE_SCHEMA.field(name).type),
-                    metadata={"comment": MEANINGS[name]},
-                )
-                for name in names
-            ]
-        )
+        fields = [
+            StructField(
+                name,
+                from_arrow_type(SOURCE_SCHEMA.field(name).type),
+                metadata={"comment": MEANINGS[name]},
+            )
+            for name in names
+        ]
+        fields[0].metadata[_OPTIONS] = json.dumps(dict(self.options))
+        return StructType(fields)
 
     def reader(self, schema: StructType) -> TraceDataSourceReader:
         """A reader of the columns of `schema`. Raises: ConfigError."""
-        kind = PushingReader if is_pushdown_asked(self.options) else TraceDataSourceReader
-        return kind(self._paths(), self._rows(schema))
+        options = self._options_of(schema)
+        kind = PushingReader if is_pushdown_asked(options) else TraceDataSourceReader
+        return kind(_paths(options), _rows(schema, options))
 
     def streamReader(self, schema: StructType) -> TraceStreamReader:
         """The same of what is still being written. Raises: ConfigError, TraceFormatError."""
-        paths = self._paths()
+        options = self._options_of(schema)
+        paths = _paths(options)
         if len(paths) != 1:
             raise ConfigError(f"a stream follows one path, and {len(paths)} were given")
-        most = self.options.get("max_bytes")
+        most = options.get("max_bytes")
         return TraceStreamReader(
             Path(paths[0]).absolute(),
-            self._rows(schema),
-            self.options.get("starting", EARLIEST),
+            _rows(schema, options),
+            options.get("starting", EARLIEST),
             None if most is None else integer("max_bytes", most),
         )
 
-    def _rows(self, schema: StructType) -> EventRows:
-        check_columns(schema.fieldNames())
-        for field in schema.fields:
-            expected = SOURCE_SCHEMA.field(field.name).type
-            if field.dataType.simpleString() != _spark_name(expected):
-                raise ConfigError(
-                    f"columns: {field.name} is {_spark_name(expected)}, not"
-                    f" {field.dataType.simpleString()}"
-                )
-        return EventRows(tuple(schema.fieldNames()), Wanted.parse(self.options))
+    def _options_of(self, schema: StructType) -> Mapping[str, str]:
+        """The options that were given, or those that a table was created with: Spark does not hand
+        these to a Python source, but its columns as they were then."""
+        if "path" not in self.options and "paths" not in self.options:
+            for field in schema.fields:
+                if _OPTIONS in field.metadata:
+                    kept: dict[str, str] = json.loads(field.metadata[_OPTIONS])
+                    return kept
+        return self.options
 
-    def _paths(self) -> list[str]:
-        """Where the runs are; Spark gives several paths as JSON."""
-        several = self.options.get("paths")
-        paths: list[str] = (
-            [self.options.get("path") or ""] if several is None else json.loads(several)
+
+def _rows(schema: StructType, options: Mapping[str, str]) -> EventRows:
+    check_columns(schema.fieldNames())
+    for field in schema.fields:
+        expected, given = SOURCE_SCHEMA.field(field.name).type, field.dataType.simpleString()
+        if given.partition(" ")[0] != _spark_name(expected):
+            raise ConfigError(f"columns: {field.name} is {_spark_name(expected)}, not {given}")
+    return EventRows(tuple(schema.fieldNames()), Wanted.parse(options))
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    """Where the runs are; Spark gives several paths as JSON."""
+    several = options.get("paths")
+    paths: list[str] = [options.get("path") or ""] if several is None else json.loads(several)
+    if not paths or not all(paths):
+        raise ConfigError(
+            "the source flinknet needs a path: .load(\"runs/run-0001\"), or OPTIONS (path '…'); a"
+            " table takes its columns from the option columns, not from a list of its own"
         )
-        if not all(paths) or not paths:
-            raise ConfigError('the source flinknet needs a path: .load("runs/run-0001")')
-        return paths
+    return [each.removeprefix("file:") for each in paths]  # as the catalog has those of tables
 
 
 class BlockRange(InputPartition):

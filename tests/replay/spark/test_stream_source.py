@@ -142,7 +142,7 @@ def test_a_damaged_block_is_named(tmp_path: Path) -> None:
     data[middle] ^= 1
     file.write_bytes(data)
     with pytest.raises(TraceDamagedError, match=f"byte {middle}: no block begins there"):
-        reader.latestOffset()
+        reader_of(tmp_path).latestOffset()
 
 
 def test_a_stream_may_begin_with_what_comes(tmp_path: Path) -> None:
