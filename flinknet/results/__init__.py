@@ -8,7 +8,8 @@ JSON.
     prediction  what a replay predicts, and how far it is off
     bottleneck  what holds a job up
     replay      all that a replay answers about a run; `job_answer` about a job as a whole
-    job         one run of a job; `job_status` while it goes on
+    job         one run of a job; `job_status` while it goes on, `job_dump` its tasks in detail
+    latency_markers  what they said, next to how old records were
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run

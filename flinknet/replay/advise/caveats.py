@@ -3,7 +3,6 @@ are where two of them look alike."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.results import EdgeShare, Measured
 from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.plain_text import read_json
 from flinknet.units import human_count, human_duration
 
 from ..observe.observed import ObservedRows, ObservedRun
@@ -161,7 +161,7 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
 def result_of(run: RecordedRun) -> dict[str, Any]:
     """What the run left as its result, as far as it can be read."""
     try:
-        found = json.loads((run.path / RESULT_NAME).read_text(encoding="utf-8"))
+        found = read_json((run.path / RESULT_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

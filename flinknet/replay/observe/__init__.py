@@ -2,6 +2,12 @@
 
 Each question has a file of its own, with what it needs of a block and how its answers add up;
 `one_pass` puts all of them to the blocks of a time slice at once, `observed` gathers their tables,
-and `summaries` makes the parts of an answer from their rows. What
-would have happened otherwise, and what to do about it, is not known here.
+and `summaries` makes the parts of an answer from their rows.
+
+- of channels: `arrivals`, `latency` (`latency_kernel`), `messages`, `credit`, `regimes`,
+  `windowed`, `checkpoints`, `blocking`; of tasks: `task_times`, `flink_metrics`.
+- `time_slices` are what the pass is cut into; `sums` and `sums_kernel` add rows up.
+- `page_details` and `notebook_tables` have more of the same, for those who look closer.
+
+What would have happened otherwise, and what to do about it, is not known here.
 """

@@ -1,6 +1,7 @@
 """Spark and what it needs: the session, the JVM under it, and the ways into a trace.
 
 There are two of these: work units (`units`), which executors turn into small tables (`frames`), and
-the data source `flinknet` (`source`), for SQL and notebooks. `worker` is for the Python processes
-that Spark starts. The questions to a run are in other rooms.
+the data source `flinknet` (`source`), for SQL and notebooks. `session` starts Spark, and `jvm` the
+Java below it; `worker` is for the Python processes that Spark starts. The questions to a run are in
+other rooms.
 """
