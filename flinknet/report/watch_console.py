@@ -84,6 +84,8 @@ def panel(look: WatchLook | None, path: str, waited_s: int = 0) -> RenderableTyp
         parts.append(Text.from_markup(f"[bold]Bottleneck of {escape(name)}:[/bold] {escape(text)}"))
     for edge in look.edges[:EDGES_SHOWN]:
         parts.append(Text(f"  {_name(edge)}: {edge.why}"))
+    if not look.edges and not look.waiting:
+        parts.append(Text("  no trace file there or in a directory directly below it yet"))
     for name, text in look.waiting.items():
         parts.append(Text(f"  {name}: {text}", style="yellow"))
     return Group(*parts)

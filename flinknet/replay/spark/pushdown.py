@@ -3,7 +3,7 @@ not read: instants, channels, kinds.
 
 Spark 4.1 and later offer them (`spark.sql.python.filterPushdown.enabled`). Up to 4.3 Spark keeps
 what came of them with the source, and not with the query: the next query of the same DataFrame, or
-the other side of a join, silently lacks rows. So nothing is taken unless it is asked for:
+the other side of a self-join, silently lacks rows. So nothing is taken unless it is asked for:
 
 - option `pushdown` = `true`: where Spark keeps it with the query; refused elsewhere.
 - `one-query`: also elsewhere, by who knows that each `load` serves one query with one reference.
