@@ -219,12 +219,13 @@ class TraceDamagedError(TraceFormatError):
     """
 
     def __init__(self, path: Path, block: int | None, offset: int, why: str) -> None:
-        place = f"byte {offset}" if block is None else f"block {block} at byte {offset}"
+        is_numbered = block is not None and block >= 0
+        place = f"block {block} at byte {offset}" if is_numbered else f"byte {offset}"
         self.damage = f"{place}: {why}"
         super().__init__(
             f"{path}: {self.damage}; `flinknet trace verify RUN` shows all that is damaged, and a"
             f" copy of the run with {path.name} cut there (truncate -s {offset}) can be replayed up"
-            " to it"
+            " to it; `trace replay --on-damage skip` leaves the block out"
         )
 
 

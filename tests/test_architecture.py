@@ -116,7 +116,7 @@ MAY_IMPORT = {
         *("trace", "predict", "job.load.recorded_load", "core.probe", "core.buffers.data_type"),
         *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
-    "replay.spark": {"trace", "predict", "core.probe", "replay.read"},
+    "replay.spark": {"trace", "predict", "core.probe", "replay.read", "replay.opening"},
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
         *("replay.read", "replay.spark"),

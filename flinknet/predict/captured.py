@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,9 @@ from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
-from flinknet.trace import RunManifest, TraceReader, open_run
+from flinknet.trace import RunManifest, TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.recordings import RunPlace, open_recordings
 from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
@@ -101,18 +101,18 @@ class CapturedRows:
 
 
 def load_captured(
-    path: Path, from_ns: int, to_ns: int, *, edge: int | None = None
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
-    manifest = open_run(path).manifest
+    manifest = open_recordings(place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, assumed, is_timeout_known = with_settings(manifest, path)
+    manifest, assumed, is_timeout_known = with_settings(manifest, place)
     network = recorded_network(manifest)
-    rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
+    rows = _read(place, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     found = fit_captured(
@@ -124,7 +124,7 @@ def load_captured(
     )
     numbers = {each.edge for each in manifest.channels}
     busy_ns = busy_ns_per_record(
-        path,
+        place,
         manifest,
         numbers.pop() if len(numbers) == 1 else None,
         from_ns - METRICS_AROUND_NS,
@@ -178,12 +178,14 @@ def _records_per_message(sent: EventColumns) -> float:
     return float(records.mean()) if len(records) else 1.0
 
 
-def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple[str, ...], bool]:
+def with_settings(
+    manifest: RunManifest, place: RunPlace
+) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
     own = [each.index for each in manifest.channels]
-    rows = _read(path, None, None, channels=own, rows_max=SETTINGS_ROWS)
+    rows = _read(place, None, None, channels=own, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
     is_timeout_known = True
@@ -206,7 +208,7 @@ def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple
 
 
 def waits_at_most(
-    path: Path, from_ns: int, to_ns: int, *, edge: int | None = None
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> LogLinearHistogram:
     """How long each record of a part of a trace may have waited before its buffer passed: from when
     it came at the earliest.
@@ -214,15 +216,15 @@ def waits_at_most(
     Args:
         edge: of several; None for the only one.
     """
-    manifest = open_run(path).manifest
+    manifest = open_recordings(place).manifest
     assert manifest is not None
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, _, is_timeout_known = with_settings(manifest, path)
+    manifest, _, is_timeout_known = with_settings(manifest, place)
     network = recorded_network(manifest)
-    rows = _read(path, from_ns, to_ns, channels=own)
+    rows = _read(place, from_ns, to_ns, channels=own)
     histogram = LogLinearHistogram()
     for seen in seen_between(rows, from_ns, _wait_max_ns(rows, network, is_timeout_known)).values():
         histogram.add_weighted(seen.at_ns - seen.since_ns, seen.records)
@@ -325,7 +327,7 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
 
 
 def _read(
-    path: Path,
+    place: RunPlace,
     from_ns: int | None,
     to_ns: int | None,
     *,
@@ -337,7 +339,7 @@ def _read(
     resumed: list[EventColumns] = []
     initial_credit: list[IntArray] = []
     seen = 0
-    for file in open_run(path).files:
+    for file in open_recordings(place).files:
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, channels, from_ns, to_ns):
                 is_known = block["channel"] >= 0

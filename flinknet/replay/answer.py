@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from flinknet.predict.exchange import is_max_rate
 from flinknet.results import (
@@ -13,7 +12,8 @@ from flinknet.results import (
     TraceDescription,
     TracePart,
 )
-from flinknet.trace import TraceReader
+from flinknet.trace import file_index
+from flinknet.trace.recordings import RunPlace
 
 from .advise.caveats import caveats, warnings_of
 from .advise.edges import edge_name
@@ -41,7 +41,7 @@ def answers_of(
 ) -> list[ReplayAnswer]:
     """The answer about each run, in their order."""
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
-    of_job: dict[tuple[Path, int], list[int]] = {}
+    of_job: dict[tuple[RunPlace, int], list[int]] = {}
     for place, each in enumerate(observed):
         of_job.setdefault(each.run.job, []).append(place)
     for places in of_job.values():
@@ -88,10 +88,10 @@ def _described(run: RecordedRun) -> TraceDescription:
     damaged = []
     events = 0
     for file in run.files:
-        with TraceReader(file) as reader:
-            events += sum(block.count for block in reader.blocks())
-            if not reader.is_whole:
-                damaged.append(file.name)
+        index = file_index(file)
+        events += index.events
+        if not index.is_whole:
+            damaged.append(file.title)
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
     return TraceDescription(
         path=str(run.path),
@@ -108,4 +108,6 @@ def _described(run: RecordedRun) -> TraceDescription:
         part=TracePart(
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
         ),
+        recordings=run.described,
+        losses=run.losses,
     )

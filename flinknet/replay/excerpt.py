@@ -13,7 +13,7 @@ from flinknet.errors import TraceFormatError
 from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
-from flinknet.trace.growing import WholeBlock, whole_blocks
+from flinknet.trace.growing import WholeBlock, process_of, whole_blocks
 from flinknet.trace.run import TRACE_SUFFIX
 
 MARGIN_NS = 10_000_000_000
@@ -61,7 +61,7 @@ class GrowingRun:
         known = {file: blocks for file, blocks in found.items() if blocks}
         if not known:
             raise TraceFormatError(f"{self.path}: no event has been written yet")
-        processes = {file: _process_of(file) for file in known}
+        processes = {file: process_of(file) for file in known}
         to_ns = _known_to_ns(known, processes)
         from_ns = max(to_ns - span_ns, min(each.first_ns for own in known.values() for each in own))
         if to_ns <= from_ns:
@@ -102,11 +102,6 @@ class GrowingRun:
         return [each for each in blocks if each.type is BlockType.EVENTS]
 
 
-def _process_of(file: Path) -> ProcessInfo:
-    with TraceReader(file, (0, 0)) as reader:
-        return replace(reader.process, file=file.name)
-
-
 def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, ProcessInfo]) -> int:
     """Until when all is known of what the processes that work have done: as far as each of them
     has written, less the time that records took lately."""
@@ -120,7 +115,7 @@ def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, Proc
     for file, blocks in known.items():
         recent = [each for each in blocks if each.last_ns >= newest_ns - LOOK_BACK_NS]
         if recent:
-            with TraceReader(file, (recent[0].from_byte, recent[-1].to_byte)) as reader:
+            with TraceReader(file, [each.extent for each in recent]) as reader:
                 life_ns = max(life_ns, longest_life_ns(reader, newest_ns - LOOK_BACK_NS, to_ns))
     return to_ns - min(life_ns, LIFE_MAX_NS)
 

@@ -224,7 +224,7 @@ def _bounds(observed: ObservedRun) -> LatencyBounds:
     if not run.manifest.is_from_between:
         p50, p99 = latency.p50, latency.p99
         return LatencyBounds(CONSUMED, latency.count, p50, p50, p99, p99)
-    waits = waits_at_most(run.path, run.from_ns, run.to_ns, edge=run.edge)
+    waits = waits_at_most(run.place, run.from_ns, run.to_ns, edge=run.edge)
     p50, p99 = (waits.supported_percentile(q) for q in (0.5, 0.99))
     return LatencyBounds(RECORDED, waits.count, None, p50, None, p99)
 

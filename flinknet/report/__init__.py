@@ -10,7 +10,8 @@ A *_console prints what one command has found:
     replay_console          a replay: model_error (how far it can be trusted), observed_tables,
                             small_plots and flink_table (what was observed), price_cells and
                             prediction_notes (what was predicted), settings_in_words, advice_lines;
-                            runs_table: several runs
+                            runs_table: several runs; recording_lines: what they were put together
+                            from, and what was lost; recording_set_console: that alone
     job_console             a job; latency_markers: what they said; job_answer_console: a job in a
                             replay
     trace_console, tap_console, import_console    a trace, and how it came to be

@@ -7,6 +7,7 @@ JSON.
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
     bottleneck  what holds a job up
+    recordings  what a run was put together from, and what it is known to lack
     replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on, `job_dump` its tasks in detail
     latency_markers  what they said, next to how old records were
@@ -56,6 +57,7 @@ from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
+from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
 from .replay import (
     Advice,
     ChannelOverTime,
@@ -98,6 +100,7 @@ __all__ = [
     "ChannelWindows",
     "CheckpointSummary",
     "Choice",
+    "ClockRelation",
     "ClusterJob",
     "ClusterStatus",
     "ConnectionStatus",
@@ -138,9 +141,11 @@ __all__ = [
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "RecordingSet",
     "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",
+    "ReplayedRecording",
     "RunDetails",
     "RunMetrics",
     "RunResult",
@@ -158,6 +163,7 @@ __all__ = [
     "TaskMetrics",
     "TaskProgress",
     "TraceDescription",
+    "TraceLoss",
     "TracePart",
     "TradeOffPoint",
     "Verdict",

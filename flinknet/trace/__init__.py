@@ -9,6 +9,7 @@
     buffers             what both ends of a channel recorded, paired
     manifest            what a run was; job_names: what it calls the ends of channels
     run                 a run on disk; run_directory: while it is written; seal: its checksums
+    trace_file, recordings    how a file counts in its run, and several recordings as one run
     metrics             its file of metrics
     verify              is it whole, and does it keep the rules: checks, delivery; describe: what is
                         in it
@@ -17,22 +18,30 @@ Analysis lives in `replay`, printing in `report`. Bytes of a layout stand in `fo
 alone.
 """
 
+from .format import Extent
+from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from .reader import TraceReader, Truncation
 from .recorder import TraceRecorder
 from .run import Run, find_runs, open_run
+from .trace_file import BytesRead, TraceFile
 from .writer import TraceWriter
 
 __all__ = [
+    "BytesRead",
     "ChannelInfo",
     "ClockInfo",
+    "Extent",
+    "FileIndex",
     "ProcessInfo",
     "Run",
     "RunManifest",
+    "TraceFile",
     "TraceReader",
     "TraceRecorder",
     "TraceWriter",
     "Truncation",
+    "file_index",
     "find_runs",
     "open_run",
 ]

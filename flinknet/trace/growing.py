@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flinknet.errors import TraceDamagedError
@@ -17,10 +17,15 @@ from .format import (
     BLOCK_HEADER_BYTES,
     FILE_PREFIX_BYTES,
     BlockType,
+    Extent,
     decode_block_header,
     file_header_bytes,
 )
+from .manifest import ProcessInfo
 from .run import TRACE_SUFFIX
+from .seal import read_ends
+
+UNNUMBERED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class WholeBlock:
     events: int
     first_ns: int
     last_ns: int
+
+    @property
+    def extent(self) -> Extent:
+        """The block for a reader; its number in the file is not known here."""
+        return Extent(UNNUMBERED, self.from_byte, self.to_byte - self.from_byte)
 
 
 def whole_blocks(
@@ -69,6 +79,15 @@ def whole_blocks(
                 from_byte, after, header.type, header.count, header.first_ns, header.last_ns
             )
             from_byte = after
+
+
+def process_of(path: Path) -> ProcessInfo:
+    """The process that writes a file, from its header; the file has the name that it has now.
+
+    Raises: TraceFormatError for what is not a trace, OSError if it cannot be read.
+    """
+    description, _ = read_ends(path)
+    return replace(ProcessInfo.from_dict(description), file=path.name)
 
 
 def trace_files(path: Path) -> list[Path]:

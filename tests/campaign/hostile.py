@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from flinknet.core.producer.peer import STRANGE_REQUESTS_MAX
-
 from flinknet.core.connection import SEND_BATCH_BYTES
+from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -144,19 +144,21 @@ class EventRows:
     wanted: Wanted
 
     def batches(
-        self, reader: TraceReader, blocks: Sequence[int], run: Path | None
+        self, reader: TraceReader, process: str, run: Path | None
     ) -> Iterator[pa.RecordBatch]:
-        """A batch for each block.
+        """A batch for each block of the reader that may hold some.
 
         Args:
-            blocks: their numbers in the reader's index.
+            process: that recorded the file.
             run: directory that the file belongs to; None for a trace file alone.
         """
         connections = _connections(run) if run is not None and "connection" in self.names else {}
         stored = sorted(set(self.names) - _NOT_STORED | self._needed)
-        for number in blocks:
+        about = process, connections
+        for number, block in enumerate(reader.blocks()):
+            if not self.wanted.may_be_held(block.channels):
+                continue
             rows = self.wanted.filtered(reader.read_block(number, stored))
-            about = reader.process.name, connections
             arrays = [
                 _run_array(run, rows) if name == RUN else event_array(name, rows, *about)
                 for name in self.names

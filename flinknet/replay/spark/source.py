@@ -37,7 +37,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from flinknet.errors import ConfigError
-from flinknet.trace import TraceReader, find_runs, open_run
+from flinknet.trace import Extent, TraceFile, TraceReader, find_runs, open_run
 
 from .event_rows import MEANINGS, SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
 from .pushdown import is_pushdown_asked, take_filters
@@ -158,9 +158,12 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 class BlockRange(InputPartition):
     """Some blocks of one file."""
 
-    def __init__(self, file: str, blocks: tuple[int, ...], run: str | None) -> None:
+    def __init__(
+        self, file: TraceFile, blocks: tuple[Extent, ...], process: str, run: str | None
+    ) -> None:
         self.file = file
         self.blocks = blocks
+        self.process = process
         self.run = run
 
 
@@ -173,25 +176,25 @@ class TraceDataSourceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold rows wanted."""
-        held: list[tuple[str, list[int], str | None]] = []
+        held: list[tuple[TraceFile, list[Extent], str, str | None]] = []
         found = [path for each in self._paths for path in find_runs(Path(each))]
         for run in (open_run(path) for path in dict.fromkeys(found)):
             directory = None if run.manifest is None else str(run.path.absolute())
             for file in run.files:
                 with TraceReader(file) as reader:
                     blocks = [
-                        number
+                        Extent(number, block.offset, block.length_bytes)
                         for number, block in enumerate(reader.blocks())
                         if self._rows.wanted.may_be_held(block.channels)
                     ]
-                held.append((str(file.absolute()), blocks, directory))
-        total = sum(len(blocks) for _, blocks, _ in held)
+                    held.append((file.absolute(), blocks, reader.process.name, directory))
+        total = sum(len(blocks) for _, blocks, *_ in held)
         size = max(BLOCKS_PER_PARTITION, -(-total // PARTITIONS_MAX))
         return [
-            BlockRange(file, tuple(blocks[start : start + size]), directory)
-            for file, blocks, directory in held
+            BlockRange(file, tuple(blocks[start : start + size]), process, directory)
+            for file, blocks, process, directory in held
             for start in range(0, len(blocks), size)
-        ] or [BlockRange("", (), None)]
+        ] or [BlockRange(TraceFile(""), (), "", None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one group of blocks."""
@@ -200,8 +203,8 @@ class TraceDataSourceReader(DataSourceReader):
             return
         ignore_abandoned_pipes()
         run = None if partition.run is None else Path(partition.run)
-        with TraceReader(Path(partition.file)) as reader:
-            yield from self._rows.batches(reader, partition.blocks, run)
+        with TraceReader(partition.file, partition.blocks) as reader:
+            yield from self._rows.batches(reader, partition.process, run)
 
 
 class PushingReader(TraceDataSourceReader):

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from flinknet.errors import ConfigError, TraceDamagedError, TraceError, TraceFormatError
-from flinknet.trace import RunManifest, TraceReader
+from flinknet.errors import ConfigError, TraceError, TraceFormatError
+from flinknet.trace import Extent, RunManifest, TraceReader
 from flinknet.trace.format import BlockType
-from flinknet.trace.growing import trace_files, whole_blocks
+from flinknet.trace.growing import process_of, trace_files, whole_blocks
 
 from .event_rows import EventRows
 from .worker import ignore_abandoned_pipes
@@ -34,12 +34,12 @@ Offset = dict[str, int]
 
 
 @dataclass(frozen=True)
-class BlockBytes(InputPartition):
-    """Whole blocks of a file: its bytes [from_byte, to_byte)."""
+class NewBlocks(InputPartition):
+    """Some blocks of a file."""
 
     file: str
-    from_byte: int
-    to_byte: int
+    blocks: tuple[Extent, ...]
+    process: str
 
 
 class TraceStreamReader(DataSourceStreamReader):
@@ -82,7 +82,7 @@ class TraceStreamReader(DataSourceStreamReader):
         self._seen = self._reached(known, getattr(limit, "max_bytes", None))
         return self._seen
 
-    def partitions(self, start: Offset, end: Offset) -> list[BlockBytes]:
+    def partitions(self, start: Offset, end: Offset) -> list[NewBlocks]:
         """What was written between two offsets, some blocks each."""
         found = []
         for name, to_byte in end.items():
@@ -90,38 +90,26 @@ class TraceStreamReader(DataSourceStreamReader):
             if from_byte >= to_byte or _is_dropped(file):
                 continue
             blocks = [
-                block
+                block.extent
                 for block in whole_blocks(file, from_byte, to_byte)
                 if block.type is BlockType.EVENTS
                 and self._rows.wanted.may_lie_within(block.first_ns, block.last_ns)
             ]
+            process = process_of(file).name
             for first in range(0, len(blocks), BLOCKS_PER_PARTITION):
-                part = blocks[first : first + BLOCKS_PER_PARTITION]
-                found.append(BlockBytes(str(file), part[0].from_byte, part[-1].to_byte))
+                part = tuple(blocks[first : first + BLOCKS_PER_PARTITION])
+                found.append(NewBlocks(str(file), part, process))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks. Raises: TraceDamagedError if one is damaged."""
-        assert isinstance(partition, BlockBytes)
+        assert isinstance(partition, NewBlocks)
         file = Path(partition.file)
         if _is_dropped(file):
             return
         ignore_abandoned_pipes()
-        with TraceReader(file, (partition.from_byte, partition.to_byte)) as reader:
-            lost = reader.truncation
-            if lost is not None and lost.lost_bytes:
-                raise TraceDamagedError(
-                    file,
-                    None,
-                    partition.from_byte,
-                    f"{lost.lost_bytes} bytes behind it are damaged",
-                )
-            held = [
-                number
-                for number, block in enumerate(reader.blocks())
-                if self._rows.wanted.may_be_held(block.channels)
-            ]
-            yield from self._rows.batches(reader, held, _run_of(file, self._path))
+        with TraceReader(file, partition.blocks) as reader:
+            yield from self._rows.batches(reader, partition.process, _run_of(file, self._path))
 
     def _reached(self, start: Offset, max_bytes: int | None) -> Offset:
         """How far each file goes, but not more than so many bytes further than at the start, file

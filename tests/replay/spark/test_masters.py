@@ -7,8 +7,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 
@@ -51,21 +54,36 @@ def environment() -> dict[str, str]:
     }
 
 
-def answer(run: Path, out: Path, *options: str, command: tuple[str, ...] = ()) -> bytes:
-    """The JSON of a replay in a process of its own, whose stderr only says that it begins."""
+def begin(
+    run: Path, out: Path, *options: str, command: tuple[str, ...] = ()
+) -> subprocess.Popen[str]:
+    """A replay in a process of its own."""
     command = command or (sys.executable, "-m", "flinknet")
     arguments = ("trace", "replay", str(run), "--buffer-timeout", "1ms,-1", "--split", "3")
-    done = subprocess.run(
+    return subprocess.Popen(
         [*command, *arguments, *options, "--json", str(out)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=environment(),
     )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    if not command[0].endswith("spark-submit"):
-        assert done.stderr == "flinknet: starting Spark …\n"
+
+
+def answer(run: Path, out: Path, *options: str, command: tuple[str, ...] = ()) -> bytes:
+    """The JSON of a replay, whose stderr only says that it begins."""
+    replay = begin(run, out, *options, command=command)
+    error = ended(replay)
+    if not command or not command[0].endswith("spark-submit"):
+        assert error == "flinknet: starting Spark …\n"
     return out.read_bytes()
+
+
+def ended(replay: subprocess.Popen[str]) -> str:
+    """What a replay that ends well says on stderr."""
+    _, error = replay.communicate()
+    assert replay.returncode == 0, error
+    assert "Traceback" not in error
+    return error
 
 
 def test_one_thread_gives_the_same_bytes_and_so_does_another_time(
@@ -75,9 +93,27 @@ def test_one_thread_gives_the_same_bytes_and_so_does_another_time(
     assert b'"method": "kernel"' in local_answer
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Spark's own, of processes of this machine."""
+
+    url: str
+    workers: tuple[int, ...]
+
+    def executors(self) -> list[psutil.Process]:
+        """Those that have begun to work: each has started a Python process."""
+        found = []
+        for worker in self.workers:
+            for child in psutil.Process(worker).children(recursive=True):
+                with suppress(psutil.Error):
+                    if "pyspark.daemon" in child.cmdline():
+                        found.append(psutil.Process(child.ppid()))
+        return [each for each in found if each.name() == "java"]
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """A standalone cluster on loopback: a master and a worker."""
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A standalone cluster on loopback: a master and two workers."""
     started: list[subprocess.Popen[str]] = []
 
     def start(name: str, *arguments: str) -> subprocess.Popen[str]:
@@ -104,10 +140,11 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     try:
         master = start("master.Master", *ports)
         url = told(master, r"Starting Spark master at (spark://\S+)")
-        more = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
-        worker = start("worker.Worker", *ports, *more, url)
-        told(worker, r"(Successfully registered) with master")
-        yield url
+        more = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
+        workers = [start("worker.Worker", *ports, *more, url) for _ in range(2)]
+        for worker in workers:
+            told(worker, r"(Successfully registered) with master")
+        yield Cluster(url, tuple(worker.pid for worker in workers))
     finally:
         for process in reversed(started):
             process.terminate()
@@ -124,11 +161,17 @@ def told(process: subprocess.Popen[str], pattern: str) -> str:
     raise AssertionError(f"it ended with {process.wait()} before it said {pattern}")
 
 
-def test_a_standalone_cluster_gives_the_same_bytes(
-    run: Path, local_answer: bytes, cluster: str, tmp_path: Path
+def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid_run(
+    run: Path, local_answer: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
-    assert answer(run, tmp_path / "cluster.json", "--master", cluster) == local_answer
-    assert any((tmp_path / "work").iterdir())  # an executor worked there
+    out = tmp_path / "cluster.json"
+    replay = begin(run, out, "--master", cluster.url)
+    while not (working := cluster.executors()):
+        assert replay.poll() is None, ended(replay)
+    working[0].kill()
+    assert replay.poll() is None
+    ended(replay)
+    assert out.read_bytes() == local_answer
 
 
 def test_spark_submit_gives_the_same_bytes(run: Path, local_answer: bytes, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from flinknet.errors import ConfigError, TraceDamagedError, TraceError
 from flinknet.replay.spark.event_rows import EventRows, Wanted
 from flinknet.replay.spark.stream_source import Offset, TraceStreamReader
 from flinknet.trace import ProcessInfo, TraceWriter
+from flinknet.trace.format import BLOCK_HEADER_BYTES
 from tests.recorded_run import event, rows_of, write_run
 
 MS = 1_000_000
@@ -130,12 +131,11 @@ def test_a_damaged_block_is_named(tmp_path: Path) -> None:
         write_block(writer, 0, events=400)
         middle = writer.size_bytes
         write_block(writer, 400 * MS)
-        end = writer.size_bytes
     file = tmp_path / "run" / "tap-0001.fnt"
     reader = reader_of(tmp_path)
     offset = reader.latestOffset()
     data = bytearray(file.read_bytes())
-    data[end - 1] ^= 1
+    data[middle + BLOCK_HEADER_BYTES] ^= 1
     file.write_bytes(data)
     with pytest.raises(TraceDamagedError, match=f"byte {middle}"):
         instants(reader, {"run/tap-0001.fnt": middle}, offset)
