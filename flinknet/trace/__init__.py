@@ -9,7 +9,8 @@
     buffers             what both ends of a channel recorded, paired
     manifest            what a run was; job_names: what it calls the ends of channels; plain_text:
                         its texts, whoever has edited them
-    run                 a run on disk; run_directory: while it is written; seal: its checksums
+    run                 a run on disk; run_directory: while it is written; seal: its checksums;
+                        growing: how far its files go by now
     trace_file, recordings    how a file counts in its run, and several recordings as one run
     metrics             its file of metrics
     verify              is it whole, and does it keep the rules: checks, delivery; describe: what is
