@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_duration_ns
 
 from .paths import check_writable_file, existing_path
@@ -152,7 +152,7 @@ def _grid_options(command: Any) -> Any:
 )
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 def replay(
-    traces: tuple[Path, ...],
+    traces: tuple[AnyPath, ...],
     target: tuple[str, ...],
     edge_timeout: tuple[str, ...],
     diagnose: bool,
@@ -204,7 +204,7 @@ def replay(
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
     json_target = json_file(json_path)
-    page = Path(report) if report is not None else None
+    page = path_of(report) if report is not None else None
     if page is not None:
         check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
@@ -328,15 +328,15 @@ def _offset(option: str, text: str | None) -> int | None:
     return None if text is None else parse_duration_ns(text, option, bare_unit=None)
 
 
-def _new_directory(text: str) -> Path:
-    path = Path(text)
+def _new_directory(text: str) -> AnyPath:
+    path = path_of(text)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"--out: {path} exists and is not empty; give a new directory")
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
-def _write_parquet(tables: dict[str, DataFrame], directory: Path) -> None:
+def _write_parquet(tables: dict[str, DataFrame], directory: AnyPath) -> None:
     for name, table in tables.items():
         table.coalesce(1).write.parquet(str((directory / name).absolute()))
 

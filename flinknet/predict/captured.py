@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
+from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
@@ -96,7 +96,7 @@ class CapturedRows:
 
 
 def load_captured(
-    path: Path, from_ns: int, to_ns: int, *, edge: int | None = None
+    path: AnyPath, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
     manifest = open_run(path).manifest
@@ -161,7 +161,9 @@ def load_captured(
     )
 
 
-def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple[str, ...], bool]:
+def with_settings(
+    manifest: RunManifest, path: AnyPath
+) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
@@ -276,7 +278,7 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
 
 
 def _read(
-    path: Path,
+    path: AnyPath,
     from_ns: int | None,
     to_ns: int | None,
     *,

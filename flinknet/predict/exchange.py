@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX,
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
+from flinknet.storage import AnyPath
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 
 from .fit.costs import CostFit, fit_costs, saturated_costs
@@ -88,7 +88,7 @@ def is_max_rate(manifest: RunManifest) -> bool:
 
 
 def load_exchange(
-    path: Path,
+    path: AnyPath,
     from_ns: int,
     to_ns: int,
     *,

@@ -18,7 +18,7 @@ from flinknet.trace import Run, TraceReader
 from flinknet.units import human_duration
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from flinknet.storage import AnyPath
 
 FOREVER_NS = np.iinfo(np.int64).max
 
@@ -96,7 +96,7 @@ def measured_part(run: Run) -> MeasuredPart:
     return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,))
 
 
-def _span(file: Path, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+def _span(file: AnyPath, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
     with TraceReader(file) as reader:
         blocks = reader.blocks()
         if reader.truncation is not None:

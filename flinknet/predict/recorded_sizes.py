@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader, open_run
 from flinknet.trace.event_block import EventColumns, is_data
 
@@ -55,7 +55,7 @@ class SentBytes:
 
 
 def sent_bytes(
-    path: Path, channels: Sequence[int], from_ns: int, to_ns: int
+    path: AnyPath, channels: Sequence[int], from_ns: int, to_ns: int
 ) -> dict[int, SentBytes]:
     """What these channels carried, by channel; those without a record are left out."""
     parts: list[EventColumns] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from flinknet.predict.exchange import is_blocking, is_max_rate
 from flinknet.results import (
@@ -15,6 +14,7 @@ from flinknet.results import (
     TracePart,
     Verdict,
 )
+from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader
 from flinknet.trace.job_names import named_edges
 
@@ -53,7 +53,7 @@ def answers_of(
 ) -> list[ReplayAnswer]:
     """The answer about each run, in their order."""
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
-    of_job: dict[tuple[Path, int], list[int]] = {}
+    of_job: dict[tuple[AnyPath, int], list[int]] = {}
     for place, each in enumerate(observed):
         of_job.setdefault(each.run.job, []).append(place)
     for places in of_job.values():

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import FrameCorruptedError
+from flinknet.storage import AnyPath
 from flinknet.trace import ChannelInfo, RunManifest, TraceReader
 
 
@@ -41,7 +41,7 @@ def producer_of(partition: str) -> ExecutionAttemptID | None:
         return None
 
 
-def executions_of(manifest: RunManifest, files: Iterable[Path]) -> list[Execution]:
+def executions_of(manifest: RunManifest, files: Iterable[AnyPath]) -> list[Execution]:
     """The executions in a trace, the earliest first; those of which no event was kept are left out.
 
     A channel whose request was not recorded belongs to the execution that was there when it began.
@@ -75,7 +75,7 @@ def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int]]) -
     )
 
 
-def _spans(files: Iterable[Path]) -> dict[int, tuple[int, int]]:
+def _spans(files: Iterable[AnyPath]) -> dict[int, tuple[int, int]]:
     """First and last instant of each channel, by the indexes."""
     spans: dict[int, tuple[int, int]] = {}
     for file in files:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
@@ -18,6 +17,7 @@ from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.tapped_consumers import with_consumers
 from flinknet.results import LatencySummary
+from flinknet.storage import path_of
 from flinknet.trace import open_run
 
 from .outcome import Window
@@ -245,7 +245,7 @@ def _rows(
 
 def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
     """The job of a window, and what was assumed."""
-    path = Path(unit.path)
+    path = path_of(unit.path)
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     is_from_between = manifest.is_from_between

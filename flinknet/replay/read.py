@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.predict.captured import with_settings
 from flinknet.predict.exchange import is_blocking
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
+from flinknet.storage import AnyPath
 from flinknet.trace import Run, RunManifest, TraceReader, find_runs, open_run
 from flinknet.trace.event_block import is_data
 from flinknet.trace.manifest import RESULT_NAME
@@ -63,8 +63,8 @@ class RecordedRun:
     """
 
     run: int
-    path: Path
-    files: tuple[Path, ...]
+    path: AnyPath
+    files: tuple[AnyPath, ...]
     manifest: RunManifest
     from_ns: int
     to_ns: int
@@ -76,7 +76,7 @@ class RecordedRun:
     execution: int = 0
 
     @property
-    def job(self) -> tuple[Path, int]:
+    def job(self) -> tuple[AnyPath, int]:
         """What the edges of one execution of a job have in common."""
         return self.path, self.execution
 
@@ -110,7 +110,7 @@ WHOLE = AskedPart()
 
 
 def open_runs(
-    paths: Sequence[Path],
+    paths: Sequence[AnyPath],
     asked: AskedPart = WHOLE,
     describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
 ) -> list[RecordedRun]:
@@ -138,7 +138,7 @@ def open_runs(
     return runs
 
 
-def open_recorded_run(path: Path, number: int) -> RecordedRun:
+def open_recorded_run(path: AnyPath, number: int) -> RecordedRun:
     """Open a run directory for replay.
 
     Raises: TraceFormatError if it is none, if its result is not what it left, or if the run was

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
@@ -25,6 +24,7 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
+from flinknet.storage import AnyPath, path_of
 from flinknet.trace import RunManifest, open_run
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
@@ -83,7 +83,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import memory_of, simulate_part
 
-    path = Path(unit.path)
+    path = path_of(unit.path)
     frame, _ = fitted(path, unit.from_ns, unit.to_ns)
     networks = [setting.network for setting in unit.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
@@ -121,7 +121,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
         yield part
 
 
-def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def fitted(path: AnyPath, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
     """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
     stamps = tuple(file.stat().st_mtime_ns for file in open_run(path).files)
@@ -130,7 +130,7 @@ def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, Cost
 
 @lru_cache(maxsize=8)
 def _fitted(
-    path: Path, from_ns: int, to_ns: int, _stamps: tuple[int, ...]
+    path: AnyPath, from_ns: int, to_ns: int, _stamps: tuple[int, ...]
 ) -> tuple[RecordedExchange, CostFit]:
     return load_exchange(path, from_ns, to_ns, with_arrivals=False)
 
@@ -229,7 +229,7 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
 
 @lru_cache(maxsize=8)
 def _manifest(path: str) -> RunManifest:
-    manifest = open_run(Path(path)).manifest
+    manifest = open_run(path_of(path)).manifest
     assert manifest is not None
     return manifest
 

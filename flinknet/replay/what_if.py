@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from flinknet.predict.recorded import (
     joined_outcomes,
 )
 from flinknet.results import LatencySummary
+from flinknet.storage import path_of
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
 
@@ -254,7 +254,7 @@ def _simulate_unit(
 ) -> Iterator[Outcome]:
     """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
     not the recorded ones did."""
-    path = Path(unit.path)
+    path = path_of(unit.path)
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     load = load_captured if manifest.is_from_between else load_exchange

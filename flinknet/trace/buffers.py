@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.storage import path_of
 
 from . import TraceReader
 from .event_block import IS_BUFFER_BY_TYPE, EventColumns
@@ -67,7 +67,7 @@ def read_channel(
     """
     parts: dict[str, list[IntArray]] = {name: [] for name in columns}
     for file in unit.files:
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(path_of(file)) as reader:
             for block in reader.events(columns, (unit.channel,), from_ns, to_ns):
                 for name in columns:
                     parts[name].append(block[name].astype(np.int64))

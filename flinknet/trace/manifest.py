@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flinknet.errors import TraceError, TraceFormatError
+from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .seal import WHAT_TO_DO, checksum_of_document
@@ -184,7 +185,7 @@ class RunManifest:
         return path
 
     @classmethod
-    def load(cls, directory: Path) -> RunManifest:
+    def load(cls, directory: AnyPath) -> RunManifest:
         """Read the manifest of a run directory.
 
         Raises: TraceFormatError, naming the path and what is wrong with it.
@@ -195,7 +196,7 @@ class RunManifest:
         return manifest
 
     @classmethod
-    def load_with_fault(cls, directory: Path) -> tuple[RunManifest, str | None]:
+    def load_with_fault(cls, directory: AnyPath) -> tuple[RunManifest, str | None]:
         """Read the manifest of a run directory, and say what is wrong with its seal; None if it
         matches, or if there is none to check (version 1, or set to null).
 

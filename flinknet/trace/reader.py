@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
+from flinknet.storage import AnyPath, open_ranged, path_of
 
 from .blocks import ColumnRange, check_block, column_ranges, decode_range, selected
 from .columns import IntArray
@@ -37,6 +35,9 @@ from .format import (
 from .manifest import ProcessInfo
 
 _SEARCH_BYTES = 1 << 20
+
+_FEW_COLUMNS = 2
+"""More of them are read of a remote file by fetching their block at once."""
 
 _MALFORMED = (TraceFormatError, ValueError, IndexError, KeyError)
 """What comes of bytes that are checked and yet contradict each other."""
@@ -65,20 +66,20 @@ class TraceReader:
     forward, every checksum is verified on the way, and `truncation` says what is lost.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         """Open the file.
 
         Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
             for a file cut within its header, TraceError if it cannot be opened.
         """
-        self.path = Path(path)
+        self.path = path_of(path)
         self.truncation: Truncation | None = None
         self.dropped_events: int | None = None  # known to a clean end only
         try:
-            self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
-            self.size_bytes = self._file.seek(0, 2)
+            self._file = open_ranged(self.path)
         except OSError as error:
             raise TraceError(f"{path}: cannot open the trace ({error.strerror})") from error
+        self.size_bytes = self._file.size_bytes
         try:
             with self._located():
                 self.process, self._blocks_start = self._read_file_header()
@@ -126,18 +127,23 @@ class TraceReader:
 
         Raises: TraceDamagedError if a byte of what is read is wrong.
         """
+        names = selected(columns)
         with self._at_block(index):
-            return {name: self._column(index, name) for name in selected(columns)}
+            if len(names) > _FEW_COLUMNS:
+                self._prepare(index)
+            return {name: self._column(index, name) for name in names}
 
     def read_column(self, index: int, name: str) -> IntArray:
         """One column of a block, as `read_block` gives it; its directory is read once for all."""
         with self._at_block(index):
+            self._prepare(index)
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
         """Check every byte of a block and what its directory says; raises TraceDamagedError."""
         entry = self._blocks[index]
         with self._at_block(index):
+            self._prepare(index)
             header, _ = self._read_directory(entry)
             start = entry.offset + BLOCK_HEADER_BYTES
             body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
@@ -193,12 +199,10 @@ class TraceReader:
                 yield {name: block[name][keep] for name in names}
 
     def _read(self, offset: int, length: int) -> bytes:
-        self._file.seek(offset)
-        parts = []
-        while length and (part := self._file.read(length)):
-            parts.append(part)
-            length -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._file.read(offset, length)
+
+    def _prepare(self, index: int) -> None:
+        self._file.prepare(self._blocks[index].offset, self._blocks[index].length_bytes)
 
     def _column(self, index: int, name: str) -> IntArray:
         entry = self._blocks[index]
@@ -293,24 +297,17 @@ class TraceReader:
             return None
 
     def _next_marker(self, start: int) -> int:
-        """Offset of the next place that may be a block, the end of the file if there is none."""
+        """Offset of the next place that may be a block, the end of the file if there is none.
+        Holes, which may be of any size, have no marker.
+        """
         overlap = len(BLOCK_MARKER) - 1
-        while (start := self._next_data(start)) < self.size_bytes:
+        while (start := self._file.next_data(start)) < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
             offset = chunk.find(BLOCK_MARKER)
             if offset >= 0:
                 return start + offset
             start += max(len(chunk) - overlap, 1)
         return self.size_bytes
-
-    def _next_data(self, start: int) -> int:
-        """Offset of the next byte that is not in a hole, which may be of any size and has no
-        marker; the end of the file if there is none.
-        """
-        try:
-            return os.lseek(self._file.fileno(), start, os.SEEK_DATA)
-        except OSError as error:
-            return self.size_bytes if error.errno == errno.ENXIO else start
 
     @contextmanager
     def _at_block(self, index: int) -> Iterator[None]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from flinknet.errors import TraceFormatError
+from flinknet.storage import AnyPath, path_of
 
 from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .reader import TraceReader
@@ -30,8 +30,8 @@ class Fault:
 class Run:
     """One recorded run: its files, and its manifest unless it is a trace file alone."""
 
-    path: Path
-    files: tuple[Path, ...]
+    path: AnyPath
+    files: tuple[AnyPath, ...]
     manifest: RunManifest | None
 
     def readers(self) -> tuple[TraceReader, ...]:
@@ -70,7 +70,7 @@ class Run:
         return "it is of another run than the manifest; copy back what belongs together"
 
 
-def open_run(path: Path) -> Run:
+def open_run(path: AnyPath) -> Run:
     """The run in a run directory or in one trace file.
 
     Raises: TraceFormatError that says what the path is instead, and what to give; or what of the
@@ -82,12 +82,11 @@ def open_run(path: Path) -> Run:
     return run
 
 
-def open_with_faults(path: Path) -> tuple[Run, tuple[Fault, ...]]:
+def open_with_faults(path: AnyPath) -> tuple[Run, tuple[Fault, ...]]:
     """The same run with what contradicts its manifest, for reports of all that is wrong.
 
     Raises: TraceFormatError for what is no run, or lacks a trace file.
     """
-    path = Path(path)
     if path.is_file():
         return Run(path, (path,), None), ()
     if path.exists() and not path.is_dir():
@@ -110,7 +109,7 @@ def open_with_faults(path: Path) -> tuple[Run, tuple[Fault, ...]]:
     return run, tuple(run.faults())
 
 
-def check_file(directory: Path, manifest: RunManifest, name: str) -> None:
+def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:
     """Check a file of a run, other than a trace, before it is believed. Without the file there is
     nothing to believe: that it is missing is for `trace verify` to report.
 
@@ -123,7 +122,7 @@ def check_file(directory: Path, manifest: RunManifest, name: str) -> None:
         raise TraceFormatError(f"{directory / name}: {fault}")
 
 
-def fault_of_file(directory: Path, manifest: RunManifest, name: str) -> str | None:
+def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str | None:
     """What is wrong with a file of a run that is not a trace; None without a checksum of it."""
     expected = manifest.files.get(name)
     if expected is None:
@@ -139,12 +138,12 @@ def fault_of_file(directory: Path, manifest: RunManifest, name: str) -> str | No
     return f"its checksum is not that in the manifest: it was damaged or edited; {WHAT_TO_DO}"
 
 
-def find_runs(path: Path) -> list[Path]:
+def find_runs(path: AnyPath) -> list[AnyPath]:
     """Run directories at `path` or directly below it, by name; a trace file is a run of its own.
 
     Raises: TraceFormatError if there are none.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.is_file() or (path / MANIFEST_NAME).is_file():
         return [path]
     directories = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
@@ -153,14 +152,14 @@ def find_runs(path: Path) -> list[Path]:
     return directories
 
 
-def _what_else(path: Path) -> str:
+def _what_else(path: AnyPath) -> str:
     traces = sorted(path.glob(f"*{TRACE_SUFFIX}"))
     if traces:
         return (
             f"it has no {MANIFEST_NAME}, which belongs to its traces: copy it back; `trace info`"
             f" and `verify` read a trace alone, such as {traces[0]}"
         )
-    runs = sorted(path.glob(f"*/{MANIFEST_NAME}"))
+    runs = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
     if runs:
-        return f"the runs are below it, such as {runs[0].parent}"
+        return f"the runs are below it, such as {runs[0]}"
     return f"it holds no {MANIFEST_NAME} and no *{TRACE_SUFFIX} file"

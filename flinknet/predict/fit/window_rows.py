@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
@@ -108,7 +108,7 @@ class Window:
 
 
 def read_window(
-    files: Iterable[Path],
+    files: Iterable[AnyPath],
     channels: Sequence[int] | None,
     from_ns: int,
     to_ns: int,
@@ -150,7 +150,7 @@ def read_window(
 
 
 def read_arrivals(
-    files: Sequence[Path], from_ns: int, to_ns: int, until_ns: int
+    files: Sequence[AnyPath], from_ns: int, to_ns: int, until_ns: int
 ) -> dict[int, Ramps]:
     """The instants of the records of each channel that came in [from_ns, to_ns) and were sent
     before until_ns; stretches at the edges are whole."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.storage import path_of
 from flinknet.trace import TraceReader
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import EventBlock, EventColumns, Spans, lazy_block
@@ -257,7 +257,7 @@ def _answered(
     aside = SetAside(time_slice) if unit.has_regimes else None
     for file, numbers in zip(time_slice.files, unit.blocks, strict=True):
         own = set(numbers)
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(path_of(file)) as reader:
             for number, entry in enumerate(reader.blocks()):
                 is_near = aside is not None and aside.reaches(entry.first_ns, entry.last_ns)
                 if number not in own and not is_near:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.storage import path_of
 from flinknet.trace import TraceReader
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import EventColumns
@@ -186,7 +186,7 @@ def _span(files: Sequence[str]) -> tuple[int, int]:
     """The first and the last instant in some files."""
     first_ns, last_ns = [0], [0]
     for file in files:
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(path_of(file)) as reader:
             first_ns += [block.first_ns for block in reader.blocks()]
             last_ns += [block.last_ns for block in reader.blocks()]
     return min(first_ns[1:], default=0), max(last_ns)
@@ -203,7 +203,7 @@ def _read(
     parts: dict[int, list[EventColumns]] = {channel: [] for channel in channels}
     columns, recorded = (*columns, "place"), 0
     for file in files:
-        with TraceReader(Path(file)) as reader:
+        with TraceReader(path_of(file)) as reader:
             for rows in reader.events(columns[:-1], channels, from_ns, to_ns):
                 channel = rows["channel"]
                 rows["place"] = recorded + rows["order"].astype(np.int64)

@@ -27,7 +27,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +37,7 @@ from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from flinknet.errors import ConfigError
+from flinknet.storage import path_of
 from flinknet.trace import Run, TraceReader, find_runs, open_run
 from flinknet.trace.arrow import DERIVED, NAMES, event_array
 from flinknet.trace.event_block import EventColumns
@@ -140,7 +140,7 @@ class TraceDataSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold rows wanted."""
         ranges: list[InputPartition] = []
-        for run in (open_run(path) for path in find_runs(Path(self._path))):
+        for run in (open_run(path) for path in find_runs(path_of(self._path))):
             connections = _connections(run)
             for file in run.files:
                 with TraceReader(file) as reader:
@@ -163,7 +163,7 @@ class TraceDataSourceReader(DataSourceReader):
         ignore_abandoned_pipes()
         names = self._schema.fieldNames()
         stored = set(names) - set(DERIVED) | self._needed_for(names)
-        with TraceReader(Path(partition.file)) as reader:
+        with TraceReader(path_of(partition.file)) as reader:
             for number in partition.blocks:
                 rows = self._filtered(reader.read_block(number, sorted(stored)))
                 about = partition.process, partition.connections

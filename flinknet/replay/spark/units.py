@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.measured_part import FOREVER_NS
+from flinknet.storage import AnyPath, path_of
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock, lazy_block
 
@@ -58,7 +58,7 @@ class WorkUnit:
 
 def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
     """All blocks of all runs, cut into units of about equal size."""
-    blocks_by_file: list[tuple[RecordedRun, Path, int]] = []
+    blocks_by_file: list[tuple[RecordedRun, AnyPath, int]] = []
     for run in runs:
         for file in run.files:
             with TraceReader(file) as reader:
@@ -123,7 +123,7 @@ def ask(spark: SparkSession, units: Sequence[WorkUnit], asked: Asked) -> DataFra
 
 
 def _answered(unit: WorkUnit, *, question: Question, columns: Sequence[str]) -> Iterator[Columns]:
-    with TraceReader(Path(unit.file)) as reader:
+    with TraceReader(path_of(unit.file)) as reader:
         blocks = (_read(reader, unit, index, columns) for index in unit.blocks)
         yield from question(unit, blocks)
 
