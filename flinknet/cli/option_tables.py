@@ -163,8 +163,8 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.arrivals,
         "|".join(ARRIVAL_LAWS),
-        "How records are spread over time. on-off:50ms:150ms sends at four times the mean rate"
-        " for 50 ms, then nothing for 150 ms.",
+        "How records are spread over time; on-off:50ms:150ms sends for 50 ms, four times as fast,"
+        " then pauses for 150 ms.",
         "constant",
     ),
     "slow-consumer": WorkloadOption(

@@ -93,7 +93,7 @@ def test_who_asks_a_streaming_exchange_to_compress_is_reported(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--partition-type hybrid", "none of pipelined, pipelined-bounded"),
+        ("--partition-type hybrid", "not one of pipelined, pipelined-bounded"),
         (f"--partition-type blocking -D {CODEC}=LZO", "does not write it; use LZ4, ZSTD or NONE"),
         ("--partition-type blocking --buffer-timeout 5ms", "has no buffer timeout"),
         ("--partition-type blocking --slow-consumer 0:pause --duration 1s", "--slow-consumer"),

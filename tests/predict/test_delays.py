@@ -90,7 +90,7 @@ def test_how_much_the_parts_of_a_run_differ_is_told() -> None:
         *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
     )
     assert np.round(np.array(delays.tails_ns) / 1e6, 1).tolist() == [1.0, 1.0, 1.0, 3.0]
-    assert "by 1.0 to 3.0 ms" in str(delays.note)
+    assert "between 1.0 and 3.0 ms" in str(delays.note)
 
 
 def test_a_quiet_machine_is_not_told_of() -> None:

@@ -49,7 +49,7 @@ def test_too_many_settings_are_refused_with_their_number() -> None:
 def test_a_factor_that_would_take_without_end_is_refused_with_its_bounds(
     name: str, factor: float
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"{name}: {factor} .* from 0.001 to 1000$"):
+    with pytest.raises(ConfigError, match=rf"{name}: {factor} .* use 0.001 to 1000$"):
         Grid(**{name: (1.0, factor)})
 
 

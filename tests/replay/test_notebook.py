@@ -113,8 +113,8 @@ def test_durations_may_be_text(spark: Any, tmp_path: Path, make_run: Any) -> Non
         ({"floating_buffers": [True]}, "whole numbers"),
         ({"consumer_speeds": ["fast"]}, "factors such as 0.5"),
         ({"consumer_speeds": [1e-12]}, "consumer_speeds: 1e-12 is out of range"),
-        ({"rate_factors": [10_000]}, "from 0.001 to 1000"),
-        ({"flow_controls": ["udp"]}, "none of"),
+        ({"rate_factors": [10_000]}, "use 0.001 to 1000"),
+        ({"flow_controls": ["udp"]}, "not one of"),
     ],
 )
 def test_a_list_that_cannot_be_used_says_what_is_expected(
