@@ -129,6 +129,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     from flinknet.replay.observe.observed import collect, observe
     from flinknet.replay.read import open_runs
     from flinknet.replay.spark.session import spark_session
+    from flinknet.replay.spark.settings import SessionOptions
     from flinknet.replay.what_if import predict
 
     def observed(run: Any) -> Any:
@@ -144,7 +145,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
         return predict(spark, candidates, None, slicings).collect()
 
     rows = []
-    with spark_session(master) as spark:
+    with spark_session(SessionOptions(master=master)) as spark:
         watch = Watch()
         for path in (runs[0], *runs):
             (run,) = open_runs([path])

@@ -234,7 +234,7 @@ ONLY_IN = {
         "compiled_core",
     },
     "logging": {"replay.spark.jvm"},
-    "socket": {"runtime", "capture.tap", "replay.spark.session"},
+    "socket": {"runtime", "capture.tap", "replay.spark.masters"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},

@@ -112,11 +112,11 @@ def check_spark(start: bool) -> Check:
         return Check("Spark", MISSING, "PySpark is not installed", advice)
     if not start:
         return Check("Spark", OK, version)
-    from flinknet.replay.spark.session import spark_session
+    from flinknet.replay.spark.session import cores_of, spark_session
 
     try:
         with spark_session() as spark:
-            cores = spark.sparkContext.defaultParallelism
+            cores = cores_of(spark)
             spark.range(0, 10, 1, 2).mapInArrow(lambda batches: batches, "id long").count()
     except FlinknetError as error:
         return Check("Spark", MISSING, version, str(error))

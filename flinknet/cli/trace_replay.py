@@ -16,12 +16,12 @@ from flinknet.units import parse_duration_ns
 
 from .paths import check_writable_file, existing_path
 from .rest_options import TOKEN_HELP, naming
+from .spark_options import spark_options, tell_page
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
+    from flinknet.replay.spark.settings import SessionOptions
 
 _EPILOG = """\b
 Examples:
@@ -43,6 +43,8 @@ Examples:
       the same as a page, with plots
   flinknet trace replay RUN --max-records all --master spark://host:7077
       every record of a large run, on a Spark cluster
+  flinknet trace replay s3://bucket/runs --remote sc://host:15002 --json s3://bucket/answer.json
+      runs in an object store, by Spark Connect
 """
 
 EXIT_UNMET = 1
@@ -99,12 +101,6 @@ def _grid_options(command: Any) -> Any:
     " a part of its name; the others keep what was recorded. May be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark master, such as local[2] or spark://host:7077. A cluster must see the traces under"
-    " the same paths, and have flinknet installed. [default: local[*], or that of spark-submit]",
-)
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
 @click.option(
     "--max-records",
@@ -151,12 +147,12 @@ def _grid_options(command: Any) -> Any:
     "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
 )
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
+@spark_options
 def replay(
     traces: tuple[AnyPath, ...],
     target: tuple[str, ...],
     edge_timeout: tuple[str, ...],
     diagnose: bool,
-    master: str | None,
     channel: str | None,
     max_records: str | None,
     from_offset: str | None,
@@ -167,6 +163,7 @@ def replay(
     json_path: str | None,
     report: str | None,
     out: str | None,
+    session: SessionOptions,
     **lists: str | None,
 ) -> None:
     """Answer from recorded runs: what happened, and what other settings would do.
@@ -174,6 +171,9 @@ def replay(
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
     The first line of an answer is the error of the model on the setting that was recorded: believe
     the predictions that far. Several lists make a grid of all combinations.
+
+    TRACE, --json, --report and --out may be in an object store or in HDFS: s3://, s3a://, gs://,
+    abfss://, hdfs://.
 
     Exit code: 1 if no setting meets a --target, or none can be advised, in one of the
     rates, consumer speeds, round trips and flow controls that are asked for.
@@ -185,7 +185,9 @@ def replay(
     from flinknet.replay.advise.targets import Target
     from flinknet.replay.pipeline import replay_runs
     from flinknet.replay.read import AskedPart, open_runs
-    from flinknet.replay.spark.session import WORK_UNITS_MAX, spark_errors, spark_session
+    from flinknet.replay.spark.results import write_tables
+    from flinknet.replay.spark.session import spark_errors, spark_session
+    from flinknet.replay.spark.settings import WORK_UNITS_MAX
     from flinknet.report.export import replay_document
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
@@ -215,7 +217,8 @@ def replay(
             f"--channel: {channel} is not in the trace; its channels are 0 to {max(known)}"
         )
     _say("starting Spark", off_terminal_too=True)
-    with spark_session(master) as spark, spark_errors():
+    with spark_session(session) as spark, spark_errors():
+        tell_page(spark)
         found = replay_runs(
             spark,
             runs,
@@ -230,7 +233,7 @@ def replay(
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
-            _write_parquet(found.tables, out_dir)
+            write_tables(found.tables, out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
     text = json.dumps(replay_document(found.answers, found.jobs), indent=1)
@@ -334,11 +337,6 @@ def _new_directory(text: str) -> AnyPath:
         raise ConfigError(f"--out: {path} exists and is not empty; give a new directory")
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _write_parquet(tables: dict[str, DataFrame], directory: AnyPath) -> None:
-    for name, table in tables.items():
-        table.coalesce(1).write.parquet(str((directory / name).absolute()))
 
 
 def _say(text: str, *, off_terminal_too: bool = False) -> None:

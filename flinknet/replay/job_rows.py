@@ -23,6 +23,7 @@ from flinknet.trace import open_run
 from .outcome import Window
 from .read import RecordedRun
 from .spark.frames import Columns, columns_of, map_units
+from .spark.session import cores_of
 from .windows import why_too_short
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class JobRow:
 
 def predict_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> DataFrame:
     """Predict every candidate of every job. Returns: rows of JobRow."""
-    units = _units(plans, spark.sparkContext.defaultParallelism)
+    units = _units(plans, cores_of(spark))
     return map_units(spark, units, _row_columns, JobRow)
 
 

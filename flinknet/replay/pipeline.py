@@ -29,6 +29,7 @@ from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
 from .read import RecordedRun
+from .spark.session import cores_of
 from .spark.units import work_units
 from .trade_off import advise
 from .what_if import Simulate
@@ -74,7 +75,7 @@ def replay_runs(
         on_progress: takes a line that says what is being done.
     """
     check_edge_timeouts(runs, edge_timeouts)
-    units = work_units(runs, spark.sparkContext.defaultParallelism)
+    units = work_units(runs, cores_of(spark))
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
     tables = observe(spark, runs, split)
     observed = collect(tables, runs)

@@ -16,6 +16,7 @@ from .observe.observed import ObservedRun, latency_summary
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
 from .spark.frames import collected
+from .spark.session import cores_of
 from .spark.units import ALL_CHANNELS, work_units
 from .what_if import Simulate, predict
 
@@ -95,7 +96,7 @@ def compared_runs(
     }
     totals: dict[int, ChannelLatency] = {}
     if parts:
-        units = work_units(list(parts.values()), spark.sparkContext.defaultParallelism)
+        units = work_units(list(parts.values()), cores_of(spark))
         table = latency_percentiles(spark, units).where(f"channel = {ALL_CHANNELS}")
         totals = {row.run: row for row in collected(ChannelLatency, table)}
     found = []

@@ -44,6 +44,7 @@ from .spark.frames import (
     spark_schema_of,
     table_of,
 )
+from .spark.session import cores_of
 from .windows import why_too_short
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def predict(
         table = _predict_slices(spark, sliced, slicings)
         rest = [each for each in candidates if each.run.run not in slicings]
         return table.union(predict(spark, rest, simulate)) if rest else table
-    units = _units(candidates, spark.sparkContext.defaultParallelism)
+    units = _units(candidates, cores_of(spark))
     return map_units(spark, units, partial(_predicted_columns, simulate=simulate), Outcome)
 
 

@@ -15,6 +15,7 @@ from flinknet.trace.event_block import EventColumns
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, in_order
+from ..spark.session import cores_of
 from ..spark.units import Asked, WorkUnit, ask, is_measured, work_units
 from .page_details import channel_windows
 from .time_slices import TimeSlice, ask_time_slices, time_slices_of
@@ -76,7 +77,7 @@ def buffers(
     from pyspark.sql import functions as f
 
     own = [run for run in runs if not run.manifest.is_from_between]
-    units = time_slices_of(own, spark.sparkContext.defaultParallelism, split)
+    units = time_slices_of(own, cores_of(spark), split)
     found = ask_time_slices(spark, units, _paired, BUFFER_COLUMNS, BufferRow)
     came = f.col("first_record_ns")
     return found.withColumn("first_record_ns", f.when(came >= 0, came))
@@ -91,7 +92,7 @@ def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    units = work_units(runs, spark.sparkContext.defaultParallelism)
+    units = work_units(runs, cores_of(spark))
     return (
         channel_windows(spark, units)
         .where("credits > 0")
@@ -109,7 +110,7 @@ def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
 
     Returns: rows of BufferSizeRow.
     """
-    units = work_units(runs, spark.sparkContext.defaultParallelism)
+    units = work_units(runs, cores_of(spark))
     found = ask(spark, units, Asked(_announced, _SIZE_COLUMNS, BufferSizeRow))
     return in_order(found, "run", "channel", "at_ns", "point")
 

@@ -23,6 +23,7 @@ from flinknet.results import (
 
 from ..read import RecordedRun
 from ..spark.frames import Merge, collected, rows_of
+from ..spark.session import cores_of
 from ..spark.units import ALL_CHANNELS
 from .arrivals import MERGE_ARRIVALS, ArrivalsRow, arrivals_asked, slice_edges
 from .blocking import (
@@ -172,7 +173,7 @@ def observe(
             suit its size.
     """
     questions, slices = _questions(runs, split)
-    units = pass_units(runs, spark.sparkContext.defaultParallelism, split)
+    units = pass_units(runs, cores_of(spark), split)
     whole = tables_of(spark, units, questions, slices, _MERGES)
     return ObservedTables(
         **{name: named_table(whole, name, questions[name].row) for name in _TABLES},

@@ -43,6 +43,7 @@ from flinknet.trace.arrow import DERIVED, NAMES, event_array
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import COLUMNS
 
+from .connect import is_connected
 from .worker import ignore_abandoned_pipes
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ def register(spark: SparkSession) -> None:
     A local session without a Python of its own gets this one: another one on the PATH may lack
     flinknet.
     """
-    context = spark.sparkContext
-    if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable
+    if not is_connected(spark):
+        context = spark.sparkContext
+        if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable
     spark.dataSource.register(TraceDataSource)
 
 
