@@ -17,14 +17,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import unquote
 
 from .errors import ConfigError, StorageError
 
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
 SCHEMES = {
     **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gs"),
-    **dict.fromkeys(("abfs", "abfss"), "abfss"),
-    "hdfs": "hdfs",
+    **{name: name for name in ("abfs", "abfss", "hdfs")},
 }
 """Scheme of a path -> that of the file system of Arrow which reads it."""
 
@@ -47,6 +48,9 @@ RANGE_BYTES = 64 << 10
 
 SPOOLED_BYTES = 16 << 20
 """A file to upload is kept in memory up to this size, then on disk."""
+
+REQUESTS_AT_ONCE = 16
+"""A request takes tens of milliseconds, whatever it asks."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _SECRETS = ("secret", "password", "token", "key")
@@ -132,25 +136,19 @@ class StoragePath:
     def glob(self, pattern: str) -> Iterator[StoragePath]:
         """What is below it under names that match, such as `*/manifest.json`; no `**`."""
         name, _, rest = pattern.partition("/")
-        if not _WILDCARD.search(name):
-            found = [self / name]
-            if not rest and not found[0].exists():
-                return
-        else:
-            listed = self._listed()
+        found: list[StoragePath] = [self / name]
+        if _WILDCARD.search(name):
             found = [
                 path
-                for path, is_dir in listed
+                for path, is_dir in self._listed()
                 if fnmatchcase(path.name, name) and (is_dir or not rest)
             ]
-        if rest and not _WILDCARD.search(rest):
-            yield from _existing([path / rest for path in found])
-            return
-        for path in found:
-            if rest:
-                yield from path.glob(rest)
-            else:
-                yield path
+        elif not rest:
+            found = [path for path in found if path.exists()]
+        if not rest:
+            yield from found
+        else:
+            yield from chain(*all_at(self, lambda path: list(path.glob(rest)), found))
 
     def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
         """Make the directory, which a store of objects does without."""
@@ -221,6 +219,9 @@ class StoragePath:
 AnyPath = Path | StoragePath
 """A path of this machine, or of a store."""
 
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
 
 def path_of(text: str | Path | StoragePath) -> AnyPath:
     """The path that a user wrote, or that another process wrote as text.
@@ -234,34 +235,47 @@ def path_of(text: str | Path | StoragePath) -> AnyPath:
         return Path(text)
     scheme = found[1].lower()
     if scheme == "file":
-        return Path(unquote(urlsplit(text).path))
+        return Path(unquote(re.sub(r"^//[^/]*", "", text[found.end() :])))
     if scheme == "dbfs":
         below = "/" + text[len("dbfs:") :].lstrip("/")
         return Path(below if below.startswith("/Volumes/") else f"/dbfs{below}")
-    parts = urlsplit(text)
+    if scheme not in SCHEMES and not text[found.end() :].startswith("//"):
+        return Path(text)
     if scheme not in SCHEMES:
         known = ", ".join(f"{each}://" for each in (*SCHEMES, "file"))
         raise ConfigError(f"{scheme}://…: no such storage; there are {known}")
-    if not parts.netloc and scheme != "hdfs":
-        raise ConfigError(f"{text}: it names no bucket; write {scheme}://BUCKET/PATH")
-    names = [name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-    if parts.password is not None or any(each in name for name in names for each in _SECRETS):
+    address, _, query = text[found.end() :].partition("?")
+    place, _, key = address.removeprefix("//").partition("/")
+    if not address.startswith("//") or (not place and scheme != "hdfs"):
+        raise ConfigError(f"{scheme}:…: it names no bucket; write {scheme}://BUCKET/PATH")
+    names = [each.partition("=")[0].lower() for each in query.split("&")]
+    has_password = ":" in place.rpartition("@")[0]
+    if has_password or any(each in name for name in names for each in _SECRETS):
         raise ConfigError(
             f"{scheme}://…: credentials do not belong in a path; give them in the environment or in"
             " the configuration of the platform"
         )
-    key = "/".join(filter(None, parts.path.split("/")))
-    return StoragePath(f"{scheme}://{parts.netloc}", key, parts.query)
+    return StoragePath(f"{scheme}://{place}", "/".join(filter(None, key.split("/"))), query)
 
 
-def _existing(paths: list[StoragePath]) -> list[StoragePath]:
-    """Those that are there; of many at once the store is asked at the same time."""
+def files_among(paths: Sequence[AnyPath]) -> list[AnyPath]:
+    """Those that are files. Raises: StorageError."""
     if not paths:
         return []
-    with _told(paths[0], "read"):
-        filesystem, _ = paths[0]._located()
-        found = filesystem.get_file_info([path._located()[1] for path in paths])
-    return [path for path, each in zip(paths, found, strict=True) if each.type.name != "NotFound"]
+    is_file = all_at(paths[0], lambda path: path.is_file(), paths)
+    return [path for path, is_there in zip(paths, is_file, strict=True) if is_there]
+
+
+def all_at(
+    place: AnyPath, question: Callable[[_Item], _Answer], items: Sequence[_Item]
+) -> list[_Answer]:
+    """The answers to a question about each item, for which files at a place must be read: one
+    after the other on this machine, several at the same time in a store.
+    """
+    if len(items) < 2 or isinstance(place, Path):
+        return [question(each) for each in items]
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        return list(pool.map(question, items))
 
 
 @lru_cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from flinknet.errors import ConfigError, StorageError
 from flinknet.storage import RANGE_BYTES, RemoteFile, StoragePath, open_ranged, path_of
 from flinknet.trace import TraceReader, find_runs, open_run
-from tests.object_store import BUCKET, ObjectStore, object_store
+from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
 
 
@@ -19,12 +18,14 @@ from tests.recorded_run import write_run
     ("text", "path"),
     [
         ("runs/run-1", Path("runs/run-1")),
+        ("a:/run-1", Path("a:/run-1")),
         ("file:///runs/run%201", Path("/runs/run 1")),
         ("file:/runs/run-1", Path("/runs/run-1")),
         ("/Volumes/main/traces/run-1", Path("/Volumes/main/traces/run-1")),
         ("dbfs:/Volumes/main/traces/run-1", Path("/Volumes/main/traces/run-1")),
         ("dbfs:/traces/run-1", Path("/dbfs/traces/run-1")),
         ("s3://bucket/a//b/", StoragePath("s3://bucket", "a/b")),
+        ("s3://bucket/a#1 %20/b", StoragePath("s3://bucket", "a#1 %20/b")),
         ("S3A://bucket", StoragePath("s3a://bucket", "")),
         ("abfss://box@host.net/a", StoragePath("abfss://box@host.net", "a")),
         ("hdfs:///runs/run-1", StoragePath("hdfs://", "runs/run-1")),
@@ -56,15 +57,6 @@ def test_names_of_a_path_in_a_store() -> None:
     assert str(path) == "s3a://bucket/runs/run-1/tm-0.fnt?scheme=http"
     assert (path.name, path.suffix, path.parent.name) == ("tm-0.fnt", ".fnt", "run-1")
     assert path.absolute() is path
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    log = tmp_path_factory.mktemp("store") / "requests"
-    with object_store(log) as found, pytest.MonkeyPatch.context() as patch:
-        for name, value in found.environment.items():
-            patch.setenv(name, value)
-        yield found
 
 
 @pytest.mark.socket

@@ -91,8 +91,8 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def tell_page(spark: SparkSession) -> None:
     """Tell where Spark's own page is, if it is served."""
-    from flinknet.replay.spark.session import page_of
+    from flinknet.replay.spark.session import page_address
 
-    address = page_of(spark)
+    address = page_address(spark)
     if address is not None:
         click.echo(f"flinknet: Spark's page while it runs: {address}", err=True)

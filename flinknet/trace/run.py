@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flinknet.errors import TraceFormatError
-from flinknet.storage import AnyPath, path_of
+from flinknet.storage import AnyPath, all_at, files_among, path_of
 
 from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .reader import TraceReader
@@ -48,13 +48,16 @@ class Run:
             yield Fault(MANIFEST_NAME, f"it names {name} more than once; {_REMOVE_ONE}")
         for index in (index for index, times in indexes.items() if times > 1):
             yield Fault(MANIFEST_NAME, f"it has channel {index} more than once; {_REMOVE_ONE}")
-        for process in self.manifest.processes:
-            fault = self._fault_of_trace(process, self.manifest.files.get(process.file))
+        processes = self.manifest.processes
+        for process, fault in zip(
+            processes, all_at(self.path, self._fault_of_trace, processes), strict=True
+        ):
             if fault is not None:
                 yield Fault(process.file, fault)
 
-    def _fault_of_trace(self, process: ProcessInfo, checksum: str | None) -> str | None:
+    def _fault_of_trace(self, process: ProcessInfo) -> str | None:
         """Nothing for a file that cannot be read or was cut, which its reader reports."""
+        checksum = self.manifest.files.get(process.file) if self.manifest is not None else None
         try:
             description, checksum_of_end = read_ends(self.path / process.file)
             recorded = ProcessInfo.from_dict(description)
@@ -99,9 +102,10 @@ def open_with_faults(path: AnyPath) -> tuple[Run, tuple[Fault, ...]]:
     files = tuple(path / name for name in dict.fromkeys(each.file for each in manifest.processes))
     if broken is not None:
         fault = Fault(MANIFEST_NAME, broken)
-        return Run(path, tuple(file for file in files if file.is_file()), manifest), (fault,)
+        return Run(path, tuple(files_among(files)), manifest), (fault,)
+    there = files_among(files)
     for file in files:
-        if not file.is_file():
+        if file not in there:
             raise TraceFormatError(
                 f"{path}: the manifest names {file.name}, which is not there; copy it back"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -74,33 +75,28 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
     options.check()
     work_dir = Path(tempfile.mkdtemp(prefix="flinknet-spark-"))
     try:
-        code = code_zip(work_dir) if options.ship == SHIP_CODE else None
         if options.remote is not None:
+            code = code_zip(work_dir) if options.ship == SHIP_CODE else None
             with spark_errors(), connected_session(options.remote, options.conf, code) as session:
                 yield session
-        elif is_submitted():
-            with _submitted_session(options, code) as session:
-                yield session
-        else:
-            with _own_session(options, code, work_dir) as session:
-                yield session
+            return
+        start = _submitted_session if is_submitted() else _own_session
+        with start(options, work_dir) as session:
+            if options.ship == SHIP_CODE:
+                session.sparkContext.addPyFile(str(code_zip(work_dir)))
+            yield session
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 
 
 @contextmanager
-def _own_session(
-    options: SessionOptions, code: Path | None, work_dir: Path
-) -> Iterator[SparkSession]:
+def _own_session(options: SessionOptions, work_dir: Path) -> Iterator[SparkSession]:
     settings = settings_of(options, work_dir)
     if options.ship == SHIP_ENVIRONMENT:
         settings = with_environment(settings, environment_archive(work_dir))
     environment = _environment(settings, work_dir)
     with spark_context(environment, work_dir / "stderr") as context:
-        session = _session_of(context)
-        if code is not None:
-            context.addPyFile(str(code))
-        yield session
+        yield _session_of(context)
 
 
 def _session_of(context: SparkContext) -> SparkSession:
@@ -120,7 +116,7 @@ def cores_of(spark: SparkSession) -> int:
     return int(text) if text and text.isdecimal() else UNKNOWN_CORES
 
 
-def page_of(spark: SparkSession) -> str | None:
+def page_address(spark: SparkSession) -> str | None:
     """The address of Spark's own page, if it is served."""
     if is_connected(spark):
         return None
@@ -192,7 +188,7 @@ def is_submitted() -> bool:
 
 
 @contextmanager
-def _submitted_session(options: SessionOptions, code: Path | None) -> Iterator[SparkSession]:
+def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[SparkSession]:
     """The settings of spark-submit go before what we would set, and options before both."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -201,13 +197,14 @@ def _submitted_session(options: SessionOptions, code: Path | None) -> Iterator[S
     for name, value in OF_SESSIONS.items():
         if not conf.contains(name):
             conf.set(name, value)
-    for name, value in submitted_settings(options, {}).items():
+    settings = dict(conf.getAll()) | submitted_settings(options, {})
+    if options.ship == SHIP_ENVIRONMENT:
+        settings = with_environment(settings, environment_archive(work_dir))
+    for name, value in settings.items():
         conf.set(name, value)
     with spark_errors():
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
-        if code is not None:
-            session.sparkContext.addPyFile(str(code))
         yield session
     finally:
         session.stop()
@@ -218,12 +215,13 @@ def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
     (work_dir / "log4j2.properties").write_text(_LOG4J2)
     (work_dir / "spark.properties").write_text(properties_text(settings), encoding="utf-8")
     master, python = settings["spark.master"], settings.get("spark.pyspark.python")
+    properties = shlex.quote(str(work_dir / "spark.properties"))
     more = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     environment = {
         "JAVA_HOME": str(launcher_home(find_java())),
         "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": f"--properties-file {work_dir / 'spark.properties'} {more}",
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} {more}",
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(conf_dir() or work_dir),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",

@@ -199,7 +199,7 @@ def properties_text(settings: Mapping[str, str]) -> str:
     )
 
 
-def find_pyspark(environ: Mapping[str, str] = os.environ) -> tuple[int, ...]:
+def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
     """See that PySpark can be imported, that of SPARK_HOME if none is installed.
 
     Returns: its version.
@@ -216,10 +216,10 @@ def find_pyspark(environ: Mapping[str, str] = os.environ) -> tuple[int, ...]:
             ) from None
         sys.path += [str(libraries), *map(str, libraries.glob("lib/py4j-*.zip"))]
         import pyspark
-    version = tuple(int(each) for each in re.findall(r"\d+", pyspark.__version__)[:2])
-    if version < OLDEST_SPARK:
+    version: str = pyspark.__version__
+    if tuple(int(each) for each in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
         raise FlinknetError(
-            f"Spark {pyspark.__version__} is too old: flinknet needs 4.0 or newer, for it hands"
+            f"Spark {version} is too old: flinknet needs 4.0 or newer, for it hands"
             " Arrow tables to Spark and takes groups of rows back as such"
         )
     return version
