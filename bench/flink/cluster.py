@@ -7,6 +7,7 @@ processes end with the context, by their ids; their logs stay in the work direct
 from __future__ import annotations
 
 import json
+import random
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -26,6 +28,7 @@ from bench.flink.distribution import class_path, java, write_log4j
 LOOPBACK = "127.0.0.1"
 READY_WITHIN_S = 90.0
 METRICS_EVERY_MS = 500
+_PORTS = range(20_000, 32_000)
 
 JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
@@ -267,13 +270,21 @@ class Cluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens at now."""
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports of loopback that nobody listens at now.
+
+    They lie below the range from which Linux gives ports to clients: no connection takes one before
+    it is listened at.
+    """
+    ports: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((LOOPBACK, port))
+                ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise FlinkError(f"fewer than {count} ports are free from {_PORTS.start} to {_PORTS.stop - 1}")
 
 
 def end_on_sigterm() -> None:

@@ -56,6 +56,9 @@ instants that follow from its inputs: how far the assumed instants of a tap are 
 FOLLOWING_SHARE = 0.9
 """Of the records of an exchange have to follow those of the one before it."""
 
+RANKS, SHIFTS = 1001, 61
+"""Records that are looked at for that, and ways in which the first ones are matched."""
+
 BEATS_PER_BARRIER = 10
 """From so many beats of the flusher between two checkpoints on, barriers change little of when
 buffers leave."""
@@ -157,10 +160,15 @@ def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> 
         np.sort(np.concatenate([each.arrivals_ns for each in channels]))
         for channels in (arrived, exchange.channels)
     )
-    ranks = np.linspace(0.0, 1.0, 1001)
-    places = (np.rint(ranks * (len(each) - 1)).astype(np.int64) for each in (ours, recorded))
-    off_ns = np.abs(np.subtract(*(v[at] for v, at in zip((ours, recorded), places, strict=True))))
-    return bool((off_ns <= bound_ns).mean() >= FOLLOWING_SHARE)
+    # the window begins and ends with records under way, on every edge others: shift the ranks
+    reach = 2 * abs(len(recorded) - len(ours))
+    ranks = np.rint(np.linspace(0, len(ours) - 1, RANKS)).astype(np.int64)
+    shares = []
+    for shift in np.unique(np.linspace(-reach, reach, SHIFTS).astype(np.int64)):
+        is_there = (ranks + shift >= 0) & (ranks + shift < len(recorded))
+        off_ns = np.abs(ours[ranks[is_there]] - recorded[ranks[is_there] + shift])
+        shares.append(float((off_ns <= bound_ns).mean()) if len(off_ns) else 0.0)
+    return max(shares) >= FOLLOWING_SHARE
 
 
 class _JobRun:
@@ -226,7 +234,7 @@ class _JobRun:
         """The exchange with what comes to it, and by channel the origins of that."""
         edge, before = self._job.edges[number], self._job.feeding[number]
         setting, recorded = self._settings[number], edge.exchange
-        if before is None and edge.unseen is not None and self._phase:
+        if edge.unseen is not None and self._phase:
             recorded = edge.unseen.drawn(recorded, self._phase)
         exchange = replace(
             recorded.under(setting),

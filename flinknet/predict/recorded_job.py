@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -111,11 +111,11 @@ class RecordedJob:
         """Of each edge, what its producers do with their inputs; empty behind a source."""
         found: list[dict[int, Passage]] = []
         for each, before in zip(self.edges, self.feeding, strict=True):
-            taken: dict[int, int] = {}
+            taken_ns: dict[int, list[IntArray]] = {}
             if before is not None:
                 for channel in self.edges[before].exchange.channels:
-                    taken[channel.consumer] = taken.get(channel.consumer, 0) + channel.records
-            found.append({} if before is None else _passages(each.exchange, taken))
+                    taken_ns.setdefault(channel.consumer, []).append(channel.arrivals_ns)
+            found.append(_passages(each.exchange, taken_ns))
         return tuple(found)
 
     def without(self, whys: Sequence[str | None]) -> RecordedJob:
@@ -156,19 +156,37 @@ class Passage:
             yield channel, Departures(departures.at_ns[own], departures.origins_ns[own])
 
 
-def _passages(exchange: RecordedExchange, taken: dict[int, int]) -> dict[int, Passage]:
-    """By producer; those whose inputs were not recorded are left out."""
+def _passages(
+    exchange: RecordedExchange, taken_ns: Mapping[int, Sequence[IntArray]]
+) -> dict[int, Passage]:
+    """By producer; those whose inputs were not recorded are left out.
+
+    Args:
+        taken_ns: by producer, the instants of its inputs on each channel.
+    """
     found = {}
-    for producer, inputs in taken.items():
+    for producer, parts in taken_ns.items():
         own = [each for each in exchange.channels if each.producer == producer and each.records]
-        if not own:
+        inputs_ns = np.sort(np.concatenate(parts))
+        if not own or not len(inputs_ns):
             continue
         instants_ns = np.concatenate([each.arrivals_ns for each in own])
         channels = np.repeat([each.channel for each in own], [each.records for each in own])
         order = np.argsort(instants_ns, kind="stable")
-        ratio = len(order) / inputs
-        whole = max(round(ratio), 1)
-        if abs(ratio / whole - 1) <= WHOLE_WITHIN:
-            ratio = float(whole)
+        ratio = _outputs_per_input(inputs_ns, instants_ns[order])
         found[producer] = Passage(ratio, channels[order].astype(np.int64))
     return found
+
+
+def _outputs_per_input(inputs_ns: IntArray, outputs_ns: IntArray) -> float:
+    """How many records a task emits for each that it takes. A whole number, where no more records
+    are missing or left over than were within the task and before it at times: some of them are so
+    at the beginning and at the end of a window."""
+    ratio = len(outputs_ns) / len(inputs_ns)
+    whole = max(round(ratio), 1)
+    came = np.searchsorted(inputs_ns, outputs_ns, side="right")
+    within = came * ratio - np.arange(1, len(outputs_ns) + 1)
+    off = abs(len(outputs_ns) - whole * len(inputs_ns))
+    if off <= max(WHOLE_WITHIN * whole * len(inputs_ns), float(np.ptp(within))):
+        return float(whole)
+    return ratio

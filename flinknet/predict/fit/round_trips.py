@@ -47,6 +47,14 @@ PARTS = 4
 ALIKE = 0.5
 """Largest difference between parts, as a share of their mean, of a time that is known."""
 
+BUSY_OFF = 0.1
+"""How far busy times are off what a record takes, as a share."""
+
+WORK_UNKNOWN = (
+    "assumed: tasks work on a record no longer than its credit shows, which is too short where"
+    " floating buffers are free; Flink's busy times tell, if the trace is recorded with --rest"
+)
+
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message
 
 
@@ -177,6 +185,36 @@ def fit_captured(
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
     delays = Delays(spread_ns) if len(spread_ns) else NO_DELAYS
     return CapturedCosts(_with_way(costs, fixed_ns, WAY_SHARE), note, delays, trip)
+
+
+def with_busy_tasks(
+    found: CapturedCosts, busy_ns: Mapping[int, float], records_per_message: float
+) -> CapturedCosts:
+    """The costs with what tasks take for a record by Flink's own account of their time; without
+    one, a note says what predictions leave out.
+
+    Args:
+        busy_ns: of each consumer, for a record with its share of the message.
+        records_per_message: on average.
+    """
+    if not busy_ns:
+        return replace(found, note=f"{found.note}; {WORK_UNKNOWN}")
+    message_ns = found.costs.receive_ns_per_message / records_per_message
+    own_ns = tuple(
+        max(busy_ns[each] - message_ns, ASSUMED_CONSUME_NS_PER_RECORD) if each in busy_ns else known
+        for each, known in enumerate(found.costs.consume_ns_per_record)
+    )
+    trip = found.round_trip
+    if trip is not None:  # credit came back before the records were worked on
+        mean_ns = float(np.mean(own_ns))
+        trip = RoundTrip(
+            trip.fixed_ns(trip.ns_per_record),
+            0.0,
+            mean_ns,
+            (1 - BUSY_OFF) * mean_ns,
+            (1 + BUSY_OFF) * mean_ns,
+        )
+    return replace(found, costs=replace(found.costs, consume_ns_per_record=own_ns), round_trip=trip)
 
 
 def round_trips(
