@@ -7,8 +7,7 @@ back-pressured (`accumulateBusyTimeMs`) and how many records it took (`numRecord
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import Series, read_series
@@ -18,7 +17,7 @@ RECORDS_IN = "numRecordsIn"
 
 
 def busy_ns_per_record(
-    path: Path, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
+    path: AnyPath, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
 ) -> dict[int, float]:
     """The time of each consuming task for a record, by its subtask; of tasks with several inputs,
     for a record of any of them. Tasks that Flink was not asked about are missing.
