@@ -9,29 +9,84 @@ received, consumed, credit announced and received), over all settings: the speed
     python bench/replay_scale.py                        1 and 10 million events
     python bench/replay_scale.py --events 1M,10M,100M   some minutes, 250 MB of traces
     python bench/replay_scale.py --traces DIR           keep the traces there
+    python bench/replay_scale.py --channels 10000 --recordings 200 --events 100M,300M,1G
+    python bench/replay_scale.py --skew channel         one channel has half of all events
+    python bench/replay_scale.py --skew second          one second has fifty times the mean
+
+The units of the observed tables are then worked off once more, one after the other in this process:
+what the longest of them takes, relative to the median, is what skew costs. Index bytes are what was
+read of headers, trailers and directories of blocks, when units were planned and in them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import psutil
 from measure import FLINKNET, print_table
 
 MARK_OBSERVED, MARK_WHAT_IF = 8e6, 10e6
-SCENARIO = ("--rate", "20k/s", "--producers", "2", "--consumers", "2", "--buffer-timeout", "1ms")
 TIMEOUTS_NS = (1_000_000, 5_000_000)
+TIMEOUTS_OF_MANY_NS = (5_000_000, 20_000_000, 50_000_000)
+BURST_TIMES = 50
+LINEAR_WITHIN = 0.15
 _SAMPLE_S = 0.05
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the traces that are made."""
+
+    channels: int
+    recordings: int
+    skew: str
+
+    @property
+    def name(self) -> str:
+        """For a directory."""
+        plain = (self.channels, self.recordings, self.skew) == (4, 2, "none")
+        return "" if plain else f"-{self.channels}-{self.recordings}-{self.skew}"
+
+    @property
+    def options(self) -> list[str]:
+        """Of `trace synth`."""
+        tasks = math.isqrt(self.channels)
+        producers = 1 if self.skew == "channel" else tasks
+        consumers = self.channels // producers
+        options = {"--producers": producers, "--consumers": consumers}
+        options |= {"--task-managers": self.recordings}
+        if self.skew == "channel":  # full buffers, so that records and events are skewed alike
+            options |= {"--skew": f"{_half_exponent(consumers):.4f}", "--rate": "1M/s"}
+            options |= {"--buffer-timeout": "1s"}
+        elif self.channels <= 16:
+            options |= {"--rate": f"{10_000 * consumers}/s", "--buffer-timeout": "1ms"}
+        else:
+            options |= {"--rate": f"{1_000 * consumers}/s", "--buffer-timeout": "10ms"}
+        return [str(each) for pair in options.items() for each in pair]
+
+
+def _half_exponent(consumers: int) -> float:
+    """The exponent at which the first of some consumers gets half of the records."""
+    low, high = 0.0, 10.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_less = sum((i + 1) ** -middle for i in range(consumers)) > 2
+        low, high = (middle, high) if is_less else (low, middle)
+    return low
 
 
 @dataclass
@@ -93,32 +148,79 @@ def main() -> None:
     """Make the traces, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", default="1M,10M", help="sizes, such as 1M,10M,100M")
+    parser.add_argument("--channels", type=int, default=4, help="about so many, all to all")
+    parser.add_argument("--recordings", type=int, default=2, help="trace files, one a TaskManager")
+    parser.add_argument("--skew", choices=("none", "channel", "second"), default="none")
     parser.add_argument("--traces", type=Path, help="where traces lie and stay")
     parser.add_argument("--master", default="local[2]", help="Spark master")
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
     options = parser.parse_args()
+    shape = Shape(options.channels, options.recordings, options.skew)
     with tempfile.TemporaryDirectory(prefix="flinknet-scale-") as scratch:
         traces = options.traces or Path(scratch)
-        runs = [made(size, traces) for size in options.events.split(",")]
+        runs = [made(size, traces, shape) for size in options.events.split(",")]
         rows = measured(runs, options.master)
-    tell(rows)
+        units = unit_times(runs[-1])
+    tell(rows, units)
     if options.out is not None:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+        options.out.write_text(json.dumps({"sizes": rows, "units": units}, indent=1) + "\n")
 
 
-def made(size: str, traces: Path) -> Path:
+def made(size: str, traces: Path, shape: Shape) -> Path:
     """A trace of that many events, unless it is there."""
-    run = traces / f"synth-{size}"
+    run = traces / f"synth-{size}{shape.name}"
     if not (run / "manifest.json").exists():
+        plain = traces / f"synth-{size}-even" if shape.skew == "second" else run
         started_s = time.perf_counter()
-        command = [str(FLINKNET), "trace", "synth", "--events", size, *SCENARIO, "--out", str(run)]
-        done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+        command = [str(FLINKNET), "trace", "synth", "--events", size, *shape.options]
+        command += ["--out", str(plain), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stderr.strip())
         events = json.loads(done.stdout)["events"]
         speed = events / (time.perf_counter() - started_s)
         print(f"made {events:,} events, {speed / 1e6:.1f} million a second")
+        if shape.skew == "second":
+            squeeze(plain, run)
+            shutil.rmtree(plain)
     return run
+
+
+def squeeze(even: Path, run: Path) -> None:
+    """The same run with a second into which fifty in its middle are pressed."""
+    from flinknet.trace import RunManifest, TraceReader, TraceWriter
+    from flinknet.trace.run_directory import seal_run
+    from flinknet.trace.schema import ROW_DTYPE
+
+    manifest = RunManifest.load(even)
+    assert manifest.measured_from_ns is not None
+    assert manifest.measured_to_ns is not None
+    length_ns = BURST_TIMES * 1_000_000_000
+    start_ns = (manifest.measured_from_ns + manifest.measured_to_ns - length_ns) // 2
+    if start_ns < manifest.measured_from_ns:
+        raise SystemExit(f"{even}: too short for a second with {BURST_TIMES} times the mean")
+
+    def later(at_ns: Any) -> Any:
+        inside = np.clip(at_ns - start_ns, 0, length_ns)
+        return np.where(at_ns < 0, at_ns, at_ns - inside + inside // BURST_TIMES)
+
+    run.mkdir(parents=True)
+    to_ns = int(later(np.array(manifest.measured_to_ns)))
+    replace(manifest, measured_to_ns=to_ns, files={}).save(run)
+    for process in manifest.processes:
+        with (
+            TraceReader(even / process.file) as reader,
+            TraceWriter(run / process.file, process) as writer,
+        ):
+            for number in range(len(reader.blocks())):
+                columns = reader.read_block(number, [name for name, _ in ROW_DTYPE] + ["order"])
+                order = np.argsort(columns["order"])
+                rows = np.empty(len(order), ROW_DTYPE)
+                for name, _ in ROW_DTYPE:
+                    values = columns[name][order]
+                    rows[name] = later(values) if name.endswith("_ns") else values
+                writer.write_events(rows)
+    seal_run(run)
 
 
 def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
@@ -128,32 +230,37 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
     from flinknet.replay.read import open_runs
-    from flinknet.replay.spark.session import spark_session
+    from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.replay.what_if import predict
+    from flinknet.trace import file_index
 
     def observed(run: Any) -> Any:
         tables = observe(spark, [run])
         (found,) = collect(tables, [run])
-        spark.catalog.clearCache()
-        return found.rows
+        return found.rows, tables
 
-    def predicted(run: Any, arrivals: Any) -> Any:
-        candidates = candidates_of(run, Grid(buffer_timeouts_ns=TIMEOUTS_NS), run.to_ns)
+    def predicted(run: Any, arrivals: Any, packed: Any) -> Any:
+        few = len(run.manifest.channels) <= 16
+        grid = Grid(buffer_timeouts_ns=TIMEOUTS_NS if few else TIMEOUTS_OF_MANY_NS)
+        candidates = candidates_of(run, grid, run.to_ns)
         edges = slice_edges(run, None)
         slicings = {run.run: slicing_of(arrivals, edges)} if len(edges) > 2 else {}
-        return predict(spark, candidates, None, slicings).collect()
+        return predict(spark, candidates, None, slicings, packed).collect()
 
     rows = []
-    with spark_session(SessionOptions(master=master)) as spark:
+    with spark_session(SessionOptions(master=master)) as spark, spark_errors():
         watch = Watch()
         for path in (runs[0], *runs):
             (run,) = open_runs([path])
-            seen, tables = watch.measure(lambda run=run: observed(run))
+            seen, (found, tables) = watch.measure(lambda run=run: observed(run))
+            arrivals, packed = found.arrivals, tables.packed_arrivals()
             simulated, points = watch.measure(
-                lambda run=run, tables=tables: predicted(run, tables.arrivals)
+                lambda run=run, arrivals=arrivals, packed=packed: predicted(run, arrivals, packed)
             )
-            events = sum(row.messages for row in tables.messages)
+            spark.catalog.clearCache()
+            events = sum(row.messages for row in found.messages)
+            planned_bytes = sum(file_index(file).index_bytes for file in run.files)
             rows.append(
                 {
                     "events": events,
@@ -161,16 +268,39 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
                     "what_if": asdict(simulated),
                     "settings": len(points),
                     "buffer_events": sum(
-                        5 * point["buffers_per_s"] * point["duration_ns"] / 1e9 for point in points
+                        5 * (point["buffers_per_s"] or 0) * (point["duration_ns"] or 0) / 1e9
+                        for point in points
                     ),
-                    "methods": sorted({point["method"] for point in points}),
+                    "methods": sorted({point["method"] or point["error"] for point in points}),
+                    "files_bytes": sum(Path(file.path).stat().st_size for file in run.files),
+                    "index_bytes": planned_bytes + sum(row.index_bytes for row in found.work),
+                    "data_bytes": sum(row.data_bytes for row in found.work),
+                    "unit_events": [row.events for row in found.work],
                 }
             )
         watch.close()
     return rows[1:]
 
 
-def tell(rows: list[dict[str, Any]]) -> None:
+def unit_times(path: Path) -> dict[str, float]:
+    """What each unit of the observed tables of a run takes in this process."""
+    from flinknet.replay.observe.observed import tree_of
+    from flinknet.replay.observe.one_pass import pass_units
+    from flinknet.replay.observe.tree import tables_here
+    from flinknet.replay.read import open_runs
+
+    runs = open_runs([path])
+    units, tree = pass_units(runs, None), tree_of(runs, None)
+    tables_here(units[:1], tree)  # compiles what it needs
+    took_s = []
+    for unit in units:
+        started_s = time.process_time()
+        tables_here([unit], tree)
+        took_s.append(time.process_time() - started_s)
+    return {"units": len(units), "longest_s": max(took_s), "median_s": median(took_s)}
+
+
+def tell(rows: list[dict[str, Any]], units: dict[str, float]) -> None:
     """The table, and whether the marks are reached at the largest size."""
     table = []
     for row in rows:
@@ -210,11 +340,28 @@ def tell(rows: list[dict[str, Any]]) -> None:
     for name, speed, mark in speeds:
         reached = "reached" if speed >= mark else "not reached"
         print(f"  {name}: {millions(speed)} events/s; mark {millions(mark)}: {reached}")
+    print(
+        f"  read: {last['index_bytes'] / last['data_bytes']:.4f} bytes of index for a byte of data,"
+        f" {last['data_bytes'] / last['files_bytes']:.2f} bytes of data for a byte of the files"
+    )
+    longest = units["longest_s"] / units["median_s"]
+    print(f"  {units['units']} units: the longest takes {longest:.2f} times the median")
     if len(rows) > 1:
         for part in parts:
             more = last["events"] - first["events"]
             cpu_s = last[part]["cpu_s"] - first[part]["cpu_s"]
             print(f"  {part}: {cpu_s / more * 1e9:.0f} ns of processor time for one more event")
+    if len(rows) > 2:
+        for part in parts:
+            print(f"  {part}: {off_the_line(rows, part):.1%} off a line; mark {LINEAR_WITHIN:.0%}")
+
+
+def off_the_line(rows: list[dict[str, Any]], part: str) -> float:
+    """How far a size is off the line through the smallest and the largest, at most."""
+    events = [row["events"] for row in rows]
+    wall_s = [row[part]["wall_s"] for row in rows]
+    line_s = np.interp(events, [events[0], events[-1]], [wall_s[0], wall_s[-1]])
+    return float(np.max(np.abs(np.array(wall_s) - line_s) / line_s))
 
 
 def millions(number: float) -> str:

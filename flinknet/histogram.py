@@ -159,19 +159,23 @@ class LogLinearHistogram:
     @classmethod
     def from_bytes(cls, data: bytes) -> LogLinearHistogram:
         """The histogram that `to_bytes` wrote."""
+        histogram = cls()
+        histogram.merge_bytes(data)
+        return histogram
+
+    def merge_bytes(self, data: bytes) -> None:
+        """Take over everything that a histogram counted which `to_bytes` wrote."""
         size, total, low, high = (
             int.from_bytes(data[at : at + _SCALAR_BYTES], "little", signed=True)
             for at in range(0, 4 * _SCALAR_BYTES, _SCALAR_BYTES)
         )
-        histogram = cls()
         if size == 0:
-            return histogram
+            return
         body = 4 * _SCALAR_BYTES
         indices = np.frombuffer(data, "<i4", count=size, offset=body)
-        histogram.counts[indices] = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
-        histogram.count = int(histogram.counts.sum())
-        histogram.total, histogram.min, histogram.max = total, low, high
-        return histogram
+        counts = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
+        self.counts[indices] += counts
+        self.take_in(int(counts.sum()), total, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         """The filled buckets as plain data for JSON: index to count, with total, min and max."""

@@ -106,6 +106,13 @@ class StoragePath:
         """The bucket or container it is in; of HDFS, the root."""
         return StoragePath(self.root, "", self.query)
 
+    def is_near(self, other: object) -> bool:
+        """Whether another path is in the same bucket, reached in the same way."""
+        return isinstance(other, StoragePath) and (self.root, self.query) == (
+            other.root,
+            other.query,
+        )
+
     def absolute(self) -> StoragePath:
         """Itself."""
         return self
@@ -256,6 +263,16 @@ def path_of(text: str | Path | StoragePath) -> AnyPath:
             " the configuration of the platform"
         )
     return StoragePath(f"{scheme}://{place}", "/".join(filter(None, key.split("/"))), query)
+
+
+def name_below(path: AnyPath, directory: AnyPath) -> str:
+    """What a path is called from a directory that it is below; elsewhere the whole of it."""
+    if isinstance(path, StoragePath) and path.is_near(directory):
+        above = directory.key + "/" if isinstance(directory, StoragePath) and directory.key else ""
+        return path.key.removeprefix(above)
+    if isinstance(path, Path) and directory in path.parents:
+        return str(path.relative_to(str(directory)))
+    return str(path)
 
 
 def files_among(paths: Sequence[AnyPath]) -> list[AnyPath]:

@@ -35,17 +35,18 @@ def rows_of(events: list[tuple[int, ...]]) -> np.ndarray:
 
 
 def sawtooth_events(
-    channel: int, buffers: int, period_ns: int
+    channel: int, buffers: int, period_ns: int, idle: range = range(0)
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Producer and consumer rows of a channel that sends a buffer of ten records at each beat.
 
     Records of beat k come evenly from k periods on; the last one comes one step before the beat.
     Every fourth buffer leaves with the last credit and a backlog of 3; the next credit comes half a
-    period later.
+    period later. Nothing comes in the idle beats.
     """
     sent, received = [], []
-    for number in range(buffers):
-        first_ns = START_NS + number * period_ns
+    beats = [beat for beat in range(buffers) if beat not in idle]
+    for number, beat in enumerate(beats):
+        first_ns = START_NS + beat * period_ns
         last_ns = first_ns + period_ns * (RECORDS_PER_BUFFER - 1) // RECORDS_PER_BUFFER
         sent_ns = first_ns + period_ns
         is_last_credit = number % 4 == 3
@@ -87,7 +88,7 @@ def sawtooth_events(
         "kind": MessageKind.BUFFER_RESPONSE,
         "data_type": DataType.END_OF_PARTITION,
         "reason": FlushReason.END,
-        "sequence_number": buffers,
+        "sequence_number": len(beats),
         "payload_bytes": 4,
         "point": TracePoint.SENT,
         "backlog_buffers": 0,
@@ -107,6 +108,7 @@ def write_run(
     rate_per_s: float | None = None,
     waits_ns: Sequence[tuple[int, int]] = (),
     host: Mapping[str, Any] | None = None,
+    idle: range = range(0),
 ) -> Path:
     """A run directory with two TaskManagers; all channels go from the first to the second.
 
@@ -115,11 +117,13 @@ def write_run(
         rate_per_s: that the manifest states; the true one for None, 0 for the highest.
         waits_ns: when the producer waited for buffers, from and to.
         host: facts about it.
+        idle: beats without a buffer on the last channel.
     """
     directory.mkdir(parents=True)
     files: dict[str, list[tuple[int, ...]]] = {"tm-0": [], "tm-1": []}
     for channel in range(channels):
-        sent, received = sawtooth_events(channel, buffers, period_ns)
+        own_idle = idle if channel == channels - 1 else range(0)
+        sent, received = sawtooth_events(channel, buffers, period_ns, own_idle)
         files["tm-0"] += sent
         files["tm-1"] += received
     for from_ns, to_ns in waits_ns:

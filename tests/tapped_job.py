@@ -43,6 +43,8 @@ class TappedChannel:
         first_buffers: that many come at once at the beginning.
         graph: of the execution of the job that it belongs to. `attempt`: of its producer.
         since_ns: when all of this begins.
+        receiver: id of the channel; None: its place among those of the recording.
+        from_buffer: the first one that was recorded; of more than 0 the request was not.
     """
 
     vertex: str
@@ -57,14 +59,36 @@ class TappedChannel:
     graph: int = 0
     attempt: int = 0
     since_ns: int = 0
+    receiver: int | None = None
+    from_buffer: int = 0
 
 
-def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path:
+@dataclass(frozen=True)
+class Place:
+    """Where a tap stands.
+
+    Attributes:
+        clock: what its manifest says of that.
+        ahead_ns: of its clock, before that of a tap at the producers.
+        way_ns: from the producers to it: data passes so much later, credit so much earlier.
+        producer: what it calls their process.
+    """
+
+    clock: ClockInfo = ClockInfo()
+    ahead_ns: int = 0
+    way_ns: int = 0
+    producer: str = "a"
+
+
+def write_tapped_job(
+    directory: Path, channels: Sequence[TappedChannel], place: Place = Place()
+) -> Path:
     """The run directory; each vertex has one data set, numbered as they come."""
     directory.mkdir(parents=True)
     to_ns = START_NS + max(each.since_ns + each.buffers * PERIOD_NS for each in channels)
+    from_ns = START_NS + min(each.since_ns + each.from_buffer * PERIOD_NS for each in channels)
     edges = list(dict.fromkeys((each.graph, each.vertex) for each in channels))
-    events = [row for index, each in enumerate(channels) for row in _events(index, each)]
+    events = [row for index, each in enumerate(channels) for row in _events(index, each, place)]
     events.sort(key=lambda row: row[0])
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
     with TraceWriter(directory / process.file, process) as writer:
@@ -75,22 +99,22 @@ def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path
         host={},
         versions={},
         seed=0,
-        clock=ClockInfo(),
+        clock=place.clock,
         started_at="2030-01-01T00:00:00+00:00",
-        measured_from_ns=START_NS,
-        measured_to_ns=to_ns,
+        measured_from_ns=from_ns + place.ahead_ns,
+        measured_to_ns=to_ns + place.ahead_ns,
         processes=(process,),
         channels=tuple(
             ChannelInfo(
                 index=index,
-                receiver_id=f"{index:032x}",
+                receiver_id=f"{index if each.receiver is None else each.receiver:032x}",
                 producer=each.producer,
                 consumer=each.consumer,
-                producer_process="a",
+                producer_process=place.producer,
                 consumer_process="b",
-                connection="a->b",
+                connection=f"{place.producer}->b",
                 subpartition=each.consumer,
-                partition=partition_of(each),
+                partition="" if each.from_buffer else partition_of(each),
                 is_local=False,
                 edge=edges.index((each.graph, each.vertex)),
             )
@@ -101,14 +125,15 @@ def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path
     return directory
 
 
-def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
+def _events(index: int, channel: TappedChannel, place: Place) -> Iterable[tuple[int, ...]]:
     sent = {"channel": index, "point": TracePoint.SENT, "kind": MessageKind.BUFFER_RESPONSE}
     received = {"channel": index, "point": TracePoint.RECEIVED}
     asked = {"kind": MessageKind.PARTITION_REQUEST, "value": 2}
-    start_ns = START_NS + channel.since_ns
-    yield event(at_ns=start_ns - MS, **received, **asked)
+    start_ns = START_NS + channel.since_ns + place.ahead_ns + place.way_ns
+    if not channel.from_buffer:
+        yield event(at_ns=start_ns - MS - 2 * place.way_ns, **received, **asked)
     is_starved = channel.starved > 0
-    for number in range(channel.buffers):
+    for number in range(channel.from_buffer, channel.buffers):
         at_ns = start_ns + max(number * PERIOD_NS, channel.after_ns)
         copies = channel.first_buffers if number == 0 else 1
         for copy in range(copies):
@@ -125,6 +150,7 @@ def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
                 credit_after=0 if is_starved else 1,
             )
         fed_ns = at_ns + copies + round(channel.starved * PERIOD_NS)
+        fed_ns -= 2 * place.way_ns
         added = {"kind": MessageKind.ADD_CREDIT, "value": 1}
         yield event(at_ns=fed_ns, **received, **added, credit_before=0, credit_after=1)
     if channel.barrier_ns is not None:

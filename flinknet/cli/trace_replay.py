@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -131,7 +132,7 @@ def _grid_options(command: Any) -> Any:
     default="auto",
     show_default=True,
     help="Slices of time that each run is cut into, so that one busy exchange is the work of"
-    " many; auto: by its size and the cores. The observed answer does not depend on it.",
+    " many; auto: by its size. The observed answer does not depend on it.",
 )
 @click.option(
     "--rest",
@@ -147,6 +148,12 @@ def _grid_options(command: Any) -> Any:
     "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
 )
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    help="Keep there what each unit of work finds: the same command goes on from it if this one"
+    " ends early. On a cluster a directory that driver and executors share.",
+)
 @spark_options
 def replay(
     traces: tuple[AnyPath, ...],
@@ -163,6 +170,7 @@ def replay(
     json_path: str | None,
     report: str | None,
     out: str | None,
+    checkpoint: str | None,
     session: SessionOptions,
     **lists: str | None,
 ) -> None:
@@ -185,6 +193,7 @@ def replay(
     from flinknet.replay.advise.targets import Target
     from flinknet.replay.pipeline import replay_runs
     from flinknet.replay.read import AskedPart, open_runs
+    from flinknet.replay.spark.checkpoint import Checkpoint
     from flinknet.replay.spark.results import write_tables
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
@@ -216,6 +225,9 @@ def replay(
         raise ConfigError(
             f"--channel: {channel} is not in the trace; its channels are 0 to {max(known)}"
         )
+    kept = None
+    if checkpoint is not None:
+        kept = Checkpoint.of(_directory(checkpoint), [file for run in runs for file in run.files])
     _say("starting Spark", off_terminal_too=True)
     with spark_session(session) as spark, spark_errors():
         tell_page(spark)
@@ -229,6 +241,7 @@ def replay(
             targets=targets,
             refine=is_fine,
             edge_timeouts=edge_timeouts,
+            checkpoint=kept,
             on_progress=_say,
         )
         if out_dir is not None:
@@ -336,6 +349,15 @@ def _new_directory(text: str) -> AnyPath:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"--out: {path} exists and is not empty; give a new directory")
     path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _directory(text: str) -> Path:
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--checkpoint: {path}: cannot be made ({error.strerror})") from None
     return path
 
 

@@ -33,7 +33,7 @@ def channels_read(
     """
     run = selection.run
     for info in selection.channel_infos:
-        unit = ChannelUnit(0, [str(file) for file in run.files], info.index, 0, 0)
+        unit = ChannelUnit(0, list(run.files), info.index, 0, 0)
         wanted = (*BUFFER_COLUMNS, *columns)
         events = read_channel(unit, wanted, selection.from_ns, selection.to_ns)
         yield info, events, paired_buffers(events)

@@ -24,18 +24,17 @@ from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.storage import AnyPath
-from flinknet.trace import RunManifest, TraceReader, open_run
+from flinknet.trace import RunManifest, TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.recordings import RunPlace, open_recordings
 from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
 from .fit.arrivals import Seen, fit_pattern
-from .fit.busy import busy_ns_per_record
 from .fit.costs import CostFit
 from .fit.flusher import beat_ns, flush_overhead_ns
 from .fit.queued import queued
-from .fit.round_trips import fit_captured, with_busy_tasks
+from .fit.round_trips import fit_captured
 from .fit.unseen import Unseen
 from .fit.window_rows import joined_rows, places_by_channel
 from .recorded import RecordedExchange
@@ -53,9 +52,6 @@ RELEASED_NS = 1_000_000
 """A buffer that leaves this soon after its channel may send again had waited for that."""
 
 STARVED_WORTH_NOTING = 0.02
-
-METRICS_AROUND_NS = 5_000_000_000
-"""Before and after a window, what Flink said of its tasks counts, too."""
 
 SETTINGS_ROWS = 200_000
 """Rows that the settings of the cluster are guessed from, where nobody stated them."""
@@ -100,18 +96,18 @@ class CapturedRows:
 
 
 def load_captured(
-    path: AnyPath, from_ns: int, to_ns: int, *, edge: int | None = None
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
-    manifest = open_run(path).manifest
+    manifest = open_recordings(place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, assumed, is_timeout_known = with_settings(manifest, path)
+    manifest, assumed, is_timeout_known = with_settings(manifest, place)
     network = recorded_network(manifest)
-    rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
+    rows = _read(place, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     found = fit_captured(
@@ -121,15 +117,6 @@ def load_captured(
         consumers,
         {each.index: each.consumer_process for each in manifest.channels},
     )
-    numbers = {each.edge for each in manifest.channels}
-    busy_ns = busy_ns_per_record(
-        path,
-        manifest,
-        numbers.pop() if len(numbers) == 1 else None,
-        from_ns - METRICS_AROUND_NS,
-        to_ns + METRICS_AROUND_NS,
-    )
-    found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = None
@@ -174,19 +161,14 @@ def load_captured(
     )
 
 
-def _records_per_message(sent: EventColumns) -> float:
-    records = sent["records"][sent["records"] > 0]
-    return float(records.mean()) if len(records) else 1.0
-
-
 def with_settings(
-    manifest: RunManifest, path: AnyPath
+    manifest: RunManifest, place: RunPlace
 ) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
     own = [each.index for each in manifest.channels]
-    rows = _read(path, None, None, channels=own, rows_max=SETTINGS_ROWS)
+    rows = _read(place, None, None, channels=own, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
     is_timeout_known = True
@@ -296,7 +278,7 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
 
 
 def _read(
-    path: AnyPath,
+    place: RunPlace,
     from_ns: int | None,
     to_ns: int | None,
     *,
@@ -308,7 +290,7 @@ def _read(
     resumed: list[EventColumns] = []
     initial_credit: list[IntArray] = []
     seen = 0
-    for file in open_run(path).files:
+    for file in open_recordings(place).files:
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, channels, from_ns, to_ns):
                 is_known = block["channel"] >= 0

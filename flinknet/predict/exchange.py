@@ -13,8 +13,8 @@ from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX,
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
-from flinknet.storage import AnyPath
-from flinknet.trace import Run, RunManifest, TraceReader, open_run
+from flinknet.trace import Run, RunManifest, TraceReader
+from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .fit.costs import CostFit, fit_costs, saturated_costs
 from .fit.delays import fit_delays
@@ -32,6 +32,11 @@ COST_ROWS_PER_FILE = 200_000
 MAX_RATE_ROWS_PER_FILE = 1_000_000
 """The same at the highest rate, some five seconds of it: a shared machine is faster now and slower
 then, by a fifth from one second to the next."""
+
+COST_ROWS_MAX = 4_000_000
+"""The same of all files together, as far as that leaves COST_ROWS_PER_FILE_MIN of each."""
+
+COST_ROWS_PER_FILE_MIN = 10_000
 
 LATEST_ARRIVAL_NS = 10_000_000_000
 """How long after its intended instant a record is looked for among the buffers sent, beside the
@@ -77,6 +82,12 @@ def recorded_setting(manifest: RunManifest) -> Setting:
     return Setting(recorded_network(manifest), manifest.scenario.get("flow_control", CREDIT))
 
 
+def _cost_rows(manifest: RunManifest, files: int) -> int:
+    """Rows of each of some files that costs are fitted from."""
+    most = MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE
+    return min(most, max(COST_ROWS_MAX // max(files, 1), COST_ROWS_PER_FILE_MIN))
+
+
 def is_blocking(manifest: RunManifest) -> bool:
     """Whether consumers read only when producers had ended, which no model here knows."""
     return bool(manifest.scenario.get("workload", {}).get("partition_type") == BLOCKING)
@@ -88,7 +99,7 @@ def is_max_rate(manifest: RunManifest) -> bool:
 
 
 def load_exchange(
-    path: AnyPath,
+    place: RunPlace,
     from_ns: int,
     to_ns: int,
     *,
@@ -98,13 +109,13 @@ def load_exchange(
     """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
 
     Args:
-        path: run directory.
+        place: of the run.
         from_ns: start of the window.
         to_ns: end of the window; records count by their intended instant.
         edge: of a run with several exchanges, which one.
         with_arrivals: whether to read on when the costs are known; if not, there are no channels.
     """
-    run = open_run(path)
+    run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     channels = None
@@ -121,7 +132,7 @@ def load_exchange(
         from_ns,
         to_ns,
         until_ns=until_ns,
-        rows_max=MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE,
+        rows_max=_cost_rows(manifest, len(run.files)),
         rows_to_ns=max(to_ns, measured_part(run).to_ns) if is_max_rate(manifest) else to_ns,
         with_arrivals=with_arrivals,
     )

@@ -337,10 +337,11 @@ class _Layout:
                 },
             )
         leaves = _power_of_two(len(self._manager_at))
-        memory.record(
-            self._wakes,
-            dict.fromkeys(range(1, leaves + len(self._manager_at)), start_ns),
-        )
+        due_ns = dict.fromkeys(range(leaves, leaves + len(self._manager_at)), start_ns)
+        for node in range(leaves - 1, 0, -1):
+            below = (due_ns.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
+            due_ns[node] = min(below)
+        memory.record(self._wakes, due_ns)
 
 
 def _power_of_two(count: int) -> int:

@@ -7,18 +7,15 @@ records took whose buffers were the last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
-from flinknet.trace import Run, TraceReader
+from flinknet.trace import Run, TraceFile, TraceReader, file_index
 from flinknet.units import human_duration
-
-if TYPE_CHECKING:
-    from flinknet.storage import AnyPath
 
 FOREVER_NS = np.iinfo(np.int64).max
 
@@ -36,12 +33,14 @@ class MeasuredPart:
         until_ns: where it is no longer known what happened; behind the measured part comes the
             drain.
         notes: why it is shorter than what was measured, in words.
+        dropped_events: that could not be written when they were recorded, by path of the file.
     """
 
     from_ns: int
     to_ns: int
     until_ns: int = FOREVER_NS
     notes: tuple[str, ...] = ()
+    dropped_events: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,14 @@ class _FileSpan:
     last_ns: int
     is_cut: bool
     known_to_ns: int
+    dropped_events: int
 
 
-def measured_part(run: Run) -> MeasuredPart:
+def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     """The measured part of a run that has a manifest.
+
+    Args:
+        is_cut_used: a file that was cut does not end it: what the file lacks is passed over.
 
     Raises: TraceFormatError if the run did not get there, if nothing of it is whole, or if the
         files hold nothing of it, for they are another run's.
@@ -77,13 +80,22 @@ def measured_part(run: Run) -> MeasuredPart:
             f"{run.path}: no event lies in its measured part; its manifest is another run's, or"
             " the run was not recorded up to there"
         )
-    ends = [span for span in spans if span.is_cut or (is_interrupted and span in held)]
+    dropped = {
+        file.path: span.dropped_events
+        for file, span in zip(run.files, spans, strict=True)
+        if span.dropped_events
+    }
+    ends = [
+        span
+        for span in spans
+        if (span.is_cut and not is_cut_used) or (is_interrupted and span in held)
+    ]
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
-        return MeasuredPart(from_ns, to_ns)
+        return MeasuredPart(from_ns, to_ns, dropped_events=dropped)
     first = min(ends, key=lambda span: span.known_to_ns)
     if to_ns is not None and first.known_to_ns >= to_ns:
-        return MeasuredPart(from_ns, to_ns)
+        return MeasuredPart(from_ns, to_ns, dropped_events=dropped)
     why = f"{first.name} is cut off" if first.is_cut else "the run was interrupted"
     if first.known_to_ns <= from_ns:
         raise TraceFormatError(
@@ -93,10 +105,15 @@ def measured_part(run: Run) -> MeasuredPart:
     whole = "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
     note = f"{why}: the answer is that of the first {known}{whole} of the measured part"
     until_ns = min(span.last_ns for span in ends) + 1
-    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,))
+    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped)
 
 
-def _span(file: AnyPath, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+    index = file_index(file)
+    if index.is_whole and not is_interrupted and len(index.blocks):
+        first_ns, last_ns = int(index.blocks["first_ns"].min()), int(index.blocks["last_ns"].max())
+        dropped_events = index.dropped_events or 0
+        return _FileSpan(file.title, first_ns, last_ns, False, FOREVER_NS, dropped_events)
     with TraceReader(file) as reader:
         blocks = reader.blocks()
         if reader.truncation is not None:
@@ -108,7 +125,9 @@ def _span(file: AnyPath, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
         if is_cut or is_interrupted:
             looked_from_ns = max(from_ns, last_ns - LOOK_BACK_NS)
             known_to_ns = last_ns + 1 - _longest_life_ns(reader, looked_from_ns, last_ns + 1)
-        return _FileSpan(file.name, first_ns, last_ns, is_cut, known_to_ns)
+        return _FileSpan(
+            file.title, first_ns, last_ns, is_cut, known_to_ns, reader.dropped_events or 0
+        )
 
 
 def _holds_records(run: Run, from_ns: int, to_ns: int) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
-from flinknet.storage import AnyPath
-from flinknet.trace import TraceReader, open_run
+from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .fit.window_rows import joined_rows, places_by_channel
 
@@ -55,11 +55,11 @@ class SentBytes:
 
 
 def sent_bytes(
-    path: AnyPath, channels: Sequence[int], from_ns: int, to_ns: int
+    place: RunPlace, channels: Sequence[int], from_ns: int, to_ns: int
 ) -> dict[int, SentBytes]:
     """What these channels carried, by channel; those without a record are left out."""
     parts: list[EventColumns] = []
-    for file in open_run(path).files:
+    for file in open_recordings(place).files:
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, list(channels), from_ns, to_ns):
                 keep = is_data(block, TracePoint.SENT)

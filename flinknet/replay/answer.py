@@ -14,9 +14,9 @@ from flinknet.results import (
     TracePart,
     Verdict,
 )
-from flinknet.storage import AnyPath
-from flinknet.trace import TraceReader
+from flinknet.trace import file_index
 from flinknet.trace.job_names import named_edges
+from flinknet.trace.recordings import RunPlace
 
 from .advise.between import bottleneck_between, judge_between
 from .advise.bottleneck import bottleneck_of
@@ -53,7 +53,7 @@ def answers_of(
 ) -> list[ReplayAnswer]:
     """The answer about each run, in their order."""
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
-    of_job: dict[tuple[AnyPath, int], list[int]] = {}
+    of_job: dict[tuple[RunPlace, int], list[int]] = {}
     for place, each in enumerate(observed):
         of_job.setdefault(each.run.job, []).append(place)
     for places in of_job.values():
@@ -97,10 +97,10 @@ def _described(run: RecordedRun) -> TraceDescription:
     damaged = []
     events = 0
     for file in run.files:
-        with TraceReader(file) as reader:
-            events += sum(block.count for block in reader.blocks())
-            if not reader.is_whole:
-                damaged.append(file.name)
+        index = file_index(file)
+        events += index.events
+        if not index.is_whole:
+            damaged.append(file.title)
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
     return TraceDescription(
         path=str(run.path),
@@ -117,6 +117,8 @@ def _described(run: RecordedRun) -> TraceDescription:
         part=TracePart(
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
         ),
+        recordings=run.described,
+        losses=run.losses,
     )
 
 

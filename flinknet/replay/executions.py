@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import FrameCorruptedError
-from flinknet.storage import AnyPath
-from flinknet.trace import ChannelInfo, RunManifest, TraceReader
+from flinknet.trace import ChannelInfo, RunManifest, TraceFile, file_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,23 @@ class Execution:
     restarts: int
 
 
-def producer_of(partition: str) -> ExecutionAttemptID | None:
-    """Who produces a partition, which a manifest has as hex; None for text that is no partition."""
+def partition_of(partition: str) -> ResultPartitionID | None:
+    """A partition, which a manifest has as hex; None for text that is none."""
     if len(partition) != 2 * ResultPartitionID.BYTES:
         return None
     try:
-        return ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
+        return ResultPartitionID.decode(bytes.fromhex(partition))
     except (ValueError, FrameCorruptedError):  # an edited manifest
         return None
 
 
-def executions_of(manifest: RunManifest, files: Iterable[AnyPath]) -> list[Execution]:
+def producer_of(partition: str) -> ExecutionAttemptID | None:
+    """Who produces a partition; None for text that is none."""
+    found = partition_of(partition)
+    return None if found is None else found.producer_id
+
+
+def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Execution]:
     """The executions in a trace, the earliest first; those of which no event was kept are left out.
 
     A channel whose request was not recorded belongs to the execution that was there when it began.
@@ -75,13 +80,11 @@ def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int]]) -
     )
 
 
-def _spans(files: Iterable[AnyPath]) -> dict[int, tuple[int, int]]:
+def _spans(files: Iterable[TraceFile]) -> dict[int, tuple[int, int]]:
     """First and last instant of each channel, by the indexes."""
     spans: dict[int, tuple[int, int]] = {}
     for file in files:
-        with TraceReader(file) as reader:
-            for entry in reader.blocks():
-                for channel, _, first_ns, last_ns in entry.channels.tolist():
-                    low, high = spans.get(channel, (first_ns, last_ns))
-                    spans[channel] = min(low, first_ns), max(high, last_ns)
+        for channel, _, first_ns, last_ns in file_index(file).channels.tolist():
+            low, high = spans.get(channel, (first_ns, last_ns))
+            spans[channel] = min(low, first_ns), max(high, last_ns)
     return spans

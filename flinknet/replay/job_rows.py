@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
@@ -17,13 +18,13 @@ from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.tapped_consumers import with_consumers
 from flinknet.results import LatencySummary
-from flinknet.storage import path_of
-from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording, open_recordings
 
 from .outcome import Window
 from .read import RecordedRun
+from .slices import stamps_of
 from .spark.frames import Columns, columns_of, map_units
-from .spark.session import cores_of
+from .spark.units import UNITS_MIN
 from .windows import why_too_short
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class JobUnit:
     """A job with a share of its candidates; `settings` are theirs, one after the other."""
 
     job: int
-    path: str
+    place: list[Recording]
     edges: list[int]
     sources: list[int]
     targets: list[int]
@@ -84,6 +85,29 @@ class JobUnit:
     settings: list[Setting]
     windows: list[Window]
     is_asked: bool
+
+    def without_candidates(self) -> LoadedPart:
+        """What is loaded for it."""
+        return LoadedPart(
+            tuple(self.place),
+            tuple(self.edges),
+            tuple(self.sources),
+            tuple(self.targets),
+            tuple(self.whys),
+            tuple(self.windows),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPart:
+    """The windows of a job that are simulated, whatever the settings; fields as of JobUnit."""
+
+    place: tuple[Recording, ...]
+    edges: tuple[int, ...]
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    whys: tuple[str, ...]
+    windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +160,7 @@ class JobRow:
 
 def predict_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> DataFrame:
     """Predict every candidate of every job. Returns: rows of JobRow."""
-    units = _units(plans, cores_of(spark))
+    units = _units(plans, UNITS_MIN)
     return map_units(spark, units, _row_columns, JobRow)
 
 
@@ -144,16 +168,16 @@ def _row_columns(unit: JobUnit) -> Iterable[Columns]:
     return [columns_of(JobRow, list(rows_of_unit(unit)))]
 
 
-def _units(plans: Sequence[JobPlan], cores: int) -> list[JobUnit]:
+def _units(plans: Sequence[JobPlan], shares: int) -> list[JobUnit]:
     units = []
     for plan in plans:
-        parts = min(cores, len(plan.candidates))
+        parts = min(shares, len(plan.candidates))
         for part in range(parts):
             numbers = list(range(part, len(plan.candidates), parts))
             units.append(
                 JobUnit(
                     plan.number,
-                    str(plan.edges[0].path.absolute()),
+                    list(plan.edges[0].place),
                     [each.edge or 0 for each in plan.edges],
                     list(plan.sources),
                     list(plan.targets),
@@ -169,7 +193,7 @@ def _units(plans: Sequence[JobPlan], cores: int) -> list[JobUnit]:
 
 def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
     """The rows of a unit: of each candidate the job and its edges."""
-    loaded = [_load(unit, window) for window in unit.windows]
+    loaded = _loaded(unit.without_candidates(), stamps_of(tuple(unit.place)))
     jobs = [job for job, _ in loaded]
     notes = list(dict.fromkeys(note for _, own in loaded for note in own))
     count = len(unit.edges)
@@ -244,14 +268,19 @@ def _rows(
         )
 
 
-def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
+@lru_cache(maxsize=1)
+def _loaded(part: LoadedPart, _stamps: tuple[int, ...]) -> list[tuple[RecordedJob, list[str]]]:
+    """What all shares of the settings of a job need, loaded once in each process."""
+    return [_load(part, window) for window in part.windows]
+
+
+def _load(unit: LoadedPart, window: Window) -> tuple[RecordedJob, list[str]]:
     """The job of a window, and what was assumed."""
-    path = path_of(unit.path)
-    manifest = open_run(path).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     is_from_between = manifest.is_from_between
     load = load_captured if is_from_between else load_exchange
-    found = [load(path, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
+    found = [load(unit.place, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
     exchanges = [exchange for exchange, _ in found]
     if is_from_between:
         exchanges = [_with_consumers(n, unit, exchanges) for n in range(len(exchanges))]
@@ -275,7 +304,7 @@ def _load(unit: JobUnit, window: Window) -> tuple[RecordedJob, list[str]]:
 
 
 def _with_consumers(
-    number: int, unit: JobUnit, exchanges: Sequence[RecordedExchange]
+    number: int, unit: LoadedPart, exchanges: Sequence[RecordedExchange]
 ) -> RecordedExchange:
     """An exchange with its consumers numbered as the producers behind it."""
     behind = [

@@ -29,7 +29,7 @@ from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
 from .read import RecordedRun
-from .spark.session import cores_of
+from .spark.checkpoint import Checkpoint
 from .spark.units import work_units
 from .trade_off import advise
 from .what_if import Simulate
@@ -59,6 +59,7 @@ def replay_runs(
     targets: Sequence[Target] = (),
     refine: bool = False,
     edge_timeouts: Sequence[EdgeTimeouts] = (),
+    checkpoint: Checkpoint | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
@@ -72,12 +73,15 @@ def replay_runs(
         refine: predict timeouts between the chosen one and the next longer one, too.
         details: add what a page shows in addition.
         edge_timeouts: further settings of jobs of several exchanges.
+        checkpoint: where what units find is kept, and taken from if it is there; None: nowhere.
         on_progress: takes a line that says what is being done.
     """
     check_edge_timeouts(runs, edge_timeouts)
-    units = work_units(runs, cores_of(spark))
+    units = work_units(runs)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
-    tables = observe(spark, runs, split)
+    if checkpoint is not None and checkpoint.kept:
+        on_progress(f"going on from {_count(checkpoint.kept, 'unit')} in {checkpoint.directory}")
+    tables = observe(spark, runs, split, checkpoint)
     observed = collect(tables, runs)
 
     candidates = plan_candidates(
@@ -85,7 +89,8 @@ def replay_runs(
     )
     simulating = f"simulating {_count(len(candidates.all), 'setting')}"
     on_progress("; ".join([simulating, *candidates.why_long]))
-    predicted = predict_all(spark, candidates, simulate)
+    packed = tables.packed_arrivals()
+    predicted = predict_all(spark, candidates, simulate, packed, checkpoint)
 
     plans = plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
     jobs = None
@@ -98,7 +103,7 @@ def replay_runs(
     more = candidates.refined([each.advice for each in advised]) if refine else []
     if more:
         on_progress(f"simulating {_count(len(more), 'setting')} in finer steps")
-        predicted = predict_more(spark, predicted, more, simulate)
+        predicted = predict_more(spark, predicted, more, simulate, packed)
         advised = [advise(each, predicted, grid, targets) for each in compared]
 
     if details:

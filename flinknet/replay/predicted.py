@@ -15,8 +15,8 @@ from .observe.latency import ChannelLatency, latency_percentiles
 from .observe.observed import ObservedRun, latency_summary
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
+from .spark.checkpoint import Checkpoint
 from .spark.frames import collected
-from .spark.session import cores_of
 from .spark.units import ALL_CHANNELS, work_units
 from .what_if import Simulate, predict
 
@@ -44,18 +44,31 @@ class Predicted:
 
 
 def predict_all(
-    spark: SparkSession, candidates: Candidates, simulate: Simulate | None
+    spark: SparkSession,
+    candidates: Candidates,
+    simulate: Simulate | None,
+    arrivals: DataFrame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Predicted:
-    """Predict every candidate."""
-    table = predict(spark, candidates.all, simulate, candidates.slicings).cache()
+    """Predict every candidate.
+
+    Args:
+        arrivals, checkpoint: see `predict`.
+    """
+    table = predict(spark, candidates.all, simulate, candidates.slicings, arrivals, checkpoint)
+    table = table.cache()
     return Predicted(candidates, collected(Outcome, table), table)
 
 
 def predict_more(
-    spark: SparkSession, predicted: Predicted, more: Sequence[Candidate], simulate: Simulate | None
+    spark: SparkSession,
+    predicted: Predicted,
+    more: Sequence[Candidate],
+    simulate: Simulate | None,
+    arrivals: DataFrame | None = None,
 ) -> Predicted:
     """Predict further candidates of the same runs, too."""
-    found = predict_all(spark, replace(predicted.candidates, all=more), simulate)
+    found = predict_all(spark, replace(predicted.candidates, all=more), simulate, arrivals)
     return Predicted(
         predicted.candidates.with_more(more),
         predicted.outcomes + found.outcomes,
@@ -96,7 +109,7 @@ def compared_runs(
     }
     totals: dict[int, ChannelLatency] = {}
     if parts:
-        units = work_units(list(parts.values()), cores_of(spark))
+        units = work_units(list(parts.values()))
         table = latency_percentiles(spark, units).where(f"channel = {ALL_CHANNELS}")
         totals = {row.run: row for row in collected(ChannelLatency, table)}
     found = []

@@ -14,8 +14,9 @@ import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import CpuCost, Measured, MessageCount, Price, TradeOffPoint
-from flinknet.trace.metrics import Series, read_series
+from flinknet.trace.metrics import Series
 
+from .observe.flink_metrics import series_of
 from .observe.observed import ObservedRun
 
 BUFFER_RESPONSE_BYTES = 47
@@ -117,7 +118,7 @@ def cpu_cost_of(observed: ObservedRun) -> CpuCost:
         return CpuCost(
             OWN_CPU_NS_PER_MESSAGE, "assumed: that of flinknet's own stack", is_learnt=False
         )
-    learnt_ns = learnt_ns_per_message(read_series(run.path, run.from_ns, run.to_ns))
+    learnt_ns = learnt_ns_per_message(series_of(run))
     if learnt_ns is not None:
         return CpuCost(learnt_ns, "measured by the job's own counters", is_learnt=True)
     return CpuCost(FLINK_CPU_NS_PER_MESSAGE, "assumed: as measured of Flink 2.3", is_learnt=False)

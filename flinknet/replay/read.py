@@ -15,18 +15,28 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.errors import ConfigError
 from flinknet.predict.captured import with_settings
 from flinknet.predict.exchange import is_blocking
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
+from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
-from flinknet.trace import Run, RunManifest, TraceReader, find_runs, open_run
+from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import is_data
-from flinknet.trace.manifest import RESULT_NAME
-from flinknet.trace.run import check_file
+from flinknet.trace.recordings import Recording, RunPlace, open_recordings
 from flinknet.units import human_duration
 
 from .executions import executions_of
+from .joining import Part, Together, described_recordings, groups_of, join
+from .opening import (
+    LEFT_OUT_KIND,
+    OnDamage,
+    Scan,
+    damaged_blocks,
+    named_losses,
+    open_parts,
+    opened_part,
+)
 
 SEARCH_NS = 120_000_000_000
 """The start-up is looked for in the first two minutes of a trace."""
@@ -60,11 +70,14 @@ class RecordedRun:
         is_asked_part: the measured window is a part that was asked for.
         whole_ns: from when to when it was recorded, of which the measured window may be a part;
             None for as much as the window.
+        recordings: that are the run; several where taps on several hosts recorded it.
+        described: what these are, where they are several; instants count from `recorded_from_ns`.
+        losses: what the trace is known to lack.
     """
 
     run: int
     path: AnyPath
-    files: tuple[AnyPath, ...]
+    files: tuple[TraceFile, ...]
     manifest: RunManifest
     from_ns: int
     to_ns: int
@@ -74,11 +87,20 @@ class RecordedRun:
     whole_ns: tuple[int, int] | None = None
     is_asked_part: bool = False
     execution: int = 0
+    recordings: tuple[Recording, ...] = ()
+    described: tuple[ReplayedRecording, ...] = ()
+    losses: tuple[TraceLoss, ...] = ()
 
     @property
-    def job(self) -> tuple[AnyPath, int]:
+    def job(self) -> tuple[RunPlace, int]:
         """What the edges of one execution of a job have in common."""
-        return self.path, self.execution
+        return self.recordings or self.path, self.execution
+
+    @property
+    def place(self) -> tuple[Recording, ...]:
+        """Where to open it again, from any working directory."""
+        found = self.recordings or (Recording(str(self.path)),)
+        return tuple(each.absolute() for each in found)
 
     @property
     def duration_ns(self) -> int:
@@ -113,26 +135,35 @@ def open_runs(
     paths: Sequence[AnyPath],
     asked: AskedPart = WHOLE,
     describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
+    *,
+    together: Together = Together.AUTO,
+    on_damage: OnDamage = OnDamage.STOP,
+    scan: Scan = damaged_blocks,
 ) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
-    with several exchanges, each edge.
+    with several exchanges, each edge. Recordings of one job are one run, see `joining`.
 
     Args:
         asked: the part of each run to use.
         describe: adds the job to the manifest of what was recorded between processes.
+        together: which recordings are one run.
+        on_damage: what to do about what is damaged.
+        scan: what looks for damaged blocks before they are passed over.
 
     Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
     """
     runs: list[RecordedRun] = []
-    found = [run for path in paths for run in find_runs(path)]
-    for directory in dict.fromkeys(found):
-        run = open_recorded_run(directory, len(runs))
+    opened = open_parts(paths, on_damage, scan)
+    groups = groups_of(opened.parts, together)
+    for group in groups:
+        lost = _losses_of(group, opened.losses, is_only=len(groups) == 1)
+        run = _recorded_run(group, len(runs), lost, on_damage)
         if not run.manifest.is_from_between:
             runs += edges_of(part_of(run, asked))
             continue
         run = replace(run, manifest=describe(run.manifest))
         for execution, part in executions_in(run, asked):
-            manifest, *_ = with_settings(execution.manifest, run.path)
+            manifest, *_ = with_settings(execution.manifest, run.place)
             execution = replace(execution, run=len(runs), manifest=manifest)
             runs += edges_of(part_of(execution, part))
     return runs
@@ -144,26 +175,47 @@ def open_recorded_run(path: AnyPath, number: int) -> RecordedRun:
     Raises: TraceFormatError if it is none, if its result is not what it left, or if the run was
         not recorded up to its measured part.
     """
-    run: Run = open_run(path)
-    manifest = run.manifest
-    if manifest is None:
-        TraceReader(run.path).close()  # what is no trace at all is refused as such
-        raise TraceFormatError(
-            f"{path}: a trace file alone does not say what was measured; give the run directory"
-            " with its manifest.json"
-        )
-    check_file(path, manifest, RESULT_NAME)
-    part = measured_part(run)
+    return _recorded_run([opened_part(Recording(str(path)))], number)
+
+
+def _recorded_run(
+    group: Sequence[Part],
+    number: int,
+    losses: Sequence[TraceLoss] = (),
+    on_damage: OnDamage = OnDamage.STOP,
+) -> RecordedRun:
+    """The run that some recordings are."""
+    joined = join(group) if len(group) > 1 else []
+    recordings = [each.recording for each in joined if each.recording is not None]
+    run = open_recordings(recordings) if joined else group[0].run
+    assert run.manifest is not None, "a trace file alone is refused"
+    part = measured_part(run, is_cut_used=on_damage is OnDamage.SKIP)
+    named = [loss for each in group for loss in named_losses(each, part.dropped_events)]
     return RecordedRun(
         number,
         run.path,
         run.files,
-        manifest,
+        run.manifest,
         part.from_ns,
         part.to_ns,
         until_ns=part.until_ns,
         notes=part.notes,
+        recordings=tuple(recordings) if joined else (group[0].recording,),
+        described=described_recordings(joined, part.from_ns),
+        losses=(*losses, *named),
     )
+
+
+def _losses_of(
+    group: Sequence[Part], losses: Sequence[TraceLoss], *, is_only: bool
+) -> list[TraceLoss]:
+    """Those of some recordings; what was left out counts where it may belong: to the only run, or
+    to each that is several recordings."""
+    paths = {str(part.run.path) for part in group}
+    is_open = is_only or len(group) > 1
+    return [
+        each for each in losses if each.path in paths or (each.kind == LEFT_OUT_KIND and is_open)
+    ]
 
 
 def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun, AskedPart]]:
@@ -258,7 +310,7 @@ def start_up_ns(run: RecordedRun) -> int:
     passed_bytes = np.zeros(WINDOWS, np.int64)
     to_ns = run.from_ns + WINDOWS * width_ns
     for file in run.files:
-        with TraceReader(file) as reader:
+        with TraceReader(file, file_index(file).within(run.from_ns, to_ns)) as reader:
             for block in reader.events(_COLUMNS, None, run.from_ns, to_ns):
                 keep = is_data(block, TracePoint.SENT) & (block["channel"] >= 0)
                 keep &= (block["at_ns"] >= run.from_ns) & (block["at_ns"] < to_ns)

@@ -101,7 +101,7 @@ def scenario_of(run: RecordedRun) -> Scenario:
 
 
 def _captured_scenario(run: RecordedRun) -> Scenario:
-    exchange, _ = load_captured(run.path, run.from_ns, run.to_ns, edge=run.edge)
+    exchange, _ = load_captured(run.place, run.from_ns, run.to_ns, edge=run.edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: no record was counted in it, so none can be sent again")
     setting = recorded_setting(run.manifest)
@@ -123,7 +123,7 @@ def _captured_scenario(run: RecordedRun) -> Scenario:
 
 
 def _captured_size(run: RecordedRun) -> RecordSize:
-    sent = sent_bytes(run.path, _channels_of(run), run.from_ns, run.to_ns)
+    sent = sent_bytes(run.place, _channels_of(run), run.from_ns, run.to_ns)
     if (size := common_value_bytes(sent)) is not None:
         return RecordSize(size, size)
     sizes = np.concatenate([each.value_bytes(each.at_ns) for each in sent.values()])
@@ -181,14 +181,14 @@ def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
     is_captured = run.manifest.is_from_between
     first_edge = 0 if len({each.edge for each in run.manifest.channels}) > 1 else None
     if is_captured:
-        exchange, _ = load_captured(run.path, from_ns, run.to_ns, edge=run.edge)
+        exchange, _ = load_captured(run.place, from_ns, run.to_ns, edge=run.edge)
     else:
-        exchange, _ = load_exchange(run.path, from_ns, run.to_ns, edge=first_edge)
+        exchange, _ = load_exchange(run.place, from_ns, run.to_ns, edge=first_edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: the trace holds no record instants to replay")
     sizes = {}
     if is_captured and not scenario.workload.record_size.is_constant:
-        sizes = sent_bytes(run.path, _channels_of(run), from_ns, run.to_ns)
+        sizes = sent_bytes(run.place, _channels_of(run), from_ns, run.to_ns)
     directory.mkdir(parents=True, exist_ok=True)
     for producer in range(exchange.producers):
         own = [each for each in exchange.channels if each.producer == producer]

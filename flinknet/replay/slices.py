@@ -24,8 +24,11 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
-from flinknet.storage import AnyPath, path_of
-from flinknet.trace import RunManifest, open_run
+from flinknet.storage import path_of
+from flinknet.trace import Run, RunManifest
+from flinknet.trace.recordings import Recording, open_recordings
+
+from .observe.arrivals import Slice, SliceLoad
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
 """What comes before a slice: so long and so many beats of the flusher, the longer the better."""
@@ -37,13 +40,52 @@ _NEVER_NS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class SliceUnit:
-    """A slice with some of the settings to simulate; what an executor is handed."""
+class SlicePlan:
+    """What all slices of a run have in common.
+
+    Attributes:
+        candidates: numbers of the settings to simulate.
+        slices: by number.
+    """
 
     run: int
-    path: str
-    candidates: list[int]
-    settings: list[Setting]
+    place: tuple[Recording, ...]
+    candidates: Sequence[int]
+    settings: Sequence[Setting]
+    from_ns: int
+    to_ns: int
+    slices: Mapping[int, Slice]
+    latest_ns: int
+
+    def unit(self, loads: Sequence[SliceLoad]) -> SliceUnit:
+        """A slice, with what comes in it over all channels."""
+        own = self.slices[loads[0].slice]
+        return SliceUnit(
+            run=self.run,
+            place=self.place,
+            candidates=self.candidates,
+            settings=self.settings,
+            from_ns=self.from_ns,
+            to_ns=self.to_ns,
+            slice_from_ns=own.from_ns,
+            slice_to_ns=own.to_ns,
+            is_last=own.to_ns >= self.to_ns,
+            channels=[each for load in loads for each in load.channels],
+            records=[each for load in loads for each in load.records],
+            records_before=[each for load in loads for each in load.records_before],
+            record_wire_bytes=[each for load in loads for each in load.record_wire_bytes],
+            latest_ns=self.latest_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SliceUnit:
+    """A slice with the settings to simulate."""
+
+    run: int
+    place: tuple[Recording, ...]
+    candidates: Sequence[int]
+    settings: Sequence[Setting]
     from_ns: int
     to_ns: int
     slice_from_ns: int
@@ -83,8 +125,8 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import memory_of, simulate_part
 
-    path = path_of(unit.path)
-    frame, _ = fitted(path, unit.from_ns, unit.to_ns)
+    place = tuple(unit.place)
+    frame, _ = fitted(place, unit.from_ns, unit.to_ns)
     networks = [setting.network for setting in unit.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
     length_ns = unit.slice_to_ns - unit.slice_from_ns
@@ -93,7 +135,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
     arrivals = read_arrivals(
-        open_run(path).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
+        _opened(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
     )
     pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
@@ -121,18 +163,29 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
         yield part
 
 
-def fitted(path: AnyPath, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def fitted(
+    place: tuple[Recording, ...], from_ns: int, to_ns: int
+) -> tuple[RecordedExchange, CostFit]:
     """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
-    stamps = tuple(file.stat().st_mtime_ns for file in open_run(path).files)
-    return _fitted(path, from_ns, to_ns, stamps)
+    return _fitted(place, from_ns, to_ns, stamps_of(place))
+
+
+def stamps_of(place: tuple[Recording, ...]) -> tuple[int, ...]:
+    """When the files of a run were changed: what was kept of them holds as long as this."""
+    return tuple(path_of(file.path).stat().st_mtime_ns for file in _opened(place).files)
+
+
+@lru_cache(maxsize=8)
+def _opened(place: tuple[Recording, ...]) -> Run:
+    return open_recordings(place)
 
 
 @lru_cache(maxsize=8)
 def _fitted(
-    path: AnyPath, from_ns: int, to_ns: int, _stamps: tuple[int, ...]
+    place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[int, ...]
 ) -> tuple[RecordedExchange, CostFit]:
-    return load_exchange(path, from_ns, to_ns, with_arrivals=False)
+    return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
 def _pieces(
@@ -166,7 +219,7 @@ def _part(
     start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
     channels = []
     in_slice = {channel: own for channel, (_, own, _) in pieces.items()}
-    for channel in recorded_channels(_manifest(unit.path), in_slice, sizes):
+    for channel in recorded_channels(_manifest(tuple(unit.place)), in_slice, sizes):
         warm, own, rest = pieces[channel.channel]
         if factor != 1:
             warm, own, rest = (each.faster(factor, run_from_ns) for each in (warm, own, rest))
@@ -227,9 +280,8 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
     return WARM_UP_NS + int(2 * fills_ns)
 
 
-@lru_cache(maxsize=8)
-def _manifest(path: str) -> RunManifest:
-    manifest = open_run(path_of(path)).manifest
+def _manifest(place: tuple[Recording, ...]) -> RunManifest:
+    manifest = _opened(place).manifest
     assert manifest is not None
     return manifest
 

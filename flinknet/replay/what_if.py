@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,15 +26,16 @@ from flinknet.predict.recorded import (
     joined_outcomes,
 )
 from flinknet.results import LatencySummary
-from flinknet.storage import path_of
-from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import human_bytes
 
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
 from .observe.arrivals import Slicing
 from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
-from .slices import SlicePart, SliceUnit, added_up, fitted, simulate_slice
+from .sliced import PARTITIONS_MAX, simulated_slices, slice_plans
+from .slices import SlicePart, added_up, fitted, stamps_of
+from .spark.checkpoint import Checkpoint
 from .spark.frames import (
     Columns,
     columns_of,
@@ -44,7 +45,7 @@ from .spark.frames import (
     spark_schema_of,
     table_of,
 )
-from .spark.session import cores_of
+from .spark.units import UNITS_MIN
 from .windows import why_too_short
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class PredictionUnit:
     """
 
     run: int
-    path: str
+    place: list[Recording]
     candidates: list[int]
     settings: list[Setting]
     windows: list[Window]
@@ -107,6 +108,8 @@ def predict(
     candidates: Sequence[Candidate],
     simulate: Simulate | None = None,
     slicings: Mapping[int, Slicing] | None = None,
+    arrivals: DataFrame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> DataFrame:
     """Simulate every candidate.
 
@@ -114,15 +117,18 @@ def predict(
         simulate: the simulation; None for the one of `predict.what_if`.
         slicings: how long runs are cut, by their number; each slice is simulated on its own, by
             `predict.what_if`.
+        arrivals: what comes in the slices, from `ObservedTables.packed_arrivals`.
+        checkpoint: where what comes of the slices is kept; None: nowhere.
 
     Returns: rows of Outcome.
     """
     if slicings:
+        assert arrivals is not None
         sliced = [each for each in candidates if each.run.run in slicings]
-        table = _predict_slices(spark, sliced, slicings)
+        table = _predict_slices(sliced, slicings, arrivals, checkpoint)
         rest = [each for each in candidates if each.run.run not in slicings]
         return table.union(predict(spark, rest, simulate)) if rest else table
-    units = _units(candidates, cores_of(spark))
+    units = _units(candidates, UNITS_MIN)
     return map_units(spark, units, partial(_predicted_columns, simulate=simulate), Outcome)
 
 
@@ -131,7 +137,10 @@ def _predicted_columns(unit: PredictionUnit, *, simulate: Simulate | None) -> It
 
 
 def _predict_slices(
-    spark: SparkSession, candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
+    candidates: Sequence[Candidate],
+    slicings: Mapping[int, Slicing],
+    arrivals: DataFrame,
+    checkpoint: Checkpoint | None,
 ) -> DataFrame:
     by_key = {(each.run.run, each.number): each for each in candidates}
 
@@ -142,42 +151,11 @@ def _predict_slices(
         outcome = _outcome_of_slices(candidate, parts, simulated_ns)
         return table_of(Outcome, [outcome])
 
-    units = list(_slice_units(candidates, slicings))
-    parts = map_units(spark, units, _slice_columns, SlicePart)
+    plans = slice_plans(candidates, slicings)
+    parts = simulated_slices(arrivals, plans, checkpoint)
+    parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), "run", "candidate")
     merged = parts.groupBy("run", "candidate").applyInArrow(merge, spark_schema_of(Outcome))
     return in_order(merged, "run", "candidate")
-
-
-def _slice_columns(unit: SliceUnit) -> Iterable[Columns]:
-    return [columns_of(SlicePart, list(simulate_slice(unit)))]
-
-
-def _slice_units(
-    candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
-) -> Iterator[SliceUnit]:
-    """A unit for each slice, with all candidates of its run: so it is read once."""
-    for number in sorted({each.run.run for each in candidates}):
-        own = [each for each in candidates if each.run.run == number]
-        run, to_ns, slicing = own[0].run, own[0].to_ns, slicings[number]
-        channels = sorted(slicing.record_wire_bytes)
-        used = [each for each in slicing.slices if each.to_ns <= to_ns]
-        for each in used:
-            yield SliceUnit(
-                run=number,
-                path=str(run.path.absolute()),
-                candidates=[candidate.number for candidate in own],
-                settings=[candidate.setting for candidate in own],
-                from_ns=run.from_ns,
-                to_ns=to_ns,
-                slice_from_ns=each.from_ns,
-                slice_to_ns=each.to_ns,
-                is_last=each.to_ns >= to_ns,
-                channels=channels,
-                records=[each.records[channel] for channel in channels],
-                records_before=[each.records_before[channel] for channel in channels],
-                record_wire_bytes=[slicing.record_wire_bytes[channel] for channel in channels],
-                latest_ns=slicing.latest_ns,
-            )
 
 
 def _outcome_of_slices(
@@ -190,10 +168,10 @@ def _outcome_of_slices(
     from_ns = run.from_ns
     if not all(part.is_covered for part in parts):
         capped_to_ns = candidate.capped_to_ns or to_ns
-        (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], cores=1)
+        (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], shares=1)
         (outcome,) = _simulate_unit(unit, None)
         return outcome if capped_to_ns >= to_ns else _of_the_first(outcome, from_ns, capped_to_ns)
-    exchange, fit = fitted(run.path.absolute(), from_ns, to_ns)
+    exchange, fit = fitted(run.place, from_ns, to_ns)
     unpredicted = _unpredicted(run.run, candidate.number, setting, fit, to_ns)
     error = next((part.error for part in parts if part.error), None)
     if candidate.is_asked:
@@ -219,25 +197,25 @@ def predict_here(run: RecordedRun, settings: Sequence[Setting], duration_ns: int
     is_capped = is_max_rate(run.manifest)
     to_ns = run.from_ns + (min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
     candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
-    (unit,) = _units(candidates, cores=1)
+    (unit,) = _units(candidates, shares=1)
     return list(_simulate_unit(unit, None, ends_its_data=not is_capped))
 
 
-def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
-    """Each run with its candidates dealt out to as many units as there are cores."""
+def _units(candidates: Sequence[Candidate], shares: int) -> list[PredictionUnit]:
+    """Each run with its candidates dealt out to so many units."""
     units = []
     runs = {each.run.run: each for each in candidates}
     for run, last in runs.items():
         own = [each for each in candidates if each.run.run == run]
         windows = [*last.windows] or [Window(last.run.from_ns, last.to_ns)]
         part_ns = (last.capped_to_ns or last.to_ns) - last.run.from_ns
-        parts = min(cores, len(own))
+        parts = min(shares, len(own))
         for part in range(parts):
             share = own[part::parts]
             units.append(
                 PredictionUnit(
                     run,
-                    str(last.run.path.absolute()),
+                    list(last.run.place),
                     [each.number for each in share],
                     [each.setting for each in share],
                     windows,
@@ -250,18 +228,39 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
     return units
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Loaded:
+    """The windows of a run, and what things cost."""
+
+    exchanges: tuple[RecordedExchange, ...]
+    fit: CostFit
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    place: tuple[Recording, ...],
+    windows: tuple[Window, ...],
+    edge: int | None,
+    _stamps: tuple[int, ...],
+) -> _Loaded:
+    """What all shares of the settings of a run need, loaded once in each process."""
+    manifest = open_recordings(place).manifest
+    load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
+    found = [load(place, each.from_ns, each.to_ns, edge=edge) for each in windows]
+    _, fit = max(found, key=lambda each: each[0].records)
+    return _Loaded(tuple(exchange for exchange, _ in found), fit)
+
+
 def _simulate_unit(
     unit: PredictionUnit, simulate: Simulate | None, *, ends_its_data: bool = False
 ) -> Iterator[Outcome]:
     """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
     not the recorded ones did."""
-    path = path_of(unit.path)
-    manifest = open_run(path).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    load = load_captured if manifest.is_from_between else load_exchange
-    found = [load(path, each.from_ns, each.to_ns, edge=unit.edge) for each in unit.windows]
-    exchanges = [exchange for exchange, _ in found]
-    _, fit = max(found, key=lambda each: each[0].records)
+    place = tuple(unit.place)
+    loaded = _loaded(place, tuple(unit.windows), unit.edge, stamps_of(place))
+    exchanges, fit = list(loaded.exchanges), loaded.fit
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]
     error = None
@@ -273,7 +272,7 @@ def _simulate_unit(
         error = SEVERAL_EXCHANGES
     elif not any(each.records for each in exchanges):
         error = "the trace holds no records to drive a simulation with"
-    why_no_latency = None if error else _contradiction(unit, exchanges, fit, simulate)
+    why_no_latency = None if error else _contradiction(loaded, unit.part_ns, simulate)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
         outcome = _unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
         why = error
@@ -394,19 +393,16 @@ def _of_the_first(outcome: Outcome, from_ns: int, to_ns: int) -> Outcome:
     return replace(outcome, window_to_ns=to_ns, notes=[note, *outcome.notes])
 
 
-def _contradiction(
-    unit: PredictionUnit,
-    exchanges: Sequence[RecordedExchange],
-    fit: CostFit,
-    simulate: Simulate | None,
-) -> str | None:
+@lru_cache(maxsize=1)
+def _contradiction(loaded: _Loaded, part_ns: int, simulate: Simulate | None) -> str | None:
     """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
     setting; None if it can."""
+    exchanges, fit = loaded.exchanges, loaded.fit
     if not fit.queued.is_worth_a_look:
         return None
     recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
     try:
-        _, found = _simulate_windows(exchanges, recorded, simulate, unit.part_ns)
+        _, found = _simulate_windows(exchanges, recorded, simulate, part_ns)
     except (SimulationError, ConfigError):
         return None
     simulated = joined_outcomes(found)

@@ -7,6 +7,7 @@ JSON.
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
     bottleneck  what holds a job up
+    recordings  what a run was put together from, and what it is known to lack
     replay      all that a replay answers about a run; `job_answer` about a job as a whole
     job         one run of a job; `job_status` while it goes on
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
@@ -54,6 +55,7 @@ from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
+from .recordings import ClockRelation, ReplayedRecording, TraceLoss
 from .replay import (
     Advice,
     ChannelOverTime,
@@ -95,6 +97,7 @@ __all__ = [
     "ChannelWindows",
     "CheckpointSummary",
     "Choice",
+    "ClockRelation",
     "ClusterJob",
     "ClusterStatus",
     "ConnectionStatus",
@@ -137,6 +140,7 @@ __all__ = [
     "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",
+    "ReplayedRecording",
     "RunDetails",
     "RunMetrics",
     "RunResult",
@@ -154,6 +158,7 @@ __all__ = [
     "TaskMetrics",
     "TaskProgress",
     "TraceDescription",
+    "TraceLoss",
     "TracePart",
     "TradeOffPoint",
     "Verdict",

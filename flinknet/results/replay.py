@@ -10,6 +10,7 @@ from .bottleneck import Bottleneck
 from .flink_metrics import FlinkMetrics
 from .measures import BacklogSummary
 from .prediction import CpuCost, ModelError, TradeOffPoint
+from .recordings import ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
 
 SCHEMA_VERSION = 1
@@ -38,6 +39,8 @@ class TraceDescription:
         warnings: of the run itself.
         edge: name of the exchange; None where there is only one.
         origin: "run" if the run recorded itself, else what recorded the messages in between.
+        recordings: that are the run, if they are several.
+        losses: what the trace is known to lack.
     """
 
     path: str
@@ -52,6 +55,8 @@ class TraceDescription:
     edge: str | None
     origin: str
     part: TracePart
+    recordings: tuple[ReplayedRecording, ...] = ()
+    losses: tuple[TraceLoss, ...] = ()
 
     @property
     def is_of_run(self) -> bool:

@@ -8,22 +8,30 @@ through `TraceRecorder.record`; they leave as numpy columns, a block at a time (
 `columns` alone.
 """
 
+from .format import Extent
+from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from .reader import TraceReader, Truncation
 from .recorder import TraceRecorder
 from .run import Run, find_runs, open_run
+from .trace_file import BytesRead, TraceFile
 from .writer import TraceWriter
 
 __all__ = [
+    "BytesRead",
     "ChannelInfo",
     "ClockInfo",
+    "Extent",
+    "FileIndex",
     "ProcessInfo",
     "Run",
     "RunManifest",
+    "TraceFile",
     "TraceReader",
     "TraceRecorder",
     "TraceWriter",
     "Truncation",
+    "file_index",
     "find_runs",
     "open_run",
 ]

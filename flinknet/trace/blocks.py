@@ -167,10 +167,18 @@ def check_block(header: BlockHeader, body: bytes, offset: int) -> BlockEntry:
     """
     directory = body[: header.directory_bytes]
     check_directory(header, directory)
-    channels = channel_entries(header, directory)
+    entry = block_entry(header, directory, offset)
     for column in column_ranges(header, directory).values():
         start = column.offset - BLOCK_HEADER_BYTES
         _check_frame(column, body[start : start + column.frame_bytes])
+    return entry
+
+
+def block_entry(header: BlockHeader, directory: bytes, offset: int) -> BlockEntry:
+    """The index entry of the block at `offset`, from its checked directory.
+
+    Raises: TraceFormatError if its channels do not hold its events.
+    """
     return BlockEntry(
         offset,
         header.length_bytes,
@@ -178,7 +186,7 @@ def check_block(header: BlockHeader, body: bytes, offset: int) -> BlockEntry:
         header.count,
         header.first_ns,
         header.last_ns,
-        channels,
+        channel_entries(header, directory),
     )
 
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.storage import path_of
 
 from . import TraceReader
 from .event_block import IS_BUFFER_BY_TYPE, EventColumns
+from .trace_file import TraceFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ChannelUnit:
     """One channel of a run, in all its files, and the window that counts."""
 
     run: int
-    files: list[str]
+    files: list[TraceFile]
     channel: int
     from_ns: int
     to_ns: int
@@ -67,7 +67,7 @@ def read_channel(
     """
     parts: dict[str, list[IntArray]] = {name: [] for name in columns}
     for file in unit.files:
-        with TraceReader(path_of(file)) as reader:
+        with TraceReader(file) as reader:
             for block in reader.events(columns, (unit.channel,), from_ns, to_ns):
                 for name in columns:
                     parts[name].append(block[name].astype(np.int64))

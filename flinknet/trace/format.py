@@ -133,6 +133,21 @@ class BlockEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """Blocks of a file that stand one behind the other.
+
+    Attributes:
+        number: of the first one among the blocks of events of the file.
+        offset: where it stands.
+        length_bytes: of all of them.
+    """
+
+    number: int
+    offset: int
+    length_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trailer:
     """The index of a cleanly closed file, with its totals."""
 

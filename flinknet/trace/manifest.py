@@ -85,12 +85,19 @@ class ChannelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClockInfo:
-    """The clock of all instants; across hosts, how it was related to the first host's clock."""
+    """The clock of all instants; across hosts, how it was related to the first host's clock.
+
+    Attributes:
+        host_id: differs between hosts, and between boots of a host.
+        epoch_ns: the instant of this clock at which the host's wall clock showed 0 (1970); None if
+            unknown.
+    """
 
     name: str = "CLOCK_MONOTONIC"
     host_id: str = ""
     offset_ns: int = 0
     error_ns: int = 0
+    epoch_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,8 @@ class RunManifest:
             del value["origin"]
         if not self.files:
             del value["files"]
+        if self.clock.epoch_ns is None:
+            del value["clock"]["epoch_ns"]
         for channel in value["channels"]:
             if not channel["edge"]:
                 del channel["edge"]
@@ -235,7 +244,7 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
 """JSON types that a field of this annotation takes; other fields were decoded by the caller."""
 
 
-_MAY_BE_MISSING = frozenset({"edge", "files", "origin"})
+_MAY_BE_MISSING = frozenset({"edge", "epoch_ns", "files", "origin"})
 """Fields that came after the first manifests; their default stands for those."""
 
 

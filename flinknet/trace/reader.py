@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,14 @@ import numpy as np
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.storage import AnyPath, open_ranged, path_of
 
-from .blocks import ColumnRange, check_block, column_ranges, decode_range, selected
+from .blocks import (
+    ColumnRange,
+    block_entry,
+    check_block,
+    column_ranges,
+    decode_range,
+    selected,
+)
 from .columns import IntArray
 from .format import (
     BLOCK_HEADER_BYTES,
@@ -23,6 +30,7 @@ from .format import (
     BlockEntry,
     BlockHeader,
     BlockType,
+    Extent,
     Trailer,
     check_directory,
     decode_block_header,
@@ -33,6 +41,7 @@ from .format import (
     file_header_bytes,
 )
 from .manifest import ProcessInfo
+from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
 
 _SEARCH_BYTES = 1 << 20
 
@@ -60,26 +69,39 @@ class Truncation:
 
 
 class TraceReader:
-    """Reads one trace file, whole or cut anywhere.
+    """Reads one trace file, whole or cut anywhere; of a TraceFile what counts in its run.
 
     A file with its trailer is read by its index. Without one the whole blocks are found by walking
-    forward, every checksum is verified on the way, and `truncation` says what is lost.
+    forward, every checksum is verified on the way, and `truncation` says what is lost. Who is given
+    extents reads neither: only the headers and directories of the blocks in them.
     """
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(self, file: AnyPath | TraceFile, extents: Sequence[Extent] | None = None) -> None:
         """Open the file.
 
+        Args:
+            extents: the blocks to read, from the index of the file; None for all.
+
         Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
-            for a file cut within its header, TraceError if it cannot be opened.
+            for a file cut within its header, TraceError if it cannot be opened, TraceDamagedError
+            for a block that does not stand where an extent says.
         """
-        self.path = path_of(path)
+        self.file = file if isinstance(file, TraceFile) else TraceFile(str(file))
+        self.path = path_of(self.file.path)
         self.truncation: Truncation | None = None
         self.dropped_events: int | None = None  # known to a clean end only
+        self.counted = BytesRead()
+        self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the block read last, or of all
+        self._rows: tuple[int, IntArray | None] | None = None  # of the block read last
+        self._stored_numbers: Sequence[int] | None = None  # of blocks of extents, in the file
         try:
             self._file = open_ranged(self.path)
         except OSError as error:
-            raise TraceError(f"{path}: cannot open the trace ({error.strerror})") from error
+            raise TraceError(f"{self.path}: cannot open the trace ({error.strerror})") from error
         self.size_bytes = self._file.size_bytes
+        if extents is not None:
+            self._open_extents(extents)
+            return
         try:
             with self._located():
                 self.process, self._blocks_start = self._read_file_header()
@@ -91,9 +113,9 @@ class TraceReader:
             entries = self._walk()
         else:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
-        self._blocks = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
+        self._stored = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
-        self._opened: tuple[int, dict[str, ColumnRange]] | None = None  # the block read last
+        self._see(self.file)
 
     def __enter__(self) -> TraceReader:
         return self
@@ -113,6 +135,12 @@ class TraceReader:
     def blocks(self) -> tuple[BlockEntry, ...]:
         """The index: what each readable block of events holds."""
         return self._blocks
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number in the file of each of them."""
+        stored = self._stored_numbers or range(len(self._stored))
+        return stored if self._views is None else [stored[view.place] for view in self._views]
 
     def meta(self) -> tuple[dict[str, Any], ...]:
         """The descriptions of the META blocks, in order."""
@@ -140,15 +168,17 @@ class TraceReader:
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
-        """Check every byte of a block and what its directory says; raises TraceDamagedError."""
-        entry = self._blocks[index]
+        """Check every byte of a block and what its directory says, all of it whatever counts;
+        raises TraceDamagedError.
+        """
+        entry = self._stored[self._place(index)]
         with self._at_block(index):
             self._prepare(index)
             header, _ = self._read_directory(entry)
             start = entry.offset + BLOCK_HEADER_BYTES
             body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
             held = check_block(header, body, entry.offset).channels
-            channels = self.read_block(index, ("channel",))["channel"]
+            channels = self._stored_column(self._place(index), "channel")
             if not np.array_equal(held, entry.channels) or not np.array_equal(
                 np.repeat(held["channel"], held["count"]), channels
             ):
@@ -199,19 +229,91 @@ class TraceReader:
                 yield {name: block[name][keep] for name in names}
 
     def _read(self, offset: int, length: int) -> bytes:
-        return self._file.read(offset, length)
+        found = self._file.read(offset, length)
+        self.counted.index_bytes += len(found)
+        return found
 
     def _prepare(self, index: int) -> None:
-        self._file.prepare(self._blocks[index].offset, self._blocks[index].length_bytes)
+        entry = self._stored[self._place(index)]
+        self._file.prepare(entry.offset, entry.length_bytes)
+
+    def _place(self, index: int) -> int:
+        """Where a block stands among all of the file."""
+        return index if self._views is None else self._views[index].place
 
     def _column(self, index: int, name: str) -> IntArray:
-        entry = self._blocks[index]
-        if self._opened is None or self._opened[0] != index:
+        if self._views is None:
+            return self._stored_column(index, name)
+        view = self._views[index]
+        values = self._stored_column(view.place, name)
+        rows = self._rows_of(view)
+        if rows is not None:
+            values = values.take(rows)
+        if name == "channel":
+            return self.file.numbers_of(values)
+        if name in INSTANTS and self.file.offset_ns:
+            is_known = values >= 0 if name != INSTANTS[0] else True
+            values = np.where(is_known, values + self.file.offset_ns, values)
+        return values
+
+    def _rows_of(self, view: BlockView) -> IntArray | None:
+        if self._rows is None or self._rows[0] != view.place:
+            self._rows = view.place, view.rows(self._stored[view.place])
+        return self._rows[1]
+
+    def _stored_column(self, place: int, name: str) -> IntArray:
+        entry = self._stored[place]
+        if place not in self._ranges:
             header, directory = self._read_directory(entry)
-            self._opened = index, column_ranges(header, directory)
-        column = self._opened[1][name]
+            self._ranges = {place: column_ranges(header, directory)}
+        column = self._ranges[place][name]
         frame = self._read(entry.offset + column.offset, column.frame_bytes)
+        self.counted.index_bytes -= column.frame_bytes
+        self.counted.data_bytes += column.frame_bytes
         return decode_range(column, frame, entry.count)
+
+    def _open_extents(self, extents: Sequence[Extent]) -> None:
+        """Find the blocks of extents by their headers; raises TraceDamagedError."""
+        blocks: list[BlockEntry] = []
+        numbers: list[int] = []
+        self._metas, self._stored_numbers = (), numbers
+        try:
+            for extent in extents:
+                offset = extent.offset
+                number = extent.number
+                while offset < extent.offset + extent.length_bytes:
+                    entry, ranges = self._block_at(offset, number)
+                    self._ranges[len(blocks)] = ranges
+                    blocks.append(entry)
+                    numbers.append(number)
+                    offset += entry.length_bytes
+                    number += 1
+        except BaseException:
+            self._file.close()
+            raise
+        self._stored = tuple(blocks)
+        self._see(replace(self.file, skipped=[]))  # which no extent has
+
+    def _see(self, file: TraceFile) -> None:
+        """Leave out what does not count of the stored blocks."""
+        self._views = None if file.is_plain else file.view(self._stored)
+        self._blocks = (
+            self._stored if self._views is None else tuple(each.entry for each in self._views)
+        )
+
+    def _block_at(self, offset: int, number: int) -> tuple[BlockEntry, dict[str, ColumnRange]]:
+        """A block of events, and where its columns stand."""
+        prefix = self._read(offset, BLOCK_HEADER_BYTES)
+        header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
+        try:
+            if header is None or header.type is not BlockType.EVENTS:
+                raise TraceFormatError("its header is damaged")
+            directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
+            check_directory(header, directory)
+            entry = block_entry(header, directory, offset)
+            return entry, column_ranges(header, directory)
+        except _MALFORMED as error:
+            raise TraceDamagedError(self.path, number, offset, _why(error)) from error
 
     def _read_file_header(self) -> tuple[ProcessInfo, int]:
         prefix = self._read(0, FILE_PREFIX_BYTES)
@@ -317,8 +419,9 @@ class TraceReader:
         except TraceDamagedError:
             raise
         except _MALFORMED as error:
-            offset = self._blocks[index].offset
-            raise TraceDamagedError(self.path, index, offset, _why(error)) from error
+            place = self._place(index)
+            offset = self._stored[place].offset
+            raise TraceDamagedError(self.path, self.numbers[index], offset, _why(error)) from error
 
     @contextmanager
     def _located(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from flinknet.errors import TraceFormatError
@@ -12,6 +12,7 @@ from flinknet.storage import AnyPath, all_at, files_among, path_of
 from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .reader import TraceReader
 from .seal import WHAT_TO_DO, checksum_of_file, read_ends
+from .trace_file import TraceFile
 
 TRACE_SUFFIX = ".fnt"
 
@@ -31,7 +32,7 @@ class Run:
     """One recorded run: its files, and its manifest unless it is a trace file alone."""
 
     path: AnyPath
-    files: tuple[AnyPath, ...]
+    files: tuple[TraceFile, ...]
     manifest: RunManifest | None
 
     def readers(self) -> tuple[TraceReader, ...]:
@@ -80,18 +81,28 @@ def open_run(path: AnyPath) -> Run:
         manifest or of the files was damaged, edited or exchanged.
     """
     run, faults = open_with_faults(path)
-    for fault in faults:
-        raise TraceFormatError(f"{run.path / fault.file}: {fault.text}")
+    refuse(run, faults)
     return run
 
 
-def open_with_faults(path: AnyPath) -> tuple[Run, tuple[Fault, ...]]:
+def refuse(run: Run, faults: Iterable[Fault]) -> None:
+    """Raises: TraceFormatError for the first thing that contradicts a manifest, if any does."""
+    for fault in faults:
+        raise TraceFormatError(f"{run.path / fault.file}: {fault.text}")
+
+
+def open_with_faults(
+    path: AnyPath, left_out: Collection[str] = ()
+) -> tuple[Run, tuple[Fault, ...]]:
     """The same run with what contradicts its manifest, for reports of all that is wrong.
+
+    Args:
+        left_out: names of files that need not be there.
 
     Raises: TraceFormatError for what is no run, or lacks a trace file.
     """
     if path.is_file():
-        return Run(path, (path,), None), ()
+        return Run(path, (TraceFile(str(path)),), None), ()
     if path.exists() and not path.is_dir():
         raise TraceFormatError(f"{path}: neither a directory nor a regular file, so no trace")
     if not path.is_dir():
@@ -102,15 +113,19 @@ def open_with_faults(path: AnyPath) -> tuple[Run, tuple[Fault, ...]]:
     files = tuple(path / name for name in dict.fromkeys(each.file for each in manifest.processes))
     if broken is not None:
         fault = Fault(MANIFEST_NAME, broken)
-        return Run(path, tuple(files_among(files)), manifest), (fault,)
-    there = files_among(files)
+        return Run(path, _trace_files(files_among(files)), manifest), (fault,)
+    there = files_among([file for file in files if file.name not in left_out])
     for file in files:
-        if file not in there:
+        if file.name not in left_out and file not in there:
             raise TraceFormatError(
                 f"{path}: the manifest names {file.name}, which is not there; copy it back"
             )
-    run = Run(path, files, manifest)
+    run = Run(path, _trace_files(files), manifest)
     return run, tuple(run.faults())
+
+
+def _trace_files(paths: Iterable[AnyPath]) -> tuple[TraceFile, ...]:
+    return tuple(TraceFile(str(path)) for path in paths)
 
 
 def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:

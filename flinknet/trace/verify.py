@@ -82,7 +82,7 @@ def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
             except TraceError as error:
                 if run.manifest is None:
                     raise
-                text = str(error).removeprefix(f"{file}: ")
+                text = str(error).removeprefix(f"{file.path}: ")
                 findings.append(Finding(file.name, None, "file", text))
                 is_sent_complete = False
                 continue

@@ -222,6 +222,10 @@ def test_a_source_ends_when_its_data_was_acknowledged_while_another_still_sends(
     [
         pytest.param(((0,) * 8, (1,) * 8), id="one connection"),
         pytest.param((tuple(range(8)), tuple(range(8))), id="slots shared, eight channels local"),
+        pytest.param(
+            (tuple(each % 5 for each in range(8)), tuple(5 + each % 4 for each in range(8))),
+            id="nine TaskManagers, which is far from a power of two",
+        ),
     ],
 )
 @pytest.mark.parametrize("has_instants", [True, False])

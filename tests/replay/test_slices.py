@@ -6,12 +6,13 @@ of the latency within 1 % (a bucket of the histogram is 0.8 % wide), mean backlo
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
@@ -25,6 +26,8 @@ from flinknet.replay import slices, what_if
 from flinknet.replay.observe import arrivals
 from flinknet.replay.outcome import Candidate, Outcome
 from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.replay.sliced import slice_plans
+from flinknet.replay.spark.frames import rows_of, table_of
 from flinknet.replay.spark.units import work_units
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock
@@ -51,18 +54,34 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
     return open_recorded_run(directory, 0)
 
 
-def slicing_in(run: RecordedRun, parts: int) -> arrivals.Slicing:
-    """What `MERGE_ARRIVALS` gives, without Spark."""
+def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
+    """Where a run is cut, and what `MERGE_ARRIVALS` gives, without Spark."""
     edges = arrivals.slice_edges(run, parts)
     asked = arrivals.arrivals_asked({run.run: edges})
     rows = []
-    for unit in work_units([run], cores=2):
-        with TraceReader(Path(unit.file)) as reader:
-            blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in unit.blocks)
+    for unit in work_units([run]):
+        with TraceReader(unit.file, unit.extents) as reader:
+            count = len(reader.blocks())
+            blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in range(count))
             for answer in asked.question(unit, blocks):
                 columns = [np.asarray(answer[key]).tolist() for key in _KEYS]
                 rows += [arrivals.ArrivalsRow(run.run, *row) for row in zip(*columns, strict=True)]
-    return arrivals.slicing_of(rows, edges)
+    return edges, arrivals.MERGE_ARRIVALS(table_of(arrivals.ArrivalsRow, rows))
+
+
+def slicing_in(edges: list[int], found: pa.Table) -> arrivals.Slicing:
+    totals = rows_of(arrivals.SliceRecords, arrivals.SLICE_RECORDS(found))
+    return arrivals.slicing_of(totals, edges)
+
+
+def simulated(candidates: list[Candidate], parts: int) -> list[slices.SlicePart]:
+    """What executors do with the slices of a run, without Spark."""
+    run = candidates[0].run
+    edges, found = arrivals_in(run, parts)
+    plan_of = slice_plans(candidates, {run.run: slicing_in(edges, found)})
+    plan = plan_of[run.run]
+    loads = arrivals.loads_of(found, list(plan.slices))
+    return [part for load in loads for part in slices.simulate_slice(plan.unit([load]))]
 
 
 def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, Outcome]:
@@ -71,9 +90,8 @@ def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, Outcome]:
         Candidate(run, number, each, run.to_ns, run.to_ns) for number, each in enumerate(settings)
     ]
     parts_of: dict[int, list[slices.SlicePart]] = {each.number: [] for each in candidates}
-    for unit in what_if._slice_units(candidates, {run.run: slicing_in(run, parts)}):
-        for part in slices.simulate_slice(unit):
-            parts_of[part.candidate].append(part)
+    for part in simulated(candidates, parts):
+        parts_of[part.candidate].append(part)
     return {
         each.number: what_if._outcome_of_slices(each, parts_of[each.number]) for each in candidates
     }
@@ -121,8 +139,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     setting = recorded_setting(run.manifest)
     capped_to_ns = run.from_ns + 500 * MS
     candidate = Candidate(run, 0, setting, run.to_ns, capped_to_ns)
-    units = list(what_if._slice_units([candidate], {0: slicing_in(run, 2)}))
-    parts = [part for unit in units for part in slices.simulate_slice(unit)]
+    parts = simulated([candidate], 2)
     assert [part.is_covered for part in parts] == [True, True]
     parts[1] = replace(parts[1], is_covered=False)
     found = what_if._outcome_of_slices(candidate, parts)
@@ -134,10 +151,35 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
 def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", seed=1, rate_per_s=3_000.0, timeout_ns=50 * MS)
     for parts in (1, 5, 400):
-        found = slicing_in(run, parts)
-        assert sum(sum(each.records.values()) for each in found.slices) == 2 * 3_000 * 4
-        assert json.dumps(sorted(found.record_wire_bytes)) == "[0, 1, 2, 3]"
-        before = dict.fromkeys(found.slices[0].records, 0)
-        for each in found.slices:
-            assert each.records_before == before
-            before = {key: before[key] + count for key, count in each.records.items()}
+        edges, found = arrivals_in(run, parts)
+        loads = list(arrivals.loads_of(found, range(len(edges) - 1)))
+        assert sum(sum(each.records) for each in loads) == 2 * 3_000 * 4
+        before = np.zeros(4, np.int64)
+        for each in loads:
+            assert each.channels == [0, 1, 2, 3]
+            assert each.records_before == before.tolist()
+            before += each.records
+
+
+def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", seed=1, rate_per_s=3_000.0, timeout_ns=50 * MS)
+    _, found = arrivals_in(run, 7)
+    every = list(arrivals.loads_of(found, range(7)))
+    assert list(arrivals.loads_of(found, [5, 2])) == [every[2], every[5]]
+    plan = slice_plans(
+        [Candidate(run, 0, recorded_setting(run.manifest), run.to_ns)],
+        {0: slicing_in(*arrivals_in(run, 7))},
+    )[0]
+    halves = [
+        arrivals.SliceLoad(
+            0,
+            3,
+            *(own[:2] if half == 0 else own[2:] for own in _lists(every[3])),
+        )
+        for half in (0, 1)
+    ]
+    assert plan.unit(halves) == plan.unit([every[3]])
+
+
+def _lists(load: arrivals.SliceLoad) -> list[list[Any]]:
+    return [load.channels, load.records, load.records_before, load.record_wire_bytes]

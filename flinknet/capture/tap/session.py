@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Final
 
 from flinknet.errors import TraceError
-from flinknet.runtime.clock import monotonic_ns, wall_clock_iso
+from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from flinknet.runtime.host import environment, host_id, versions_of
 from flinknet.trace.job_names import channel_names, named_edges
 from flinknet.trace.manifest import TAP, ClockInfo
@@ -91,7 +91,7 @@ class Tap:
             versions=versions_of(host),
             flink_keys=config.flink_keys,
             scenario={"tap": self._plan()},
-            clock=ClockInfo(host_id=host_id()),
+            clock=ClockInfo(host_id=host_id(), epoch_ns=timestamp_epoch_ns()),
         )
         try:
             self._recording = CaptureRecording(

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.storage import AnyPath
-from flinknet.trace import TraceReader
+from flinknet.trace import TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
 from ..recorded import Ramps
@@ -108,7 +107,7 @@ class Window:
 
 
 def read_window(
-    files: Iterable[AnyPath],
+    files: Iterable[TraceFile],
     channels: Sequence[int] | None,
     from_ns: int,
     to_ns: int,
@@ -150,16 +149,14 @@ def read_window(
 
 
 def read_arrivals(
-    files: Sequence[AnyPath], from_ns: int, to_ns: int, until_ns: int
+    files: Sequence[TraceFile], from_ns: int, to_ns: int, until_ns: int
 ) -> dict[int, Ramps]:
     """The instants of the records of each channel that came in [from_ns, to_ns) and were sent
     before until_ns; stretches at the edges are whole."""
     arrivals = _Arrivals(from_ns, to_ns)
     for file in files:
-        with TraceReader(file) as reader:
+        with TraceReader(file, file_index(file).within(from_ns, until_ns)) as reader:
             for index, entry in enumerate(reader.blocks()):
-                if entry.last_ns < from_ns or entry.first_ns >= until_ns:
-                    continue
                 sent = lazy_block(reader, index).data_at(TracePoint.SENT)
                 if len(sent["channel"]) and (entry.first_ns < from_ns or entry.last_ns >= until_ns):
                     keep = (sent["at_ns"] >= from_ns) & (sent["at_ns"] < until_ns)

@@ -1,4 +1,4 @@
-"""A synthetic run on disk: a process for each trace file, and the manifest."""
+"""A synthetic run on disk: processes that write its trace files, and the manifest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import multiprocessing as mp
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from ctypes import c_char, c_longlong
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -26,6 +27,9 @@ from .plan import START_NS, SynthPlan
 from .side import ChannelEnd, in_order
 
 BLOCK_EVENTS = 1 << 16
+
+PROCESSES_MAX = 8
+"""That write files at the same time."""
 
 SLICE_EVENTS = 1 << 18
 """Events of a file that are made at once, about; more only if there are many channels."""
@@ -90,15 +94,17 @@ def _write_files(
     context = mp.get_context("spawn")
     workers: list[_Worker] = []
     try:
-        for number in range(count):
-            workers.append(_Worker(context, found, directory, number))
+        processes = min(count, PROCESSES_MAX)
+        for number in range(processes):
+            own = range(number, count, processes)
+            workers.append(_Worker(context, found, directory, *own))
         while (
             any(worker.is_alive for worker in workers)
             and not any(worker.has_failed for worker in workers)
             and not interrupts
         ):
             for worker in workers:
-                worker.wait(_LOOK_S / count)
+                worker.wait(_LOOK_S / processes)
             on_progress(sum(worker.events for worker in workers))
     finally:
         # Who is in the middle of a slice reaches its end; all shall end with the same one.
@@ -113,30 +119,30 @@ def _write_files(
 
 
 class _Worker:
-    """A process that writes one file.
+    """A process that writes one file, or several in turns.
 
     What it shares with this one is plain memory without locks: each part has one writer, and a
     process that is killed would leave a lock closed.
     """
 
     def __init__(
-        self, context: SpawnContext, found: SynthPlan, directory: Path, task_manager: int
+        self, context: SpawnContext, found: SynthPlan, directory: Path, *task_managers: int
     ) -> None:
         self._events = context.RawValue(c_longlong, 0)
         self._reached_ns = context.RawValue(c_longlong, found.first_record_ns)
         self._stop_ns = context.RawValue(c_longlong, found.end_ns)
         self._error = context.RawArray(c_char, _ERROR_BYTES)
         self._process = context.Process(
-            target=_write_file,
+            target=_write_files_of,
             args=(
                 json.dumps(to_plain(found)),
                 str(directory),
-                task_manager,
+                task_managers,
                 (self._events, self._reached_ns, self._stop_ns),
                 self._error,
             ),
         )
-        self._name = f"tm-{task_manager}"
+        self._name = f"tm-{task_managers[0]}"
         resource_tracker.ensure_running()  # the first start would lift the mask
         with interrupts_held(and_terminations=True):
             self._process.start()
@@ -174,10 +180,10 @@ class _Worker:
         )
 
 
-def _write_file(
+def _write_files_of(
     plan_json: str,
     directory: str,
-    task_manager: int,
+    task_managers: Sequence[int],
     counters: Sequence[Any],
     error_text: Any,
 ) -> None:
@@ -185,7 +191,7 @@ def _write_file(
     ignore_what_ends_a_run()
     found: SynthPlan = from_plain(SynthPlan, json.loads(plan_json))
     try:
-        write_file(found, Path(directory), task_manager, *counters)
+        write_files(found, Path(directory), task_managers, *counters)
     except TraceError as error:
         error_text.value = str(error).encode()[:_ERROR_BYTES]
         sys.exit(error.exit_code)
@@ -194,28 +200,44 @@ def _write_file(
 def write_file(
     found: SynthPlan, directory: Path, task_manager: int, events: Any, reached_ns: Any, stop_ns: Any
 ) -> None:
-    """Write the file of one TaskManager.
+    """Write the file of one TaskManager; see `write_files`."""
+    write_files(found, directory, [task_manager], events, reached_ns, stop_ns)
+
+
+def write_files(
+    found: SynthPlan,
+    directory: Path,
+    task_managers: Sequence[int],
+    events: Any,
+    reached_ns: Any,
+    stop_ns: Any,
+) -> None:
+    """Write the files of some TaskManagers, slice by slice in turns.
 
     Args:
         events: counter of what is written.
         reached_ns: goes with it: up to when.
         stop_ns: of the run, where to end early.
     """
-    name = f"tm-{task_manager}"
-    process = ProcessInfo(name, f"{name}.fnt", 0)
-    ends = channel_ends(found, task_manager)
-    with TraceWriter(directory / process.file, process) as writer:
-        writer.write_meta({"synthetic": True, "seed": found.scenario.seed})
+    sides = [channel_ends(found, number) for number in task_managers]
+    with ExitStack() as stack:
+        writers = []
+        for number in task_managers:
+            process = ProcessInfo(f"tm-{number}", f"tm-{number}.fnt", 0)
+            writer = stack.enter_context(TraceWriter(directory / process.file, process))
+            writer.write_meta({"synthetic": True, "seed": found.scenario.seed})
+            writers.append(writer)
         until_ns, slice_ns = found.first_record_ns, _slice_ns(found)
         while until_ns < min(found.end_ns, stop_ns.value) and _has_parent():
             until_ns = min(until_ns + slice_ns, found.end_ns)
-            if until_ns < found.end_ns:
-                rows = in_order([end.until(until_ns) for end in ends])
-            else:
-                rows = in_order([end.end(until_ns) for end in ends])
-            for start in range(0, len(rows), BLOCK_EVENTS):
-                writer.write_events(rows[start : start + BLOCK_EVENTS])
-            events.value = writer.events
+            is_last = until_ns >= found.end_ns
+            for ends, writer in zip(sides, writers, strict=True):
+                rows = in_order(
+                    [end.end(until_ns) if is_last else end.until(until_ns) for end in ends]
+                )
+                for start in range(0, len(rows), BLOCK_EVENTS):
+                    writer.write_events(rows[start : start + BLOCK_EVENTS])
+            events.value = sum(writer.events for writer in writers)
             reached_ns.value = until_ns
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from flinknet.core.probe import TracePoint
 from flinknet.trace import ChannelInfo
 
-from ..observe.observed import ObservedRun, latency_row
-from ..observe.summaries import spent_ns
+from ..observe.observed import ObservedRun
+from ..observe.regimes import REGIMES
+from ..observe.summaries import spent_by_channel
 from .diagnose import ChannelTime
 from .edges import ends_of
 
@@ -19,16 +20,17 @@ def channel_times(observed: ObservedRun) -> list[ChannelTime]:
     edge, times = ends_of(run.manifest, run.edge).name, []
     waited = {row.channel for row in rows.messages if row.point in _WRITER_WAITS}
     held_up = {info.producer for info in run.manifest.channels if info.index in waited}
+    records = {row.channel: row.count for row in rows.latency}
+    spent = spent_by_channel(rows)
     for info in run.manifest.channels:
-        latency = latency_row(rows, info.index)
         times.append(
             ChannelTime(
                 edge=edge,
                 channel=info.index,
                 producer=info.producer,
                 consumer=info.consumer,
-                records=latency.count if latency else 0,
-                spent_ns=spent_ns(rows, {info.index}),
+                records=records.get(info.index, 0),
+                spent_ns=spent.get(info.index) or dict.fromkeys(REGIMES, 0),
                 is_held_up=info.producer in held_up,
             )
         )

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
@@ -19,10 +21,11 @@ from ..read import RecordedRun
 from ..spark.frames import Columns
 from ..spark.units import Asked, WorkUnit
 from .sums import Sums
-from .time_slices import cuts, events_within
+from .time_slices import even_edges, events_within, most_events
 
 EVENTS_PER_SLICE = 2_500_000
-"""About as many recorded events are simulated at a time; fewer runs than that are not cut."""
+"""About as many recorded events are simulated at a time; shorter runs are not cut. More where a
+slice of many files would have less of each than a block."""
 
 _COLUMNS = (
     *("at_ns", "channel", "point", "kind", "data_type"),
@@ -50,20 +53,28 @@ class ArrivalsRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SliceRecords:
+    """Records of all channels that came in a slice; fields as of ArrivalsRow."""
+
+    run: int
+    slice: int
+    records: int
+    latest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """A part of a run to simulate.
 
     Attributes:
+        number: of it among the slices of its run.
         from_ns: from when on records count.
         to_ns: up to when.
-        records: of each channel.
-        records_before: of each channel that came before it in the measured part.
     """
 
+    number: int
     from_ns: int
     to_ns: int
-    records: Mapping[int, int]
-    records_before: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +83,32 @@ class Slicing:
 
     Attributes:
         slices: in their order; they cover the measured part, or are spread over it.
-        record_wire_bytes: of each channel that carried records.
         latest_ns: how long after the first of its records a buffer was sent, at most.
         simulated_ns: length of the slices together; None where they cover the measured part.
     """
 
     slices: tuple[Slice, ...]
-    record_wire_bytes: Mapping[int, float]
     latest_ns: int
     simulated_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLoad:
+    """What comes in a slice over some channels of a run.
+
+    Attributes:
+        channels: those that carried records at any time.
+        records: of each that came in the slice.
+        records_before: of each that came before it in the measured part.
+        record_wire_bytes: of each: mean bytes of a record in a buffer.
+    """
+
+    run: int
+    slice: int
+    channels: list[int]
+    records: list[int]
+    records_before: list[int]
+    record_wire_bytes: list[float]
 
 
 def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
@@ -91,9 +119,8 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
     """
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
-    parts = split or -(-events_within(run) // EVENTS_PER_SLICE)
-    found = cuts(run.from_ns, run.to_ns, max(parts, 1))
-    return [found[0][0], *(to_ns for _, to_ns in found)]
+    most = most_events(EVENTS_PER_SLICE, len(run.files), len(run.manifest.channels))
+    return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
 
 
 def arrivals_asked(edges: Mapping[int, Sequence[int]]) -> Asked:
@@ -107,34 +134,49 @@ MERGE_ARRIVALS = Sums(
 )
 
 
-def slicing_of(rows: Sequence[ArrivalsRow], edges: Sequence[int]) -> Slicing:
-    """How a run is cut, from its rows of `arrivals`."""
-    channels = sorted({row.channel for row in rows})
-    place = {channel: number for number, channel in enumerate(channels)}
-    records = np.zeros((len(edges), len(channels)), np.int64)
-    sizes = np.zeros((2, len(channels)), np.int64)
-    for row in rows:
-        column = place[row.channel]
-        records[row.slice + 1, column] += row.records
-        sizes[:, column] += row.payload_bytes, row.whole_records
-    before = np.cumsum(records, axis=0).tolist()
+SLICE_RECORDS = Sums(("run", "slice"), ("records",), ("latest_ns",))
+
+
+def slicing_of(rows: Sequence[SliceRecords], edges: Sequence[int]) -> Slicing:
+    """How a run is cut, and from its rows how late its buffers were."""
     return Slicing(
-        tuple(
-            Slice(
-                edges[number],
-                edges[number + 1],
-                dict(zip(channels, records[number + 1].tolist(), strict=True)),
-                dict(zip(channels, before[number], strict=True)),
-            )
-            for number in range(len(edges) - 1)
-        ),
-        {
-            channel: float(sizes[0, column] / sizes[1, column])
-            for channel, column in place.items()
-            if sizes[1, column]
-        },
+        tuple(Slice(number, *each) for number, each in enumerate(pairwise(edges))),
         max((row.latest_ns for row in rows), default=0),
     )
+
+
+def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
+    """What comes in some slices.
+
+    Args:
+        arrivals: all ArrivalsRow of some channels of one run.
+        slices: their numbers.
+    """
+    if not len(arrivals):
+        return
+    run = arrivals["run"][0].as_py()
+    columns = [arrivals[name].to_numpy() for name in ("channel", "slice", "records")]
+    sizes = [arrivals[name].to_numpy() for name in ("payload_bytes", "whole_records")]
+    channels, place = np.unique(columns[0], return_inverse=True)
+    total_bytes, whole = (np.bincount(place, each, len(channels)) for each in sizes)
+    is_sized = whole > 0
+    wire_bytes = total_bytes[is_sized] / whole[is_sized]
+    order = np.argsort(columns[1], kind="stable")
+    place, number, records = place[order], columns[1][order], columns[2][order]
+    before, done = np.zeros(len(channels), np.int64), 0
+    for wanted in sorted(slices):
+        start, end = np.searchsorted(number, [wanted, wanted + 1]).tolist()
+        np.add.at(before, place[done:start], records[done:start])
+        own = np.bincount(place[start:end], records[start:end], len(channels)).astype(np.int64)
+        done = start
+        yield SliceLoad(
+            run,
+            wanted,
+            channels[is_sized].tolist(),
+            own[is_sized].tolist(),
+            before[is_sized].tolist(),
+            wire_bytes.tolist(),
+        )
 
 
 def _count(

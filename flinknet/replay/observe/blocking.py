@@ -16,7 +16,7 @@ from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns
 from ..spark.units import Asked, WorkUnit
-from .credit import SwitchedRow, merge_switched, switched_within
+from .credit import JoinedSwitches, SwitchedRow, merge_switched, switched_within
 
 CHECKPOINTS_PER_BLOCK = 4
 """Checkpoints of a block whose barriers are looked at: a few suffice for the order of the edges."""
@@ -59,8 +59,9 @@ def merge_blocked(parts: pa.Table) -> pa.Table:
 
 def merge_milestones(parts: pa.Table) -> pa.Table:
     """The first instant of each."""
-    found = parts.group_by(_MILESTONE_KEYS).aggregate([("at_ns", "min")])
-    return found.rename_columns([*_MILESTONE_KEYS, "at_ns"])
+    found = parts.group_by(_MILESTONE_KEYS, use_threads=False).aggregate([("at_ns", "min")])
+    found = found.rename_columns([*_MILESTONE_KEYS, "at_ns"])
+    return found.sort_by([(name, "ascending") for name in _MILESTONE_KEYS])
 
 
 def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
@@ -101,5 +102,5 @@ def _is_event(block: EventBlock) -> npt.NDArray[np.bool_]:
     return found
 
 
-BLOCKED = Asked(_blocked, _COLUMNS, SwitchedRow)
+BLOCKED = Asked(_blocked, _COLUMNS, SwitchedRow, JoinedSwitches)
 MILESTONES = Asked(_milestones, (*_COLUMNS[:-1], "value"), MilestoneRow)

@@ -59,16 +59,21 @@ def merge_barriers(parts: pa.Table) -> pa.Table:
     """One row of all that was recorded of a barrier."""
     names = ["checkpoint", "sent_ns", "read_ns", "unaligned"]
     found = parts.group_by(_KEYS, use_threads=False).aggregate([(name, "max") for name in names])
-    return found.rename_columns([*_KEYS, *names]).select(parts.column_names)
+    found = found.rename_columns([*_KEYS, *names]).select(parts.column_names)
+    return found.sort_by([(name, "ascending") for name in _KEYS])
 
 
 def known_barriers(barriers: pa.Table) -> pa.Table:
-    """Barriers whose checkpoint is known, not too many."""
-    found = barriers.filter(pc.greater_equal(barriers["checkpoint"], 0))
-    step = -(-len(found) // BARRIERS_MAX)
+    """Barriers whose checkpoint is known."""
+    return barriers.filter(pc.greater_equal(barriers["checkpoint"], 0))
+
+
+def thinned_barriers(barriers: pa.Table) -> pa.Table:
+    """Not too many of them: all of every so many-th checkpoint."""
+    step = -(-len(barriers) // BARRIERS_MAX)
     if step > 1:
-        found = found.filter(pa.array(found["checkpoint"].to_numpy() % step == 0))
-    return found
+        barriers = barriers.filter(pa.array(barriers["checkpoint"].to_numpy() % step == 0))
+    return barriers
 
 
 def checkpoints_of(

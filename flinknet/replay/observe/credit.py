@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock, Spans
 
 from ..spark.frames import Columns
-from ..spark.units import Asked, WorkUnit
+from ..spark.units import Asked, Question, Tally, WorkUnit
 
 _COLUMNS = (
     "at_ns",
@@ -31,7 +31,8 @@ _LACKS_ORDER = -1
 
 @dataclass(frozen=True, slots=True)
 class SwitchedRow:
-    """How long a channel was in a state within one block, and how it starts and ends."""
+    """How long a channel was in a state within blocks that stand together, and how it starts and
+    ends."""
 
     run: int
     channel: int
@@ -62,6 +63,49 @@ def merge_starved(parts: pa.Table) -> pa.Table:
     return merge_switched(parts, "starved_ns")
 
 
+class JoinedSwitches(Tally):
+    """Rows of SwitchedRow of the blocks of a unit: one for each channel of blocks that stand
+    together."""
+
+    def __init__(self, unit: WorkUnit, question: Question) -> None:
+        super().__init__(unit, question)
+        self._joined: list[Columns] = []
+
+    def end_stretch(self) -> None:
+        """Join the rows of blocks that stand together."""
+        found, self._answers = self._answers, []
+        if any(len(part["channel"]) for part in found):
+            self._joined.append(_joined(found))
+
+    def answers(self) -> Iterable[Columns]:
+        """The rows of all blocks."""
+        self.end_stretch()
+        return self._joined
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """One row of those of each channel, whose gaps are closed."""
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.lexsort((rows["last_ns"], rows["begun_ns"], rows["channel"]))
+    rows = {name: values[order] for name, values in rows.items()}
+    starts = np.flatnonzero(np.r_[True, np.diff(rows["channel"]) != 0])
+    ends = np.r_[starts[1:], len(order)] - 1
+    gap_ns = np.r_[
+        np.where(rows["ends_on"][:-1], rows["first_ns"][1:] - rows["last_ns"][:-1], 0), 0
+    ]
+    gap_ns[ends] = 0
+    return {
+        "run": rows["run"][starts],
+        "channel": rows["channel"][starts],
+        "window_to_ns": rows["window_to_ns"][starts],
+        "begun_ns": rows["begun_ns"][starts],
+        "on_ns": np.add.reduceat(rows["on_ns"] + gap_ns, starts),
+        "first_ns": rows["first_ns"][starts],
+        "last_ns": rows["last_ns"][ends],
+        "ends_on": rows["ends_on"][ends],
+    }
+
+
 def merge_switched(parts: pa.Table, name: str) -> pa.Table:
     """How long each channel was in a state; the gaps between blocks are closed.
 
@@ -69,7 +113,7 @@ def merge_switched(parts: pa.Table, name: str) -> pa.Table:
         parts: rows of SwitchedRow.
         name: of the column of that time.
     """
-    keys = ("run", "channel", "begun_ns")
+    keys = ("run", "channel", "begun_ns", "last_ns")
     rows = parts.sort_by([(name, "ascending") for name in keys])
     run, channel, first_ns, last_ns, to_ns = (
         rows[name].to_numpy() for name in ("run", "channel", "first_ns", "last_ns", "window_to_ns")
@@ -177,4 +221,4 @@ def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
     return rows.take(np.lexsort(tuple(keys)))
 
 
-STARVED = Asked(_starved_within, _COLUMNS, SwitchedRow)
+STARVED = Asked(_starved_within, _COLUMNS, SwitchedRow, JoinedSwitches)

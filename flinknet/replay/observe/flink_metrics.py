@@ -13,9 +13,10 @@ from flinknet.results import (
     TaskMetrics,
     VertexMetrics,
 )
+from flinknet.storage import path_of
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import NamedEdge, named_edges
-from flinknet.trace.metrics import Series, read_series
+from flinknet.trace.metrics import METRICS_NAME, Series, read_series
 
 from ..read import RecordedRun
 
@@ -37,7 +38,7 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
     if edge is None or not run.manifest.is_from_between:
         return None
-    series = read_series(run.path, run.from_ns, run.to_ns)
+    series = series_of(run)
     vertices: Sequence[Mapping[str, Any]] = run.manifest.scenario["job"]["vertices"]
     of_index = {each["index"]: each for each in vertices}
     source, target = (_vertex(of_index[each], series) for each in (edge.source, edge.target))
@@ -55,6 +56,16 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
         tuple(_task_manager(each) for each in series if each.task is None),
         share,
     )
+
+
+def series_of(run: RecordedRun) -> list[Series]:
+    """Flink's own metrics while the part that is used was recorded; of several recordings those of
+    the first that has some, for they asked one JobManager."""
+    for each in run.place:
+        if (path_of(each.path) / METRICS_NAME).is_file():
+            span_ns = run.from_ns - each.offset_ns, run.to_ns - each.offset_ns
+            return read_series(path_of(each.path), *span_ns)
+    return []
 
 
 def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:

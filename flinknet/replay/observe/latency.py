@@ -9,7 +9,7 @@ it arrived.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -42,13 +42,16 @@ _COLUMNS = (
 _TAKEN = ("at_ns", "channel", "payload_bytes", "records", "first_record_ns", "last_record_ns")
 _RECORDS_AT_ONCE = 1 << 20
 
+CHANNELS_HELD_MAX = 1_000
+"""Of which a unit keeps histograms that can be added to: 45 KB for each."""
+
 COMPILED_FROM_RECORDS = 200
 """Below that the plain way is as fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyPart:
-    """What a unit knows of the records of one channel, or of ALL_CHANNELS."""
+    """What a unit knows of the records of one channel."""
 
     run: int
     channel: int
@@ -104,16 +107,16 @@ def latency_percentiles(spark: SparkSession, units: Sequence[WorkUnit]) -> DataF
 
     Returns: rows of LatencyRow.
     """
-    return merged(ask(spark, units, LATENCY), merge_latency, LatencyRow)
+    return merged(ask(spark, units, LATENCY), _with_total, LatencyRow)
+
+
+def _with_total(parts: pa.Table) -> pa.Table:
+    channels = merge_latency(parts)
+    return pa.concat_tables([total_latency(channels), channels])
 
 
 def merge_latency(parts: pa.Table) -> pa.Table:
-    """`latency_percentiles` from the answers to LATENCY."""
-    found: dict[tuple[int, int], _Consumed] = {}
-    for part in parts.to_pylist():
-        whole = found.setdefault((part["run"], part["channel"]), _Consumed())
-        histogram = LogLinearHistogram.from_bytes(part["histogram"])
-        _join(whole, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
+    """LatencyRow of each channel, from the answers to LATENCY."""
     rows = [
         {
             "run": run,
@@ -123,9 +126,51 @@ def merge_latency(parts: pa.Table) -> pa.Table:
             **asdict(whole.histogram.summary()),
             "histogram": whole.histogram.to_bytes(),
         }
-        for (run, channel), whole in sorted(found.items())
+        for run, channel, whole in _whole(parts)
     ]
     return pa.Table.from_pylist(rows, schema=schema_of(LatencyRow))
+
+
+def total_latency(rows: pa.Table) -> pa.Table:
+    """LatencyRow of all channels of each run, from rows of some of them or from such totals."""
+    every = pa.array([ALL_CHANNELS] * len(rows), pa.int64())
+    place = rows.schema.get_field_index("channel")
+    return merge_latency(rows.set_column(place, "channel", every))
+
+
+def combine_latency(parts: pa.Table) -> pa.Table:
+    """One answer to LATENCY for each channel."""
+    rows = [
+        {
+            "run": run,
+            "channel": channel,
+            "payload_bytes": whole.payload_bytes,
+            "consumed_to_ns": whole.consumed_to_ns,
+            "histogram": whole.histogram.to_bytes(),
+        }
+        for run, channel, whole in _whole(parts)
+    ]
+    return pa.Table.from_pylist(rows, schema=schema_of(LatencyPart))
+
+
+def _whole(parts: pa.Table) -> Iterator[tuple[int, int, _Consumed]]:
+    """What is known of each channel, by run and channel; one is in memory at a time."""
+    keys = [("run", "ascending"), ("channel", "ascending")]
+    names = ["run", "channel", "payload_bytes", "consumed_to_ns", "histogram"]
+    rows = parts.select(names).sort_by(keys)
+    last: tuple[int, int] | None = None
+    whole = _Consumed()
+    for part in rows.to_pylist():
+        key = part["run"], part["channel"]
+        if key != last:
+            if last is not None:
+                yield *last, whole
+            last, whole = key, _Consumed()
+        whole.histogram.merge_bytes(part["histogram"])
+        whole.payload_bytes += part["payload_bytes"]
+        whole.consumed_to_ns = max(whole.consumed_to_ns, part["consumed_to_ns"])
+    if last is not None:
+        yield *last, whole
 
 
 def spread_records(
@@ -166,22 +211,27 @@ class _Latencies(Tally):
             channel = int(wanted["channel"][start])
             piece = {name: values[start:end] for name, values in wanted.items()}
             _add(unit, piece, self._consumed[channel])
+        if len(self._consumed) > CHANNELS_HELD_MAX:
+            self._pack()
 
-    def answers(self) -> Iterator[Columns]:
-        """A row for each channel, and one for all."""
-        if not self._consumed:
+    def answers(self) -> Iterable[Columns]:
+        """Rows of each channel, one or a few."""
+        self._pack()
+        return self._answers
+
+    def _pack(self) -> None:
+        """Make rows of what is held: a histogram takes a tenth of the memory then."""
+        parts, self._consumed = self._consumed, defaultdict(_Consumed)
+        if not parts:
             return
-        total = _Consumed()
-        for part in self._consumed.values():
-            _join(total, part)
-        parts = {ALL_CHANNELS: total, **self._consumed}
-        yield {
+        rows: Columns = {
             "run": [self._unit.run] * len(parts),
             "channel": list(parts),
             "payload_bytes": [part.payload_bytes for part in parts.values()],
             "consumed_to_ns": [part.consumed_to_ns for part in parts.values()],
             "histogram": [part.histogram.to_bytes() for part in parts.values()],
         }
+        self._answers.append(rows)
 
 
 def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
@@ -263,12 +313,6 @@ def _add_bare_buffers(unit: WorkUnit, rows: EventColumns, into: dict[int, _Consu
     for channel in np.unique(rows["channel"][keep]).tolist():
         sizes = rows["payload_bytes"][keep & (rows["channel"] == channel)]
         into[channel].payload_bytes += float(sizes.sum(dtype=np.int64))
-
-
-def _join(into: _Consumed, other: _Consumed) -> None:
-    into.histogram.merge(other.histogram)
-    into.payload_bytes += other.payload_bytes
-    into.consumed_to_ns = max(into.consumed_to_ns, other.consumed_to_ns)
 
 
 LATENCY = Asked(_measure, _COLUMNS, LatencyPart, _Latencies)

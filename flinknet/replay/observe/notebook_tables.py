@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flinknet.core.probe import MessageKind
-from flinknet.trace.buffers import BUFFER_COLUMNS, SortedEvents, paired_buffers
+from flinknet.trace.buffers import SortedEvents, paired_buffers
 from flinknet.trace.event_block import EventColumns
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, in_order
-from ..spark.session import cores_of
 from ..spark.units import Asked, WorkUnit, ask, is_measured, work_units
 from .page_details import channel_windows
 from .time_slices import TimeSlice, ask_time_slices, time_slices_of
@@ -77,8 +76,8 @@ def buffers(
     from pyspark.sql import functions as f
 
     own = [run for run in runs if not run.manifest.is_from_between]
-    units = time_slices_of(own, cores_of(spark), split)
-    found = ask_time_slices(spark, units, _paired, BUFFER_COLUMNS, BufferRow)
+    units = time_slices_of(own, split)
+    found = ask_time_slices(spark, units, _paired, BufferRow)
     came = f.col("first_record_ns")
     return found.withColumn("first_record_ns", f.when(came >= 0, came))
 
@@ -92,7 +91,7 @@ def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    units = work_units(runs, cores_of(spark))
+    units = work_units(runs)
     return (
         channel_windows(spark, units)
         .where("credits > 0")
@@ -110,14 +109,12 @@ def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
 
     Returns: rows of BufferSizeRow.
     """
-    units = work_units(runs, cores_of(spark))
+    units = work_units(runs)
     found = ask(spark, units, Asked(_announced, _SIZE_COLUMNS, BufferSizeRow))
     return in_order(found, "run", "channel", "at_ns", "point")
 
 
-def _paired(
-    unit: TimeSlice, events: Mapping[int, EventColumns | SortedEvents]
-) -> Iterator[Columns]:
+def _paired(unit: TimeSlice, events: Mapping[int, SortedEvents]) -> Iterator[Columns]:
     for channel in unit.channels:
         found = paired_buffers(events[channel])
         keep = (found.sent_ns >= unit.from_ns) & (found.sent_ns < unit.to_ns)

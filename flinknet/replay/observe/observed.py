@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
@@ -22,10 +21,17 @@ from flinknet.results import (
 )
 
 from ..read import RecordedRun
-from ..spark.frames import Merge, collected, rows_of
-from ..spark.session import cores_of
+from ..spark.checkpoint import Checkpoint, digest
+from ..spark.frames import collected, merged, rows_of
+from ..spark.indexes import read_indexes
 from ..spark.units import ALL_CHANNELS
-from .arrivals import MERGE_ARRIVALS, ArrivalsRow, arrivals_asked, slice_edges
+from .arrivals import (
+    MERGE_ARRIVALS,
+    SLICE_RECORDS,
+    SliceRecords,
+    arrivals_asked,
+    slice_edges,
+)
 from .blocking import (
     BLOCKED,
     MILESTONES,
@@ -34,24 +40,38 @@ from .blocking import (
     merge_blocked,
     merge_milestones,
 )
-from .checkpoints import BARRIERS, BarrierRow, checkpoints_of, known_barriers, merge_barriers
+from .checkpoints import (
+    BARRIERS,
+    BarrierRow,
+    checkpoints_of,
+    known_barriers,
+    merge_barriers,
+    thinned_barriers,
+)
 from .credit import STARVED, StarvedRow, merge_starved
-from .latency import LATENCY, ChannelLatency, LatencyRow, merge_latency
+from .latency import (
+    LATENCY,
+    ChannelLatency,
+    LatencyRow,
+    combine_latency,
+    merge_latency,
+    total_latency,
+)
 from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow
-from .one_pass import (
-    InPass,
-    InTimeSlices,
+from .one_pass import InPass, InTimeSlices, SliceTable, WorkRow, pass_units
+from .regimes import RegimeRow, merge_regimes
+from .sums import Sums
+from .task_times import MERGE_TASK_TIMES, TaskTimeRow, observe_slice
+from .tree import (
     NamedTable,
-    SliceTable,
+    Summary,
+    Tree,
+    bucket_of,
     named_table,
-    pass_units,
-    rows_in,
+    summary_of,
     tables_here,
     tables_of,
 )
-from .regimes import REGIME_COLUMNS, RegimeRow, merge_regimes
-from .sums import Sums
-from .task_times import MERGE_TASK_TIMES, TaskTimeRow, observe_slice
 from .windowed import (
     BACKLOG,
     MERGE_BACKLOG,
@@ -124,6 +144,10 @@ class ObservedTables:
         """The tables by name."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != _WHOLE}
 
+    def packed_arrivals(self) -> DataFrame:
+        """The table `arrivals` in parts: rows of NamedTable."""
+        return self.whole.where(self.whole["name"] == "arrivals")
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
@@ -134,7 +158,9 @@ class ObservedRows:
         throughput, backlog: over all channels.
         regimes: over all windows.
         histograms: of the latency over all channels; at most one.
+        arrivals: over all channels.
         blocked: by barriers; recorded between processes, as the milestones are.
+        work: of each unit.
     """
 
     messages: list[MessagesRow]
@@ -145,12 +171,13 @@ class ObservedRows:
     latency: list[ChannelLatency]
     credit_starved: list[StarvedRow]
     regimes: list[ChannelRegime]
-    arrivals: list[ArrivalsRow]
+    arrivals: list[SliceRecords]
     histograms: list[RunHistogram]
     blocked: list[BlockedRow]
     milestones: list[MilestoneRow]
     task_times: list[TaskTimeRow]
     barriers: list[BarrierRow]
+    work: list[WorkRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +190,10 @@ class ObservedRun:
 
 
 def observe(
-    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
+    spark: SparkSession,
+    runs: Sequence[RecordedRun],
+    split: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> ObservedTables:
     """Put every question to the runs, in one pass over their blocks; nothing is computed before a
     table is read.
@@ -171,56 +201,60 @@ def observe(
     Args:
         split: slices of time that each run is cut into, also for the arrivals; None for as many as
             suit its size.
+        checkpoint: where the answers of units are kept; None: nowhere.
     """
-    questions, slices = _questions(runs, split)
-    units = pass_units(runs, cores_of(spark), split)
-    whole = tables_of(spark, units, questions, slices, _MERGES)
-    return ObservedTables(
-        **{name: named_table(whole, name, questions[name].row) for name in _TABLES},
-        regimes=named_table(whole, "regimes", RegimeRow),
-        whole=whole,
-    )
+    read_indexes(spark, [file for run in runs for file in run.files])
+    tree = replace(tree_of(runs, split), checkpoint=checkpoint)
+    whole = tables_of(spark, pass_units(runs, split), tree, _buckets(runs))
+    tables = {name: named_table(whole, name, tree.row(name)) for name in _TABLES}
+    totals = named_table(whole, _PREFIX + _TOTAL_LATENCY, LatencyRow)
+    totals = merged(totals, total_latency, LatencyRow)
+    return ObservedTables(**tables | {"latency": totals.union(tables["latency"])}, whole=whole)
 
 
-def observe_here(runs: Sequence[RecordedRun]) -> list[ObservedRun]:
+def observe_here(runs: Sequence[RecordedRun], split: int = 1) -> list[ObservedRun]:
     """What `collect` gives, computed in this process without Spark: for small runs."""
-    units = pass_units(runs, 1, 1)
-    return _observed(tables_here(units, *_questions(runs, 1), _MERGES), runs)
+    return _observed(tables_here(pass_units(runs, split), tree_of(runs, split)), runs)
 
 
-def _questions(
-    runs: Sequence[RecordedRun], split: int | None
-) -> tuple[dict[str, InPass], InTimeSlices]:
-    arrivals = arrivals_asked({run.run: slice_edges(run, split) for run in runs})
+def _buckets(runs: Sequence[RecordedRun]) -> int:
+    return bucket_of(sum(len(run.manifest.channels) for run in runs) - 1) + 1
+
+
+def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
+    """All questions to some runs, and how the answers are merged.
+
+    Args:
+        split: see `observe`.
+    """
+    edges = {run.run: slice_edges(run, split) for run in runs}
+    arrivals = arrivals_asked(edges)
     questions = {
         "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.row),
         "throughput": InPass(THROUGHPUT, MERGE_THROUGHPUT, THROUGHPUT.row),
         "backlog": InPass(BACKLOG, MERGE_BACKLOG, BACKLOG.row),
-        "latency": InPass(LATENCY, merge_latency, LatencyRow, adds_up=False),
-        "credit_starved": InPass(STARVED, merge_starved, StarvedRow, adds_up=False),
+        "latency": InPass(LATENCY, merge_latency, LatencyRow, combine_latency),
+        "credit_starved": InPass(STARVED, merge_starved, StarvedRow, _as_it_is),
         "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.row),
-        "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, adds_up=False),
+        "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, _as_it_is),
         "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
         "barriers": InPass(BARRIERS, merge_barriers, BarrierRow),
     }
     slices = InTimeSlices(
         observe_slice,
-        REGIME_COLUMNS,
         {
             "regimes": SliceTable(merge_regimes, RegimeRow),
-            "task_times": SliceTable(MERGE_TASK_TIMES, TaskTimeRow),
+            "task_times": SliceTable(MERGE_TASK_TIMES, TaskTimeRow, "producer"),
         },
     )
-    return questions, slices
+    summaries = {_PREFIX + name: summary for name, (_, summary) in _SUMMARIES.items()}
+    return Tree(questions, slices, summaries, digest(edges))
 
 
-_TABLES = ("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals")
+_TABLES = (
+    *("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"),
+)
 """Answers that are tables of their own; others are for the summaries."""
-
-
-def _all_channels(latency: pa.Table) -> pa.Table:
-    found = latency.filter(pc.equal(latency["channel"], ALL_CHANNELS))
-    return found.select(["run", "histogram"])
 
 
 def _without_histogram(latency: pa.Table) -> pa.Table:
@@ -232,29 +266,34 @@ def _as_it_is(table: pa.Table) -> pa.Table:
 
 
 _PREFIX = "summary."
-_SUMMARIES: Mapping[str, tuple[type, str, Merge]] = {
-    "messages": (MessagesRow, "messages", _as_it_is),
+_TOTAL_LATENCY = "total_latency"
+_SUMMARIES: Mapping[str, tuple[type, Summary]] = {
+    "messages": (MessagesRow, Summary("messages", _as_it_is)),
     "throughput": (
         ThroughputWindow,
-        "throughput",
-        Sums(_WINDOW, ("buffers", "records", "payload_bytes")),
+        Summary("throughput", Sums(_WINDOW, ("buffers", "records", "payload_bytes"))),
     ),
-    "throughput_by_channel": (ChannelRecords, "throughput", Sums(("run", "channel"), ("records",))),
-    "backlog": (BacklogWindow, "backlog", Sums(_WINDOW, *_SAMPLES)),
-    "backlog_by_channel": (ChannelBacklog, "backlog", Sums(("run", "channel"), *_SAMPLES)),
-    "latency": (ChannelLatency, "latency", _without_histogram),
-    "histograms": (RunHistogram, "latency", _all_channels),
-    "credit_starved": (StarvedRow, "credit_starved", _as_it_is),
-    "arrivals": (ArrivalsRow, "arrivals", _as_it_is),
-    "blocked": (BlockedRow, "blocked", _as_it_is),
-    "milestones": (MilestoneRow, "milestones", _as_it_is),
-    "regimes": (ChannelRegime, "regimes", Sums(("run", "channel", "regime"), ("ns",))),
-    "barriers": (BarrierRow, "barriers", known_barriers),
-    "task_times": (TaskTimeRow, "task_times", _as_it_is),
+    "throughput_by_channel": (
+        ChannelRecords,
+        Summary("throughput", Sums(("run", "channel"), ("records",))),
+    ),
+    "backlog": (BacklogWindow, Summary("backlog", Sums(_WINDOW, *_SAMPLES))),
+    "backlog_by_channel": (
+        ChannelBacklog,
+        Summary("backlog", Sums(("run", "channel"), *_SAMPLES)),
+    ),
+    "latency": (ChannelLatency, Summary("latency", _without_histogram, _as_it_is)),
+    _TOTAL_LATENCY: (LatencyRow, Summary("latency", total_latency)),
+    "credit_starved": (StarvedRow, Summary("credit_starved", _as_it_is)),
+    "arrivals": (SliceRecords, Summary("arrivals", SLICE_RECORDS)),
+    "blocked": (BlockedRow, Summary("blocked", _as_it_is)),
+    "milestones": (MilestoneRow, Summary("milestones", _as_it_is)),
+    "regimes": (ChannelRegime, Summary("regimes", Sums(("run", "channel", "regime"), ("ns",)))),
+    "barriers": (BarrierRow, Summary("barriers", known_barriers, thinned_barriers)),
+    "task_times": (TaskTimeRow, Summary("task_times", _as_it_is)),
+    "work": (WorkRow, Summary("work", _as_it_is)),
 }
-"""What the summary of a run needs: the dataclass of its rows, and the table it is made from."""
-
-_MERGES = {_PREFIX + name: (source, merge) for name, (_, source, merge) in _SUMMARIES.items()}
+"""What the summary of a run needs: the dataclass of its rows, and how they are made."""
 
 
 def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[ObservedRun]:
@@ -263,19 +302,28 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
     return _observed(collected(NamedTable, summaries), runs)
 
 
-def _observed(tables: Iterable[NamedTable], runs: Sequence[RecordedRun]) -> list[ObservedRun]:
-    found = {name: list[Any]() for name in _SUMMARIES}
-    for table in tables:
-        if table.name.startswith(_PREFIX):
-            name = table.name.removeprefix(_PREFIX)
-            found[name] = rows_of(_SUMMARIES[name][0], rows_in(table.rows))
+def _observed(tables: Sequence[NamedTable], runs: Sequence[RecordedRun]) -> list[ObservedRun]:
+    found: dict[str, dict[int, list[Any]]] = {}
+    for name, (kind, summary) in _SUMMARIES.items():
+        table = summary_of(_PREFIX + name, summary, tables)
+        own = found.setdefault(name, {run.run: [] for run in runs})
+        rows: list[Any] = [] if table is None else rows_of(kind, table)
+        for row in rows:
+            own[row.run].append(row)
     observed = []
     for run in runs:
-        rows = ObservedRows(
-            **{name: [row for row in own if row.run == run.run] for name, own in found.items()}
-        )
-        observed.append(ObservedRun(run, _measured(run, rows), rows))
+        of_run = {name: own[run.run] for name, own in found.items()}
+        totals = of_run.pop(_TOTAL_LATENCY)
+        histograms = [RunHistogram(run.run, each.histogram) for each in totals]
+        total = [_channel_latency(each) for each in totals]
+        of_run["latency"] = [*total, *of_run["latency"]]
+        own_rows = ObservedRows(**of_run, histograms=histograms)
+        observed.append(ObservedRun(run, _measured(run, own_rows), own_rows))
     return observed
+
+
+def _channel_latency(row: LatencyRow) -> ChannelLatency:
+    return ChannelLatency(**{each.name: getattr(row, each.name) for each in fields(ChannelLatency)})
 
 
 def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
@@ -335,9 +383,10 @@ def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
     """Each channel of the manifest that carried records or buffers."""
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     backlog = {row.channel: row for row in rows.backlog_by_channel}
+    latency = {row.channel: row for row in rows.latency}
     measured = []
     for info in observed.run.manifest.channels:
-        row = latency_row(rows, info.index)
+        row = latency.get(info.index)
         if row is None and info.index not in backlog:
             continue
         records = row.count if row else 0

@@ -19,7 +19,6 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.intervals import NOTHING, Intervals, from_switches
 from flinknet.trace.buffers import (
-    BUFFER_COLUMNS,
     ChannelBuffers,
     SortedEvents,
     events_at,
@@ -53,8 +52,6 @@ class Regimes:
 REGIMES = (*(each.name for each in fields(Regimes)), "idle")
 
 _IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
-
-REGIME_COLUMNS = (*BUFFER_COLUMNS, "backlog_buffers", "credit_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +119,14 @@ def regimes_of(
     )
 
 
-def starved_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+def starved_intervals(events: SortedEvents, to_ns: int) -> Intervals:
     """When the producer of a channel had a backlog and no credit, as its messages tell."""
     sent = _sent(events)
     is_starved = (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0)
     return _switched(events, is_starved, MessageKind.ADD_CREDIT, to_ns)
 
 
-def offered_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+def offered_intervals(events: SortedEvents, to_ns: int) -> Intervals:
     """When more was ready on a local channel, which knows no credit, behind what its consumer had
     taken."""
     sent = _sent(events)
@@ -137,13 +134,13 @@ def offered_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Interv
     return _switched(events, is_offered, None, to_ns)
 
 
-def creditless_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+def creditless_intervals(events: SortedEvents, to_ns: int) -> Intervals:
     """When the producer of a channel had no credit, whether or not its messages tell of a
     backlog."""
     return _switched(events, _sent(events)["credit_after"] == 0, MessageKind.ADD_CREDIT, to_ns)
 
 
-def blocked_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+def blocked_intervals(events: SortedEvents, to_ns: int) -> Intervals:
     """When a blocking event had left the producer of a channel and its consumer had not said to go
     on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
     which has no alignment, blocks nothing.
@@ -157,13 +154,13 @@ def blocked_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Interv
     return _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, to_ns)
 
 
-def _sent(events: EventColumns | SortedEvents) -> EventColumns:
+def _sent(events: SortedEvents) -> EventColumns:
     columns = ("at_ns", "data_type", "backlog_buffers", "credit_after")
     return events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
 
 
 def _switched(
-    events: EventColumns | SortedEvents,
+    events: SortedEvents,
     is_on: npt.NDArray[np.bool_],
     ended_by: MessageKind | None,
     to_ns: int,
@@ -183,15 +180,13 @@ def _switched(
     return from_switches(at_ns[order], is_on[order], to_ns)
 
 
-def split_time_slice(
-    unit: TimeSlice, events: Mapping[int, EventColumns | SortedEvents]
-) -> Iterator[Columns]:
+def split_time_slice(unit: TimeSlice, events: Mapping[int, SortedEvents]) -> Iterator[Columns]:
     """Rows of RegimeRow: the time of each channel of a slice."""
     for channel in unit.channels:
         yield regime_rows(unit, channel, regimes_in(unit, events[channel]))
 
 
-def regimes_in(unit: TimeSlice, events: EventColumns | SortedEvents) -> Regimes:
+def regimes_in(unit: TimeSlice, events: SortedEvents) -> Regimes:
     """The time of a channel within a slice.
 
     Args:

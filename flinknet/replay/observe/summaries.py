@@ -66,6 +66,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     for row in _counted(observed):
         kind = kind_name(row.kind, row.data_type)
         messages.setdefault(row.channel, Counter())[kind] += row.messages
+    spent = spent_by_channel(rows)
     channels, names = channels_of(observed), channel_names(observed.run.manifest)
     if observed.run.manifest.is_from_between:
         passed = {row.channel: row.records for row in rows.throughput_by_channel}
@@ -81,7 +82,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
         ReplayedChannel(
             **{field.name: getattr(each, field.name) for field in fields(ChannelMeasured)},
             starved_ns=starved.get(each.channel),
-            regimes=_shares(spent_ns(rows, {each.channel})),
+            regimes=_shares(spent.get(each.channel, {})),
             messages=dict(messages.get(each.channel, Counter()).most_common()),
             name=names.get(each.channel),
         )
@@ -119,15 +120,22 @@ def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
 def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
     """Share of each regime in the time of all channels; None where it is unknown, as between
     processes."""
-    return _shares(spent_ns(rows, None))
+    return _shares(spent_ns(rows))
 
 
-def spent_ns(rows: ObservedRows, channels: set[int] | None) -> dict[str, int]:
-    """Time in each regime, of some channels or of all together."""
+def spent_ns(rows: ObservedRows) -> dict[str, int]:
+    """Time in each regime, of all channels together."""
     spent = dict.fromkeys(REGIMES, 0)
     for row in rows.regimes:
-        if channels is None or row.channel in channels:
-            spent[row.regime] += row.ns
+        spent[row.regime] += row.ns
+    return spent
+
+
+def spent_by_channel(rows: ObservedRows) -> dict[int, dict[str, int]]:
+    """Time in each regime of each channel that has any."""
+    spent: dict[int, dict[str, int]] = {}
+    for row in rows.regimes:
+        spent.setdefault(row.channel, dict.fromkeys(REGIMES, 0))[row.regime] += row.ns
     return spent
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.intervals import NOTHING, Intervals, from_switches, merged
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
-from flinknet.trace.event_block import EventColumns
 
 from ..spark.frames import Columns, columns_of
 from .regimes import (
@@ -75,7 +74,7 @@ class TaskTimeRow:
 
 MERGE_TASK_TIMES = Sums(("run", "producer", "consumer", "what"), ("amount",))
 
-_Events = Mapping[int, EventColumns | SortedEvents]
+_Events = Mapping[int, SortedEvents]
 
 
 def observe_slice(unit: TimeSlice, events: _Events) -> Mapping[str, Iterable[Columns]]:
@@ -149,7 +148,7 @@ def _causes(
     }
 
 
-def _stopped(unit: TimeSlice, events: EventColumns | SortedEvents, blocked: Intervals) -> Intervals:
+def _stopped(unit: TimeSlice, events: SortedEvents, blocked: Intervals) -> Intervals:
     """When a channel could take nothing: no credit, a barrier, or, on a local one, a consumer that
     had not taken what was ready."""
     stops = (
@@ -160,7 +159,7 @@ def _stopped(unit: TimeSlice, events: EventColumns | SortedEvents, blocked: Inte
     return merged(stops).clipped(unit.from_ns, unit.to_ns)
 
 
-def _waits(unit: TimeSlice, events: Iterable[EventColumns | SortedEvents]) -> Intervals:
+def _waits(unit: TimeSlice, events: Iterable[SortedEvents]) -> Intervals:
     """When a writer waited. It notes that on one of its channels."""
     points = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
     parts = [
@@ -182,7 +181,7 @@ def _waits(unit: TimeSlice, events: Iterable[EventColumns | SortedEvents]) -> In
     return from_switches(at_ns, begins, unit.to_ns).clipped(unit.from_ns, unit.to_ns)
 
 
-def _transits(unit: TimeSlice, events: EventColumns | SortedEvents) -> dict[str, int]:
+def _transits(unit: TimeSlice, events: SortedEvents) -> dict[str, int]:
     """Buffers that were received within a slice, and the late ones of them."""
     sent, received = (
         data_at(events, point, ("at_ns", "sequence_number"))

@@ -1,15 +1,18 @@
-"""Slices of time as work units: all channels of a run, from one instant to another.
+"""Slices of time as work units: the channels of some files, from one instant to another.
 
 What asks for the state of a channel at every instant needs both of its sides together, and what
 was under way when the slice began. So a unit reads a little more than its slice on both sides,
 and, for the channels where that is not enough, more and more: until every buffer that was
 under way within the slice is whole, and what was sent last before it is known. The answers of
 slices then add up to that of the whole run exactly, however it is cut.
+
+Files that have no channel in common are cut apart from each other, and each group of files into
+slices of about as many events, by the indexes: a second with fifty times the mean is fifty slices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -17,15 +20,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.storage import path_of
-from flinknet.trace import TraceReader
-from flinknet.trace.buffers import SortedEvents, data_at, events_at
-from flinknet.trace.event_block import EventColumns
+from flinknet.arrays import IntArray
+from flinknet.trace import BytesRead, Extent, TraceFile, TraceReader, file_index
+from flinknet.trace.buffers import SortedEvents
+from flinknet.trace.event_block import lazy_block
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, map_units
-from ..spark.units import UNITS_PER_CORE
+from ..spark.units import UNITS_MIN
+from .set_aside import SetAside
+from .widening import completed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,28 +40,59 @@ EVENTS_PER_TIME_SLICE = 3_000_000
 EVENTS_PER_TIME_SLICE_MIN = 100_000
 """Below that a slice costs more than it brings."""
 
-LONGEST_LIFE_NS = 100_000_000_000
-"""A buffer that lives longer is not followed across the edge of a slice."""
+EVENTS_PER_FILE = 1 << 17
+"""Of a slice of many files, so that a block is read by few slices."""
 
-SLICE_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number", "order")
-"""What shows whether a channel is whole, with `first_record_ns`."""
+EVENTS_PER_CHANNEL = 1_500
+"""Of a slice of many channels: each of them takes half a millisecond."""
 
-_LIFE_COLUMNS = ("at_ns", "sequence_number")
-_WIDENING = 4
-_NOTHING = np.zeros(0, dtype=np.int64)
+EVENTS_PER_TIME_SLICE_MAX = 16_000_000
+"""For the memory of a process: 20 bytes an event are set aside."""
+
+OUTSIDE_EVENTS = 500_000
+"""As many of a file before and behind the measured part are units of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """Files that share channels, and the channels of a run in them.
+
+    Attributes:
+        channels: in the order of the manifest.
+    """
+
+    files: tuple[TraceFile, ...]
+    channels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlocks:
+    """Blocks of a file for a unit: those that are its own, and those near to it.
+
+    Attributes:
+        own_from, own_to: numbers of its own blocks in the file, the end not included.
+    """
+
+    file: TraceFile
+    extents: list[Extent]
+    own_from: int
+    own_to: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSlice:
-    """All channels of a run in [from_ns, to_ns), which lies within its measured part.
+    """All channels of a group of files in [from_ns, to_ns), which lies within the measured part of
+    their run.
 
     Attributes:
+        files: with the blocks that lie in it or within its margins. A block is the own one of the
+            slice in which its middle lies.
         producers, consumers: subtasks at the ends of the channels, in their order.
         margin_ns: what is read more on both sides at first.
     """
 
     run: int
-    files: list[str]
+    files: list[FileBlocks]
     channels: list[int]
     producers: list[int]
     consumers: list[int]
@@ -67,211 +102,231 @@ class TimeSlice:
     measured_to_ns: int
     margin_ns: int
 
+    def reaches(self, first_ns: int, last_ns: int) -> bool:
+        """Whether a block from one instant to another lies in it or within its margins."""
+        return first_ns < self.to_ns + self.margin_ns and last_ns >= self.from_ns - self.margin_ns
 
-TimeSliceQuestion = Callable[
-    [TimeSlice, Mapping[int, EventColumns | SortedEvents]], Iterable[Columns]
-]
+
+TimeSliceQuestion = Callable[[TimeSlice, Mapping[int, SortedEvents]], Iterable[Columns]]
 """Runs in an executor: the unit and the events of its channels in, rows of the answer out. The rows
 of a channel are in the order of blocks: ascending by instant within each kind and point."""
 
 
-def time_slices_of(
-    runs: Sequence[RecordedRun], cores: int, split: int | None = None
-) -> list[TimeSlice]:
-    """The measured part of each run, cut into slices.
+def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> list[TimeSlice]:
+    """The measured part of each run, cut into slices, group by group of its files.
 
     Args:
-        split: how many for each run; None for as many as suit its size.
+        split: how many for each group; None for as many as suit its size.
     """
-    return [
-        TimeSlice(
-            run.run,
-            [str(file.absolute()) for file in run.files],
-            [info.index for info in run.manifest.channels],
-            [info.producer for info in run.manifest.channels],
-            [info.consumer for info in run.manifest.channels],
-            from_ns,
-            to_ns,
-            run.from_ns,
-            run.to_ns,
-            _margin_ns(run, to_ns - from_ns),
+    found = []
+    for run in runs:
+        groups = groups_of(run)
+        for group in groups:
+            parts = split or _parts(run, group, len(groups))
+            found += _slices_of(run, group, even_edges(run, group.files, parts))
+    return found
+
+
+def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list[TimeSlice]:
+    """The measured part of a group of files, cut at edges."""
+    of = {info.index: info for info in run.manifest.channels}
+    own = [of[channel] for channel in group.channels]
+    indexes = {file: file_index(file) for file in group.files}
+    places = {file: _places(run, file, edges) for file in group.files}
+    found = []
+    for number, (from_ns, to_ns) in enumerate(pairwise(edges)):
+        margin_ns = _margin_ns(run, to_ns - from_ns)
+        files = []
+        for file, index in indexes.items():
+            own_from, own_to = np.searchsorted(places[file], [number, number + 1]).tolist()
+            is_wanted = index.blocks["first_ns"] < to_ns + margin_ns
+            is_wanted &= index.blocks["last_ns"] >= from_ns - margin_ns
+            is_wanted[own_from:own_to] = True
+            extents = index.extents(np.flatnonzero(is_wanted))
+            numbers = index.numbers(own_from, own_to)
+            files.append(FileBlocks(file.absolute(), extents, *numbers))
+        found.append(
+            TimeSlice(
+                run.run,
+                files,
+                list(group.channels),
+                [info.producer for info in own],
+                [info.consumer for info in own],
+                from_ns,
+                to_ns,
+                run.from_ns,
+                run.to_ns,
+                margin_ns,
+            )
         )
-        for run in runs
-        for from_ns, to_ns in cuts(run.from_ns, run.to_ns, split or _parts(run, cores))
-    ]
+    return found
 
 
-def cuts(from_ns: int, to_ns: int, parts: int) -> list[tuple[int, int]]:
-    """So many slices of about equal length; fewer if there are not as many ns."""
-    edges = np.unique(np.linspace(from_ns, to_ns, max(parts, 1) + 1).astype(np.int64)).tolist()
-    return list(pairwise(edges))
+def _places(run: RecordedRun, file: TraceFile, edges: Sequence[int]) -> IntArray:
+    """The slice in which the middle of each block of a file lies, ascending; the one before the
+    first, and the one behind the last, for `outside_blocks`."""
+    middles_ns = _middles_ns(file)
+    place = np.searchsorted(edges[:-1], middles_ns, side="right") - 1
+    places: IntArray = np.maximum.accumulate(np.maximum(place, 0))
+    outside = outside_blocks(run, file)
+    places[outside] = np.where(middles_ns[outside] < run.from_ns, -1, len(edges))
+    return places
+
+
+def outside_blocks(run: RecordedRun, file: TraceFile) -> IntArray:
+    """The numbers of the blocks of a file that lie before or behind the measured part of a run. A
+    few of them belong to its first and last slice: then there are none.
+    """
+    counts = file_index(file).blocks["count"]
+    places = np.searchsorted([run.from_ns, run.to_ns], _middles_ns(file), side="right")
+    outside = np.flatnonzero(places != 1)
+    is_much = counts[outside].sum() > OUTSIDE_EVENTS
+    return outside if is_much else outside[:0]
+
+
+def _middles_ns(file: TraceFile) -> IntArray:
+    """The middle of each block of a file; never before that of an earlier block."""
+    blocks = file_index(file).blocks
+    middles_ns: IntArray = np.maximum.accumulate((blocks["first_ns"] + blocks["last_ns"]) // 2)
+    return middles_ns
+
+
+def groups_of(run: RecordedRun) -> list[FileGroup]:
+    """The files of a run that have channels in common. A channel of which nothing was recorded
+    belongs to the first group.
+    """
+    first_with: dict[int, int] = {}
+    group = list(range(len(run.files)))
+
+    def root(number: int) -> int:
+        while group[number] != number:
+            group[number] = number = group[group[number]]
+        return number
+
+    own = {info.index for info in run.manifest.channels}
+    for number, file in enumerate(run.files):
+        for channel in file_index(file).channels["channel"].tolist():
+            if channel in own:
+                other = root(first_with.setdefault(channel, number))
+                group[max(other, root(number))] = min(other, root(number))
+    files: dict[int, list[TraceFile]] = {}
+    for number, file in enumerate(run.files):
+        files.setdefault(root(number), []).append(file)
+    channels: dict[int, list[int]] = {number: [] for number in files}
+    for info in run.manifest.channels:
+        channels[root(first_with.get(info.index, 0))].append(info.index)
+    return [FileGroup(tuple(files[each]), tuple(channels[each])) for each in files]
+
+
+def even_edges(run: RecordedRun, files: Sequence[TraceFile], parts: int) -> list[int]:
+    """Where the measured part of a run is cut so that each part holds about as many events of some
+    files."""
+    return even_cuts(run.from_ns, run.to_ns, *_blocks_within(run, files), parts)
+
+
+def even_cuts(
+    from_ns: int, to_ns: int, starts_ns: IntArray, ends_ns: IntArray, counts: IntArray, parts: int
+) -> list[int]:
+    """Where [from_ns, to_ns) is cut so that each part holds about as many events, the ends
+    included; fewer parts if there are not as many ns.
+
+    Args:
+        starts_ns, ends_ns, counts: of blocks, whose events are taken as evenly spread; within the
+            whole.
+        parts: how many.
+    """
+    if parts < 2 or not counts.sum():
+        even_ns: IntArray = np.linspace(from_ns, to_ns, max(parts, 1) + 1).astype(np.int64)
+        return [int(each) for each in np.unique(even_ns)]
+    instants_ns = np.unique(np.concatenate([starts_ns, ends_ns, [from_ns, to_ns]]))
+    density = counts / np.maximum(ends_ns - starts_ns, 1)
+    change = np.zeros(len(instants_ns))
+    np.add.at(change, np.searchsorted(instants_ns, starts_ns), density)
+    np.add.at(change, np.searchsorted(instants_ns, ends_ns), -density)
+    held = np.maximum(np.cumsum(change)[:-1], 0.0) * np.diff(instants_ns)
+    before = np.r_[0.0, np.cumsum(held)]
+    wanted = np.linspace(0.0, before[-1], parts + 1)[1:-1]
+    inner_ns = np.interp(wanted, before, (instants_ns - from_ns).astype(np.float64))
+    edges_ns = np.unique(np.r_[from_ns, inner_ns.astype(np.int64) + from_ns, to_ns])
+    return [int(each) for each in edges_ns]
+
+
+def _blocks_within(
+    run: RecordedRun, files: Sequence[TraceFile]
+) -> tuple[IntArray, IntArray, IntArray]:
+    """First and last instant of blocks as far as they lie in the measured part, and about how many
+    events are in that."""
+    rows = np.concatenate([file_index(file).blocks for file in files])
+    rows = rows[(rows["last_ns"] >= run.from_ns) & (rows["first_ns"] < run.to_ns)]
+    starts_ns = np.maximum(rows["first_ns"], run.from_ns)
+    ends_ns = np.minimum(rows["last_ns"] + 1, run.to_ns)
+    share = (ends_ns - starts_ns) / (rows["last_ns"] + 1 - rows["first_ns"])
+    return starts_ns, ends_ns, rows["count"] * share
 
 
 def ask_time_slices(
-    spark: SparkSession,
-    units: Sequence[TimeSlice],
-    question: TimeSliceQuestion,
-    columns: Sequence[str],
-    row: type,
+    spark: SparkSession, units: Sequence[TimeSlice], question: TimeSliceQuestion, row: type
 ) -> DataFrame:
     """Put a question to the events of each slice.
 
     Args:
         question: see TimeSliceQuestion.
-        columns: of the trace that the question needs in addition to SLICE_COLUMNS.
         row: dataclass of the rows of the answer.
     """
-    answer = partial(_answered, question=question, columns=time_slice_columns(columns))
-    return map_units(spark, units, answer, row)
+    return map_units(spark, units, partial(_answered, question=question), row)
 
 
-def _answered(
-    unit: TimeSlice, *, question: TimeSliceQuestion, columns: Sequence[str]
-) -> Iterable[Columns]:
-    return question(unit, read_time_slice(unit, columns))
+def _answered(unit: TimeSlice, *, question: TimeSliceQuestion) -> Iterable[Columns]:
+    return question(unit, read_time_slice(unit))
 
 
-def time_slice_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """What is read of a slice for a question that needs some columns."""
-    return tuple(dict.fromkeys((*SLICE_COLUMNS, "first_record_ns", *columns)))
+def read_time_slice(unit: TimeSlice) -> dict[int, SortedEvents]:
+    """The events of each channel that show all about it in the slice."""
+    aside = begun_aside(unit)
+    for each in unit.files:
+        with TraceReader(each.file, each.extents) as reader:
+            for index, entry in enumerate(reader.blocks()):
+                block = lazy_block(reader, index, unit.channels)
+                aside.take(block, entry.first_ns, entry.last_ns)
+    return ended_aside(unit, aside, BytesRead())
 
 
-def read_time_slice(
-    unit: TimeSlice, columns: Sequence[str]
-) -> dict[int, EventColumns | SortedEvents]:
-    """The events of each channel that show all about it in the slice.
-
-    Args:
-        columns: wanted, SLICE_COLUMNS and first_record_ns among them.
-    """
-    return completed(unit, columns, {})
+def begun_aside(unit: TimeSlice) -> SetAside:
+    """Takes the blocks of a slice; those beyond its margins may be left out."""
+    bounds_ns = unit.from_ns - unit.margin_ns, unit.to_ns + unit.margin_ns
+    return SetAside(dict.fromkeys(unit.channels, bounds_ns))
 
 
-def completed(
-    unit: TimeSlice, columns: Sequence[str], found: Mapping[int, EventColumns | SortedEvents]
-) -> dict[int, EventColumns | SortedEvents]:
-    """Events of each channel, read again from further away where those found are not enough.
+def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> dict[int, SortedEvents]:
+    """The events of each channel of a slice whose blocks were taken.
 
     Args:
-        found: of all channels within the margins of the slice; nothing if they are not read yet.
+        counted: what is read more is added to it.
     """
-    whole = dict(found)
-    first_ns, last_ns = _span(unit.files)
-    missing: Collection[int] = unit.channels
-    before_ns = after_ns = unit.margin_ns
-    is_read = bool(found)
-    while missing:
-        read_from_ns, read_to_ns = unit.from_ns - before_ns, unit.to_ns + after_ns
-        if not is_read:
-            whole |= _read(unit.files, columns, missing, read_from_ns, read_to_ns)
-        is_read = False
-        is_first = read_from_ns <= first_ns or before_ns > LONGEST_LIFE_NS
-        is_last = read_to_ns > last_ns or after_ns > LONGEST_LIFE_NS
-        lacking = {
-            channel: (
-                not is_first and not _is_begun(whole[channel], unit.from_ns),
-                not is_last and not _is_done(whole[channel], unit.to_ns),
-            )
-            for channel in missing
-        }
-        missing = [channel for channel, lacks in lacking.items() if any(lacks)]
-        if any(lacks[0] for lacks in lacking.values()):
-            before_ns *= _WIDENING
-        if any(lacks[1] for lacks in lacking.values()):
-            after_ns *= _WIDENING
-    return whole
+    files = [each.file for each in unit.files]
+    window_ns = unit.from_ns, unit.to_ns
+    return completed(files, window_ns, unit.margin_ns, aside.events(), counted)
 
 
-def _span(files: Sequence[str]) -> tuple[int, int]:
-    """The first and the last instant in some files."""
-    first_ns, last_ns = [0], [0]
-    for file in files:
-        with TraceReader(path_of(file)) as reader:
-            first_ns += [block.first_ns for block in reader.blocks()]
-            last_ns += [block.last_ns for block in reader.blocks()]
-    return min(first_ns[1:], default=0), max(last_ns)
+def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
+    """How many slices suit one of some groups of files of a run: so few events in each that they
+    fit, and work for all."""
+    events = events_within(run, group.files)
+    parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
+    most = most_events(EVENTS_PER_TIME_SLICE, len(group.files), len(group.channels))
+    return max(1, parts, -(-events // most))
 
 
-def _read(
-    files: Sequence[str],
-    columns: Sequence[str],
-    channels: Collection[int],
-    from_ns: int,
-    to_ns: int,
-) -> dict[int, EventColumns]:
-    """The events of channels from one instant to another; `place` is their order of recording."""
-    parts: dict[int, list[EventColumns]] = {channel: [] for channel in channels}
-    columns, recorded = (*columns, "place"), 0
-    for file in files:
-        with TraceReader(path_of(file)) as reader:
-            for rows in reader.events(columns[:-1], channels, from_ns, to_ns):
-                channel = rows["channel"]
-                rows["place"] = recorded + rows["order"].astype(np.int64)
-                recorded += int(rows["order"].max()) + 1
-                bounds = [0, *(np.flatnonzero(np.diff(channel)) + 1).tolist(), len(channel)]
-                for start, end in pairwise(bounds):
-                    part = {name: values[start:end] for name, values in rows.items()}
-                    parts[int(channel[start])].append(part)
-    return {
-        channel: {
-            name: np.concatenate([part[name] for part in own]) if own else _NOTHING
-            for name in columns
-        }
-        for channel, own in parts.items()
-    }
+def most_events(few: int, files: int, channels: int) -> int:
+    """Events of a slice: `few`, or more where that would be less than a block of each file, or
+    little of each channel."""
+    wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
+    return max(few, min(wanted, EVENTS_PER_TIME_SLICE_MAX))
 
 
-def _is_begun(events: EventColumns | SortedEvents, from_ns: int) -> bool:
-    """Whether the events of a channel show how things stood at an instant: what was sent last, and
-    when everything was sent that is consumed later. Numbers and instants ascend alike."""
-    left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns",))
-    if not (left["at_ns"] <= from_ns).any():
-        return False
-    sent, consumed = (
-        data_at(events, point, _LIFE_COLUMNS) for point in (TracePoint.SENT, TracePoint.CONSUMED)
-    )
-    later = consumed["at_ns"] > from_ns
-    if not later.any():
-        return True
-    first = int(np.argmax(later))
-    return bool(
-        len(sent["at_ns"]) and sent["sequence_number"][0] <= consumed["sequence_number"][first]
-    )
-
-
-def _is_done(events: EventColumns | SortedEvents, to_ns: int) -> bool:
-    """Whether the events of a channel show when everything was consumed whose records had come
-    before an instant."""
-    sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
-    consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number",))
-    came_ns = sent["first_record_ns"]
-    if not (came_ns >= 0).any():
-        came_ns = sent["at_ns"]
-    came_later = came_ns >= to_ns
-    if not came_later.any():
-        return False
-    first = int(np.argmax(came_later))
-    last = sent["sequence_number"][first] - 1
-    return first == 0 or bool((consumed["sequence_number"] >= last).any())
-
-
-def _parts(run: RecordedRun, cores: int) -> int:
-    """How many slices suit a run: so few events in each that they fit, and work for all."""
-    events = events_within(run)
-    parts = min(UNITS_PER_CORE * cores, events // EVENTS_PER_TIME_SLICE_MIN)
-    return max(1, parts, -(-events // EVENTS_PER_TIME_SLICE))
-
-
-def events_within(run: RecordedRun) -> int:
-    """About how many events the measured part of a run has, by the index."""
-    events = 0.0
-    for file in run.files:
-        with TraceReader(file) as reader:
-            for block in reader.blocks():
-                length_ns = max(block.last_ns - block.first_ns, 1)
-                inside_ns = min(block.last_ns, run.to_ns) - max(block.first_ns, run.from_ns)
-                events += block.count * min(max(inside_ns / length_ns, 0.0), 1.0)
-    return int(events)
+def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:
+    """About how many events of some files the measured part of a run has, by the index."""
+    return int(_blocks_within(run, files)[2].sum())
 
 
 def _margin_ns(run: RecordedRun, length_ns: int) -> int:

@@ -1,6 +1,6 @@
 """Small tables of dataclasses in Spark: their schema, and the one way to have executors make them.
 
-A unit is what one task is to do. Executors open the trace files themselves and give back few rows:
+A unit is what is done at a time. Executors open the trace files themselves and give back few rows:
 so events pass neither through the driver nor between Python and the JVM.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import chain
 from typing import (
     TYPE_CHECKING,
@@ -38,6 +38,9 @@ Unit = TypeVar("Unit", bound="DataclassInstance")
 
 Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 """Columns of some rows, by name."""
+
+TABLE_BYTES_MAX = 16 << 20
+"""Of units in one table that is handed to Spark."""
 
 Merge = Callable[[pa.Table], pa.Table]
 """Makes one table from the rows of all units."""
@@ -126,10 +129,30 @@ def map_units(
     work: Callable[[Unit], Iterable[Columns]],
     row: type,
 ) -> DataFrame:
-    """Rows that executors make from units, each unit in a partition of its own.
+    """Rows that executors make from units, each unit by itself.
 
     Args:
         work: runs in an executor, and must be importable by name or travel by value.
+        row: dataclass of the rows.
+    """
+
+    def each(own: Iterator[Unit]) -> Iterator[Columns]:
+        for unit in own:
+            yield from work(unit)
+
+    return map_partitions(spark, units, each, row)
+
+
+def map_partitions(
+    spark: SparkSession,
+    units: Sequence[Unit],
+    work: Callable[[Iterator[Unit]], Iterable[Columns]],
+    row: type,
+) -> DataFrame:
+    """Rows that executors make from units: a task is given a few that stand together.
+
+    Args:
+        work: as of `map_units`, with all units of a task.
         row: dataclass of the rows.
     """
     if not units:
@@ -137,12 +160,27 @@ def map_units(
     kind, schema = type(units[0]), schema_of(row)
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for unit in rows_of(kind, batch):
-                yield from record_batches(work(unit), schema)
+        own = (unit for batch in batches for unit in rows_of(kind, batch))
+        for columns in work(own):
+            yield from record_batches([columns], schema)
         freeze_what_is_loaded()
 
-    return mapped(spark.createDataFrame(table_of(kind, units)), answer, row)
+    return mapped(_table_of_units(spark, units), answer, row)
+
+
+def _table_of_units(spark: SparkSession, units: Sequence[DataclassInstance]) -> DataFrame:
+    """Units as a table with about as many partitions as rows. Spark has one partition for all of a
+    larger table (spark.sql.execution.arrow.localRelationThreshold), so that is made of several.
+    """
+    kind = type(units[0])
+    table = table_of(kind, units)
+    parts = max(1, -(-table.nbytes // TABLE_BYTES_MAX))
+    size = -(-len(units) // parts)
+    frames = [
+        spark.createDataFrame(table.slice(start, size).combine_chunks())
+        for start in range(0, len(units), size)
+    ]
+    return reduce(lambda left, right: left.union(right), frames)
 
 
 def merged(parts: DataFrame, merge: Merge, row: type) -> DataFrame:

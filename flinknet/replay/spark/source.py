@@ -38,7 +38,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from flinknet.errors import ConfigError
 from flinknet.storage import path_of
-from flinknet.trace import Run, TraceReader, find_runs, open_run
+from flinknet.trace import Run, TraceFile, TraceReader, find_runs, open_run
 from flinknet.trace.arrow import DERIVED, NAMES, event_array
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import COLUMNS
@@ -123,7 +123,7 @@ class BlockRange(InputPartition):
     """Some blocks of one file."""
 
     def __init__(
-        self, file: str, blocks: tuple[int, ...], process: str, connections: dict[int, str]
+        self, file: TraceFile, blocks: tuple[int, ...], process: str, connections: dict[int, str]
     ) -> None:
         self.file = file
         self.blocks = blocks
@@ -154,8 +154,8 @@ class TraceDataSourceReader(DataSourceReader):
                     process = reader.process.name
                 for start in range(0, len(held), BLOCKS_PER_PARTITION):
                     blocks = tuple(held[start : start + BLOCKS_PER_PARTITION])
-                    ranges.append(BlockRange(str(file.absolute()), blocks, process, connections))
-        return ranges or [BlockRange("", (), "", {})]
+                    ranges.append(BlockRange(file.absolute(), blocks, process, connections))
+        return ranges or [BlockRange(TraceFile(""), (), "", {})]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one group of blocks."""
@@ -165,7 +165,7 @@ class TraceDataSourceReader(DataSourceReader):
         ignore_abandoned_pipes()
         names = self._schema.fieldNames()
         stored = set(names) - set(DERIVED) | self._needed_for(names)
-        with TraceReader(path_of(partition.file)) as reader:
+        with TraceReader(partition.file) as reader:
             for number in partition.blocks:
                 rows = self._filtered(reader.read_block(number, sorted(stored)))
                 about = partition.process, partition.connections

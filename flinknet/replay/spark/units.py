@@ -14,8 +14,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.measured_part import FOREVER_NS
-from flinknet.storage import AnyPath, path_of
-from flinknet.trace import TraceReader
+from flinknet.trace import Extent, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, lazy_block
 
 from ..read import RecordedRun
@@ -31,8 +30,9 @@ name."""
 ALL_CHANNELS = -1
 """Stands in the column `channel` for all channels together."""
 
-UNITS_PER_CORE = 4
-"""So that a slow unit at the end keeps the other cores idle for a short time only."""
+UNITS_MIN = 8
+"""Of a trace that is worth it: so that there is work for all, and a slow unit at the end keeps the
+others idle for a short time only. Answers do not depend on it."""
 
 BLOCKS_PER_UNIT_MAX = 64
 
@@ -42,13 +42,14 @@ class WorkUnit:
     """Some blocks of one trace file, and the window that counts.
 
     Attributes:
+        extents: the blocks; nothing else of the file is opened.
         channels: that it is about; empty for all.
         counted_at, until_ns: see RecordedRun.
     """
 
     run: int
-    file: str
-    blocks: list[int]
+    file: TraceFile
+    extents: list[Extent]
     from_ns: int
     to_ns: int
     channels: list[int] = field(default_factory=list)
@@ -56,20 +57,18 @@ class WorkUnit:
     until_ns: int = FOREVER_NS
 
 
-def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
+def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
     """All blocks of all runs, cut into units of about equal size."""
-    blocks_by_file: list[tuple[RecordedRun, AnyPath, int]] = []
-    for run in runs:
-        for file in run.files:
-            with TraceReader(file) as reader:
-                blocks_by_file.append((run, file, len(reader.blocks())))
+    blocks_by_file = [
+        (run, file, len(file_index(file).blocks)) for run in runs for file in run.files
+    ]
     total = sum(count for _, _, count in blocks_by_file)
-    size = min(max(1, -(-total // (UNITS_PER_CORE * cores))), BLOCKS_PER_UNIT_MAX)
+    size = min(max(1, -(-total // UNITS_MIN)), BLOCKS_PER_UNIT_MAX)
     return [
         WorkUnit(
             run.run,
-            str(file.absolute()),
-            list(range(start, min(start + size, count))),
+            file.absolute(),
+            file_index(file).extents(np.arange(start, min(start + size, count))),
             run.from_ns,
             run.to_ns,
             [] if run.edge is None else [info.index for info in run.manifest.channels],
@@ -92,6 +91,9 @@ class Tally:
     def take(self, block: EventBlock) -> None:
         """Ask it of a block."""
         self._answers += self._question(self._unit, iter((block,)))
+
+    def end_stretch(self) -> None:
+        """The next block does not follow in the same file, or there is none."""
 
     def answers(self) -> Iterable[Columns]:
         """Rows of the answer, when all blocks are taken."""
@@ -123,8 +125,8 @@ def ask(spark: SparkSession, units: Sequence[WorkUnit], asked: Asked) -> DataFra
 
 
 def _answered(unit: WorkUnit, *, question: Question, columns: Sequence[str]) -> Iterator[Columns]:
-    with TraceReader(path_of(unit.file)) as reader:
-        blocks = (_read(reader, unit, index, columns) for index in unit.blocks)
+    with TraceReader(unit.file, unit.extents) as reader:
+        blocks = (_read(reader, unit, index, columns) for index in range(len(reader.blocks())))
         yield from question(unit, blocks)
 
 

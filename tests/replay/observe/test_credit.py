@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.observe.credit import _starved_in_disorder, _starved_within
 from flinknet.replay.spark.units import WorkUnit
+from flinknet.trace import TraceFile
 from flinknet.trace.event_block import EventBlock
 
-UNIT = WorkUnit(0, "", [], 5, 30)
+UNIT = WorkUnit(0, TraceFile(""), [], 5, 30)
 
 SENT = (int(MessageKind.BUFFER_RESPONSE), int(TracePoint.SENT))
 CREDITED = (int(MessageKind.ADD_CREDIT), int(TracePoint.RECEIVED))

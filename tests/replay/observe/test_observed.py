@@ -17,6 +17,7 @@ from flinknet.replay.observe.sums import group_rows
 from flinknet.replay.observe.windowed import WINDOWS_MAX, window_width_ns
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.spark.units import WorkUnit, ask, work_units
+from flinknet.trace import TraceReader
 
 MS = 1_000_000
 BUFFERS = 100
@@ -35,16 +36,19 @@ def tables(spark: Any, sawtooth_run: Path) -> ObservedTables:
 @pytest.fixture
 def units(sawtooth_run: Path) -> list[WorkUnit]:
     runs = [open_recorded_run(sawtooth_run, 0)]
-    return work_units(runs, cores=2)
+    return work_units(runs)
 
 
 def test_each_work_unit_is_a_partition_and_together_they_hold_every_block_once(
     spark: Any, sawtooth_run: Path
 ) -> None:
     run = open_recorded_run(sawtooth_run, 0)
-    units = work_units([run], cores=2)
+    units = work_units([run])
     assert ask(spark, units, MESSAGES).rdd.getNumPartitions() == len(units) > 2
-    blocks = [(unit.file, block) for unit in units for block in unit.blocks]
+    blocks = []
+    for unit in units:
+        with TraceReader(unit.file, unit.extents) as reader:
+            blocks += [(unit.file, number) for number in reader.numbers]
     assert len(set(blocks)) == len(blocks) == 2 * BUFFERS * 2 // 64 + 1 + 2 * BUFFERS * 3 // 64 + 1
 
 
@@ -114,7 +118,7 @@ def test_only_records_of_the_measured_window_count_whenever_they_arrive(
     start_ns = 1_000_000 * MS
     window_ns = (start_ns + 105 * MS, start_ns + 205 * MS)
     run = open_recorded_run(make_run(tmp_path / "run", window_ns=window_ns), 0)
-    units = work_units([run], cores=1)
+    units = work_units([run])
     row = latency_percentiles(spark, units).collect()[0]
     assert row["count"] == 2 * 10 * RECORDS_PER_BUFFER
     # The buffer that holds the last of them leaves at 210 ms.
@@ -126,7 +130,7 @@ def test_several_runs_are_answered_at_once_and_kept_apart(
 ) -> None:
     other = make_run(tmp_path / "other", buffers=20, channels=1)
     runs = [open_recorded_run(sawtooth_run, 0), open_recorded_run(other, 1)]
-    rows = latency_percentiles(spark, work_units(runs, cores=2)).collect()
+    rows = latency_percentiles(spark, work_units(runs)).collect()
     counts = {(row.run, row.channel): row["count"] for row in rows}
     assert counts == {(0, -1): 2000, (0, 0): 1000, (0, 1): 1000, (1, -1): 200, (1, 0): 200}
 

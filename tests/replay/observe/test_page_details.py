@@ -31,7 +31,7 @@ MS = 1_000_000
 
 def details_of(spark: Any, *paths: Path) -> list[dict[str, Any]]:
     runs = open_runs(paths)
-    found = run_details(spark, work_units(runs, cores=2), observe(spark, runs), runs)
+    found = run_details(spark, work_units(runs), observe(spark, runs), runs)
     return [to_plain(each) for each in found]
 
 

@@ -18,12 +18,14 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
-from flinknet.replay.observe import latency, time_slices
+from flinknet.replay.observe import latency, time_slices, widening
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.regimes import REGIME_COLUMNS, split_time_slice
-from flinknet.replay.observe.time_slices import cuts, read_time_slice
+from flinknet.replay.observe.regimes import split_time_slice
+from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.trace import BytesRead
+from tests.recorded_run import write_run
 
 MS = 1_000_000
 
@@ -58,10 +60,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     """The sums that `merge_regimes` takes, without Spark."""
-    columns = time_slices.time_slice_columns(REGIME_COLUMNS)
     sums: dict[tuple[Any, ...], int] = {}
-    for unit in time_slices.time_slices_of([run], cores=2, split=split):
-        for answer in split_time_slice(unit, read_time_slice(unit, columns)):
+    for unit in time_slices.time_slices_of([run], split):
+        for answer in split_time_slice(unit, read_time_slice(unit)):
             columns_of = (answer[name] for name in ("channel", "from_ns", "regime", "ns"))
             for channel, from_ns, regime, ns in zip(*columns_of, strict=True):
                 key = int(channel), int(from_ns), regime
@@ -95,7 +96,7 @@ def test_every_table_is_the_same_for_any_split(
         monkeypatch.setattr(time_slices, "EVENTS_PER_TIME_SLICE", most)
         (found,) = collect(observe(spark, [run], split), [run])
         arrivals = sum(row.records for row in found.rows.arrivals)
-        answers.append((replace(found.rows, arrivals=[]), arrivals))
+        answers.append((replace(found.rows, arrivals=[], work=[]), arrivals))
     assert answers[0] == answers[1] == answers[2]
     rows, arrivals = answers[0]
     assert arrivals == rows.latency[0].count == pytest.approx(2 * 20_000 * 0.8, rel=0.001)
@@ -140,10 +141,81 @@ def test_compiled_and_plain_latencies_are_the_same(
     assert found[0] == found[1]
 
 
-@given(st.integers(0, 10**9), st.integers(1, 10**6), st.integers(1, 200))
-def test_cuts_cover_the_time_once(from_ns: int, length_ns: int, parts: int) -> None:
-    found = cuts(from_ns, from_ns + length_ns, parts)
-    assert len(found) <= parts
-    assert (found[0][0], found[-1][1]) == (from_ns, from_ns + length_ns)
-    assert all(left[1] == right[0] for left, right in pairwise(found))
-    assert all(start < end for start, end in found)
+@given(
+    st.integers(0, 10**9),
+    st.integers(1, 10**6),
+    st.integers(1, 200),
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 1), st.integers(1, 10**6)), max_size=20),
+)
+def test_cuts_cover_the_time_once_and_each_part_has_its_share_of_events(
+    from_ns: int, length_ns: int, parts: int, blocks: list[tuple[float, float, int]]
+) -> None:
+    to_ns = from_ns + length_ns
+    starts_ns = np.array([from_ns + int(at * (length_ns - 1)) for at, _, _ in blocks], np.int64)
+    lengths_ns = np.array([max(int(long * length_ns), 1) for _, long, _ in blocks], np.int64)
+    ends_ns = np.minimum(starts_ns + lengths_ns, to_ns)
+    counts = np.array([count for _, _, count in blocks], np.int64)
+    edges = even_cuts(from_ns, to_ns, starts_ns, ends_ns, counts, parts)
+    assert len(edges) - 1 <= parts
+    assert (edges[0], edges[-1]) == (from_ns, to_ns)
+    assert all(start < end for start, end in pairwise(edges))
+    densest = sum(counts / (ends_ns - starts_ns))  # what one ns holds at most
+    for start, end in pairwise(edges):
+        shared_ns = np.minimum(ends_ns, end) - np.maximum(starts_ns, start)
+        held = (counts * np.maximum(shared_ns, 0) / (ends_ns - starts_ns)).sum()
+        assert held <= counts.sum() / parts + 2 * densest + 1e-6
+
+
+def test_a_burst_is_cut_into_as_many_parts_as_its_events_are_worth() -> None:
+    second = 1_000_000_000
+    starts_ns = np.arange(100) * second
+    counts = np.where(np.arange(100) == 70, 50_000_000, 1_000_000)  # fifty times the mean
+    edges = even_cuts(0, 100 * second, starts_ns, starts_ns + second, counts, 50)
+    inside = [edge for edge in edges if 70 * second < edge < 71 * second]
+    assert len(inside) == 17  # a third of all events
+
+
+def test_files_without_a_channel_in_common_are_cut_apart(tmp_path: Path) -> None:
+    whole = made_run(tmp_path / "run", seed=3, timeout_ns=MS, rate_per_s=2_000.0)
+    (group,) = groups_of(whole)
+    assert (group.files, group.channels) == (whole.files, (0, 1, 2, 3))
+    alone = replace(whole, files=whole.files[:1])
+    assert [each.files for each in groups_of(alone)] == [whole.files[:1]]
+    assert groups_of(replace(whole, manifest=replace(whole.manifest, channels=()))) == [
+        time_slices.FileGroup((file,), ()) for file in whole.files
+    ]
+
+
+def test_a_channel_costs_few_blocks_however_long_it_was_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_run(tmp_path / "run", buffers=1_000, block_events=20, idle=range(5, 990))
+    run = open_recorded_run(path, 0)
+    read: list[int] = []
+    opened = widening._rows_of_blocks
+
+    def counted(*wanted: Any) -> Any:
+        read.append(0)
+        for number, rows in opened(*wanted):
+            read[-1] += 1
+            yield number, rows
+
+    whole = regimes(run, 1)
+    monkeypatch.setattr(widening, "_rows_of_blocks", counted)
+    assert regimes(run, 20) == whole
+    assert len(read) > 20
+    assert max(read) <= 4
+
+
+def test_rows_of_an_idle_channel_are_read_once_by_a_process(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", buffers=1_000, block_events=20, idle=range(5, 990))
+    run = open_recorded_run(path, 0)
+    units = time_slices.time_slices_of([run], 40)
+    read = []
+    for unit in units[10:20]:
+        alone = replace(unit, channels=[1], producers=[0], consumers=[1])
+        counted = BytesRead()
+        time_slices.ended_aside(alone, time_slices.begun_aside(alone), counted)
+        read.append(counted.data_bytes)
+    assert read[0] > 0
+    assert not any(read[1:])

@@ -76,3 +76,29 @@ def test_no_units_are_a_table_without_rows(spark: Any) -> None:
     units: list[Outer] = []
     found = map_units(spark, units, lambda _: [], Inner)
     assert (found.columns, found.count()) == (["name", "share"], 0)
+
+
+@dataclass(frozen=True)
+class Wide:
+    number: int
+    text: str
+
+
+@pytest.mark.spark
+def test_units_that_are_too_many_for_one_table_of_spark_are_still_spread(
+    spark: Any,
+) -> None:
+    """Above 48 MB Spark makes one partition of 10 000 rows."""
+    units = [Wide(number, "x" * (1 << 20)) for number in range(60)]
+    seen = map_units(spark, units, _number_of, Number)
+    assert seen.rdd.getNumPartitions() == len(units)
+    assert sorted(row.number for row in seen.collect()) == list(range(60))
+
+
+@dataclass(frozen=True)
+class Number:
+    number: int
+
+
+def _number_of(unit: Wide) -> list[dict[str, list[int]]]:
+    return [{"number": [unit.number]}]

@@ -1,6 +1,4 @@
-"""Wherever Spark runs and the traces are, the answer is the same, to the byte: here, a cluster,
-spark-submit, Spark Connect, a store.
-"""
+"""Wherever Spark runs, the answer is the same, to the byte: here, a cluster, spark-submit."""
 
 from __future__ import annotations
 
@@ -8,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet
+import psutil
 import pyspark
 import pytest
 
@@ -21,7 +20,6 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import synthesize
 from flinknet.replay.spark.jvm import find_java, launcher_home
-from tests.object_store import BUCKET, ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket]
 
@@ -44,37 +42,48 @@ def local_answer(run: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return answer(run, tmp_path_factory.mktemp("local") / "answer.json", "--master", "local[*]")
 
 
-def environment(**more: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """What Spark's own scripts need."""
-    return {
-        **os.environ,
+    return os.environ | {
         "JAVA_HOME": str(launcher_home(find_java())),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        **more,
     }
 
 
-def answer(
-    run: Path | str, out: Path, *options: str, command: tuple[str, ...] = (), **more: str
-) -> bytes:
-    """The JSON of a replay in a process of its own, whose stderr only says that it begins."""
+def begin(
+    run: Path, out: Path, *options: str, command: tuple[str, ...] = ()
+) -> subprocess.Popen[str]:
+    """A replay in a process of its own."""
     command = command or (sys.executable, "-m", "flinknet")
     arguments = ("trace", "replay", str(run), "--buffer-timeout", "1ms,-1", "--split", "3")
-    done = subprocess.run(
+    return subprocess.Popen(
         [*command, *arguments, *options, "--json", str(out)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        env=environment(**more),
+        env=environment(),
     )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    if not command[0].endswith("spark-submit"):
-        assert done.stderr == "flinknet: starting Spark …\n"
+
+
+def answer(run: Path, out: Path, *options: str, command: tuple[str, ...] = ()) -> bytes:
+    """The JSON of a replay, whose stderr only says that it begins."""
+    replay = begin(run, out, *options, command=command)
+    error = ended(replay)
+    if not command or not command[0].endswith("spark-submit"):
+        assert error == "flinknet: starting Spark …\n"
     return out.read_bytes()
+
+
+def ended(replay: subprocess.Popen[str]) -> str:
+    """What a replay that ends well says on stderr."""
+    _, error = replay.communicate()
+    assert replay.returncode == 0, error
+    assert "Traceback" not in error
+    return error
 
 
 def test_one_thread_gives_the_same_bytes_and_so_does_another_time(
@@ -84,13 +93,30 @@ def test_one_thread_gives_the_same_bytes_and_so_does_another_time(
     assert b'"method": "kernel"' in local_answer
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Spark's own, of processes of this machine."""
+
+    url: str
+    workers: tuple[int, ...]
+
+    def executors(self) -> list[psutil.Process]:
+        """Those that have begun to work: each has started a Python process."""
+        found = []
+        for worker in self.workers:
+            for child in psutil.Process(worker).children(recursive=True):
+                with suppress(psutil.Error):
+                    if "pyspark.daemon" in child.cmdline():
+                        found.append(psutil.Process(child.ppid()))
+        return [each for each in found if each.name() == "java"]
+
+
 @pytest.fixture
-def start_java(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a process of Spark that says on stderr what it does."""
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A standalone cluster on loopback: a master and two workers."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(name: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        own = {"SPARK_DAEMON_MEMORY": "512m", "SPARK_CONF_DIR": str(tmp_path)}
+    def start(name: str, *arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [
                 str(SPARK_HOME / "bin" / "spark-class"),
@@ -100,7 +126,7 @@ def start_java(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
-            env=environment(**own, **more),
+            env=environment() | {"SPARK_DAEMON_MEMORY": "512m", "SPARK_CONF_DIR": str(tmp_path)},
         )
         started.append(process)
         return process
@@ -110,24 +136,19 @@ def start_java(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]
         "appender.e.type = Console\nappender.e.name = e\nappender.e.target = SYSTEM_ERR\n"
         "appender.e.layout.type = PatternLayout\nappender.e.layout.pattern = %m%n\n"
     )
-    yield start
-    for process in reversed(started):
-        process.terminate()
-        process.communicate()
-
-
-@pytest.fixture
-def cluster(
-    tmp_path: Path, store: ObjectStore, start_java: Callable[..., subprocess.Popen[str]]
-) -> str:
-    """A standalone cluster on loopback, a master and a worker, that may read the store."""
     ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    master = start_java("master.Master", *ports)
-    url = told(master, r"Starting Spark master at (spark://\S+)")
-    more = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
-    worker = start_java("worker.Worker", *ports, *more, url, AWS_ENDPOINT_URL="")
-    told(worker, r"(Successfully registered) with master")
-    return url
+    try:
+        master = start("master.Master", *ports)
+        url = told(master, r"Starting Spark master at (spark://\S+)")
+        more = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
+        workers = [start("worker.Worker", *ports, *more, url) for _ in range(2)]
+        for worker in workers:
+            told(worker, r"(Successfully registered) with master")
+        yield Cluster(url, tuple(worker.pid for worker in workers))
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.communicate()
 
 
 def told(process: subprocess.Popen[str], pattern: str) -> str:
@@ -140,55 +161,17 @@ def told(process: subprocess.Popen[str], pattern: str) -> str:
     raise AssertionError(f"it ended with {process.wait()} before it said {pattern}")
 
 
-@pytest.fixture
-def python_without_flinknet(tmp_path: Path) -> Path:
-    """A Python that has the packages of this one, but those that are installed as a link."""
-    python = tmp_path / "python"
-    packages = sysconfig.get_path("purelib")
-    python.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n'
-    )
-    python.chmod(0o755)
-    return python
-
-
-def test_a_cluster_without_flinknet_gives_the_same_bytes_of_a_run_in_a_store(
-    run: Path,
-    local_answer: bytes,
-    cluster: str,
-    store: ObjectStore,
-    python_without_flinknet: Path,
-    tmp_path: Path,
+def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid_run(
+    run: Path, local_answer: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
-    there = store.upload(run, "run")
-    options = ("--master", cluster, "--ship", "code", "--out", f"s3://{BUCKET}/tables")
-    python = f"spark.pyspark.python={python_without_flinknet}"
-    more = ("--spark-conf", python, "--report", f"s3://{BUCKET}/page.html")
-    found = answer(there, tmp_path / "cluster.json", *options, *more)
-    assert found.replace(there.encode(), str(run).encode()) == local_answer
-    assert any((tmp_path / "work").iterdir())  # an executor worked there
-    tables = pyarrow.parquet.read_table(f"{BUCKET}/tables/latency", filesystem=store.client)
-    assert tables.num_rows
-    assert store.client.get_file_info(f"{BUCKET}/page.html").size
-
-
-def test_spark_connect_gives_the_same_bytes(
-    run: Path,
-    local_answer: bytes,
-    start_java: Callable[..., subprocess.Popen[str]],
-    python_without_flinknet: Path,
-    tmp_path: Path,
-) -> None:
-    server = start_java(
-        "SparkSubmit",
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-        *("--master", "local[2]", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
-        *("--conf", "spark.connect.grpc.binding.port=0", "spark-internal"),
-        PYSPARK_PYTHON=str(python_without_flinknet),
-    )
-    port = told(server, r"Spark Connect server started at: .*:(\d+)")
-    remote = ("--remote", f"sc://127.0.0.1:{port}", "--ship", "code")
-    assert answer(run, tmp_path / "connect.json", *remote) == local_answer
+    out = tmp_path / "cluster.json"
+    replay = begin(run, out, "--master", cluster.url)
+    while not (working := cluster.executors()):
+        assert replay.poll() is None, ended(replay)
+    working[0].kill()
+    assert replay.poll() is None
+    ended(replay)
+    assert out.read_bytes() == local_answer
 
 
 def test_spark_submit_gives_the_same_bytes(run: Path, local_answer: bytes, tmp_path: Path) -> None:

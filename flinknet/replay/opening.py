@@ -1,0 +1,233 @@
+"""Opening recordings: what of them can be used, and what is known to be lost.
+
+Damage ends a replay, or is passed over: then what it costs stands in the answer, as what the
+recordings themselves say that they lost always does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
+from flinknet.results import TraceLoss
+from flinknet.storage import AnyPath, all_at, path_of
+from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
+from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
+from flinknet.trace.recordings import DamagedFile, Recording
+from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
+
+from .joining import Part
+
+CAPTURE_NAME = "capture.json"
+
+LEFT_OUT_KIND = "left_out"
+"""Of a loss: a recording that is not used at all."""
+
+NAMED_LOSSES: Mapping[str, str] = {
+    "losses": "places where the messages of a connection could not be followed",
+    "skipped_bytes": "bytes that could not be read as messages",
+    "undecodable": "messages that could not be decoded",
+    "sequence_gaps": "gaps in sequence numbers",
+    "observer_failures": "connections that were not observed to their end",
+    "channels_refused": "channels more than it has room for",
+}
+"""What a tap, or the import of a capture, says that it missed."""
+
+
+class OnDamage(StrEnum):
+    """What becomes of a replay when something that it reads is damaged."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+Scan = Callable[[Sequence[TraceFile]], Sequence[Sequence[int]]]
+"""Finds the damaged blocks of some files: their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Recordings that can be used, and what was lost of them and of those that cannot be."""
+
+    parts: list[Part]
+    losses: list[TraceLoss]
+
+
+def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
+    """The numbers of the blocks of each file that cannot be read."""
+    return [list(_damaged_blocks(file)) for file in files]
+
+
+def _damaged_blocks(file: TraceFile) -> Iterator[int]:
+    with TraceReader(file) as reader:
+        for number in range(len(reader.blocks())):
+            try:
+                reader.check_block(number)
+            except TraceDamagedError:
+                yield number
+
+
+def open_parts(
+    paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, scan: Scan = damaged_blocks
+) -> Opened:
+    """Every recording at some paths, or directly below them.
+
+    Args:
+        scan: what looks for damaged blocks before they are passed over.
+
+    Raises: TraceFormatError for what is no recording; for one that is damaged unless that is to be
+        passed over, and if it is the only one.
+    """
+    found = list(dict.fromkeys(run for path in paths for run in find_runs(path)))
+    losses = list(_without_manifest(paths))
+    if on_damage is OnDamage.STOP:
+        parts = all_at(found[0], lambda path: opened_part(Recording(str(path))), found)
+        return Opened(parts, losses)
+    recordings = []
+    for path in found:
+        try:
+            recordings.append(_usable(path))
+        except TraceError as error:
+            if len(found) == 1:
+                raise
+            text = f"left out: {str(error).removeprefix(f'{path}: ')}"
+            losses.append(TraceLoss(str(path), None, LEFT_OUT_KIND, None, text))
+    opened = [opened_part(each) for each in recordings]
+    files = [file for part in opened for file in part.run.files]
+    damaged = dict(zip((file.path for file in files), scan(files), strict=True))
+    parts = []
+    for part in opened:
+        own = [
+            DamagedFile(file.name, list(damaged[file.path]))
+            for file in part.run.files
+            if damaged[file.path]
+        ]
+        losses += [_unusable(part, each) for each in part.recording.damaged]
+        losses += [_skipped(part, each) for each in own]
+        recording = replace(part.recording, damaged=[*part.recording.damaged, *own])
+        parts.append(opened_part(recording) if own else part)
+    return Opened(parts, losses)
+
+
+def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[TraceLoss]:
+    """What a recording says itself that it lost.
+
+    Args:
+        dropped_events: that could not be written when they were recorded, by path of the file.
+    """
+    path = str(part.run.path)
+    for file in part.run.files:
+        if count := dropped_events.get(file.path):
+            text = f"{count:,} events could not be written when they were recorded"
+            yield TraceLoss(path, file.name, "dropped_events", count, text)
+    if not part.manifest.is_from_between:
+        return
+    ignored = {each.name for each in part.recording.damaged}
+    stated = {} if RESULT_NAME in ignored else _stated(part)
+    for name, what in NAMED_LOSSES.items():
+        count = stated.get(name)
+        if isinstance(count, int) and count > 0:
+            yield TraceLoss(path, None, name, count, f"{count:,} {what}")
+
+
+def _stated(part: Part) -> Mapping[str, Any]:
+    """What the recording of messages between processes ended with."""
+    if part.manifest.origin != CAPTURE:
+        return _document(part.run.path / RESULT_NAME)
+    connections = _document(part.run.path / CAPTURE_NAME).get("connections")
+    sums: dict[str, int] = {}
+    for each in connections if isinstance(connections, list) else []:
+        for name in NAMED_LOSSES:
+            count = each.get(name) if isinstance(each, dict) else None
+            if isinstance(count, int):
+                sums[name] = sums.get(name, 0) + count
+    return sums
+
+
+def _document(path: AnyPath) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def opened_part(recording: Recording) -> Part:
+    """A recording, opened.
+
+    Raises: TraceFormatError for what is none, or is not what its run left.
+    """
+    run = recording.open()
+    if run.manifest is None:
+        TraceReader(run.path).close()  # what is no trace at all is refused as such
+        raise TraceFormatError(
+            f"{run.path}: a trace file alone does not say what was measured; give the run directory"
+            " with its manifest.json"
+        )
+    ignored = {each.name for each in recording.damaged}
+    fault = fault_of_file(run.path, run.manifest, RESULT_NAME)
+    if fault is not None and RESULT_NAME not in ignored and (run.path / RESULT_NAME).exists():
+        raise TraceFormatError(f"{run.path / RESULT_NAME}: {fault}")
+    return Part(recording, run)
+
+
+def _usable(path: AnyPath) -> Recording:
+    """A recording without the files that cannot be used.
+
+    Raises: TraceError if nothing of it can be.
+    """
+    if path.is_file():
+        return Recording(str(path))
+    manifest = RunManifest.load(path)
+    names = [each.file for each in manifest.processes]
+    damaged = {name for name in names if not (path / name).is_file()}
+    run, faults = open_with_faults(path, left_out=damaged)
+    for fault in faults:
+        if fault.file not in names:
+            raise TraceFormatError(f"{path / fault.file}: {fault.text}")
+        damaged.add(fault.file)
+    for file in run.files:
+        try:
+            TraceReader(file).close()
+        except TraceError:
+            damaged.add(file.name)
+    if damaged.issuperset(names):
+        raise TraceFormatError(f"{path}: none of its trace files can be read")
+    if (path / RESULT_NAME).exists() and fault_of_file(path, manifest, RESULT_NAME) is not None:
+        damaged.add(RESULT_NAME)
+    return Recording(str(path), damaged=[DamagedFile(name, []) for name in sorted(damaged)])
+
+
+def _unusable(part: Part, file: DamagedFile) -> TraceLoss:
+    what = "its warnings and losses are unknown" if file.name == RESULT_NAME else "all of it"
+    text = f"missing or damaged, left out: {what}"
+    return TraceLoss(str(part.run.path), file.name, "damaged_file", None, text)
+
+
+def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
+    """What is lost with damaged blocks, by the index of their file."""
+    with TraceReader(path_of(part.recording.path) / file.name) as reader:
+        blocks = reader.blocks()
+    lost = [blocks[number] for number in file.blocks]
+    count = sum(each.count for each in lost)
+    channels = {
+        channel for each in lost for channel in each.channels["channel"].tolist() if channel >= 0
+    }
+    share = f"{len(lost):,} of {len(blocks):,} blocks are damaged and were skipped"
+    text = f"{share}: {count:,} events of {len(channels):,} channels are lost"
+    return TraceLoss(str(part.run.path), file.name, "damaged_blocks", count, text)
+
+
+def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
+    """Directories of traces among the recordings that are none, for they lack their manifest."""
+    for path in paths:
+        if path.is_dir() and not (path / MANIFEST_NAME).is_file():
+            directories = sorted({each.parent for each in path.glob(f"*/*{TRACE_SUFFIX}")})
+            for directory in directories:
+                if not (directory / MANIFEST_NAME).is_file():
+                    text = f"left out: it has trace files and no {MANIFEST_NAME}; copy it back"
+                    yield TraceLoss(str(directory), None, LEFT_OUT_KIND, None, text)

@@ -1,0 +1,224 @@
+"""Several recordings as one run: what a tap on each of many hosts saw of one job.
+
+Each recording has channels and edges of its own numbers and a clock of its own. `Recording` says
+what becomes of them in the run; `joined` makes the run of it. Which recordings belong together, and
+how, is for `replay.joining` to find out: it needs the ids of the wire, and events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os.path import commonpath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flinknet.storage import AnyPath, StoragePath, path_of
+
+from .manifest import ChannelInfo, RunManifest
+from .run import Run, open_with_faults, refuse
+from .trace_file import LEFT_OUT, ChannelRange, TraceFile
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of a recording of which not all can be used.
+
+    Attributes:
+        blocks: numbers of those that are damaged; empty: nothing of the file can be used.
+    """
+
+    name: str
+    blocks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One of the recordings that are a run; a run that is one recording has the defaults.
+
+    Attributes:
+        path: of its run directory.
+        label: what it is called among the others.
+        channels: of it that count, and their numbers in the run; empty: all, as they are.
+        edges: for each of its edges, which one of the run it is.
+        offset_ns: what its instants lack to be instants of the run's clock.
+        damaged: what is not used.
+    """
+
+    path: str
+    label: str = ""
+    channels: list[ChannelRange] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)
+    offset_ns: int = 0
+    damaged: list[DamagedFile] = field(default_factory=list)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def absolute(self) -> Recording:
+        """The same from any working directory."""
+        return replace(self, path=str(path_of(self.path).absolute()))
+
+    def open(self) -> Run:
+        """Its run directory, without the files that cannot be used.
+
+        Raises: TraceFormatError for what contradicts its manifest.
+        """
+        unusable = {each.name for each in self.damaged if not each.blocks}
+        run, faults = open_with_faults(path_of(self.path), left_out=unusable)
+        refuse(run, [each for each in faults if each.file not in unusable])
+        skipped = {each.name: each.blocks for each in self.damaged}
+        return replace(
+            run,
+            files=tuple(
+                replace(
+                    file,
+                    channels=self.channels,
+                    offset_ns=self.offset_ns,
+                    skipped=skipped.get(file.name, []),
+                    recording=self.label,
+                )
+                for file in run.files
+                if file.name not in unusable
+            ),
+        )
+
+
+RunPlace = AnyPath | list[Recording] | tuple[Recording, ...]
+"""Where a run is: its directory, or the recordings that are it."""
+
+
+def open_recordings(place: RunPlace) -> Run:
+    """The run at a place.
+
+    Raises: TraceFormatError for what is no run, or contradicts its manifest.
+    """
+    recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
+    runs = [each.open() for each in recordings]
+    return runs[0] if len(runs) == 1 and not recordings[0].channels else joined(recordings, runs)
+
+
+def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
+    """The run that some recordings are.
+
+    Args:
+        runs: of each of them, as `Recording.open` gives it.
+    """
+    manifests = [each.manifest for each in runs]
+    assert all(each is not None for each in manifests), "a trace file alone is in no set"
+    known = [each for each in manifests if each is not None]
+    spans = [_span(each, own) for each, own in zip(recordings, known, strict=True)]
+    from_ns = [first for first, _ in spans if first is not None]
+    to_ns = [last for _, last in spans if last is not None]
+    first = known[0]
+    manifest = replace(
+        first,
+        scenario=_scenario(recordings, known),
+        flink_keys=next((each.flink_keys for each in known if each.flink_keys), {}),
+        started_at=min(each.started_at for each in known),
+        measured_from_ns=min(from_ns, default=None),
+        measured_to_ns=max(to_ns, default=None),
+        processes=tuple(process for each in known for process in each.processes),
+        channels=tuple(sorted(_channels(recordings, known), key=lambda each: each.index)),
+        files={},
+    )
+    path = runs[0].path if len(runs) == 1 else common_directory([each.path for each in runs])
+    return Run(path, tuple(file for each in runs for file in each.files), manifest)
+
+
+def common_directory(paths: Sequence[AnyPath]) -> AnyPath:
+    """The nearest directory that holds all of them; of paths in several stores, that of the first."""
+    if len(paths) == 1:
+        return paths[0]
+    here = [path for path in paths if isinstance(path, Path)]
+    first = paths[0]
+    if len(here) < len(paths):
+        alike = [path for path in paths if isinstance(path, StoragePath) and path.is_near(first)]
+        common = commonpath([f"/{path.parent.key}" for path in alike] or ["/"])
+        return replace(alike[0], key=common.strip("/")) if alike else first.parent
+    if len({path.is_absolute() for path in here}) > 1:
+        here = [path.absolute() for path in here]
+    return Path(commonpath([path.parent for path in here]) or ".")
+
+
+def _span(recording: Recording, manifest: RunManifest) -> tuple[int | None, int | None]:
+    """The measured part by the run's clock."""
+    ends = manifest.measured_from_ns, manifest.measured_to_ns
+    first, last = (None if each is None else each + recording.offset_ns for each in ends)
+    return first, last
+
+
+def _channels(
+    recordings: Sequence[Recording], manifests: Sequence[RunManifest]
+) -> Iterator[ChannelInfo]:
+    """The channels that count, by the numbers of the run; of one that several recordings go on
+    with, as the first of them names it."""
+    names = Counter(
+        name
+        for manifest in manifests
+        for name in {each.producer_process for each in manifest.channels}
+    )
+    seen: set[int] = set()
+    for recording, manifest in zip(recordings, manifests, strict=True):
+        indexes = np.array([each.index for each in manifest.channels], np.int64)
+        numbers = TraceFile("", recording.channels).numbers_of(indexes).tolist()
+        for channel, number in zip(manifest.channels, numbers, strict=True):
+            if number == LEFT_OUT or number in seen:
+                continue
+            seen.add(number)
+            producer, consumer = channel.producer_process, channel.consumer_process
+            if names[producer] > 1:  # each host calls its own TaskManager so
+                producer = f"{recording.label}/{producer}"
+            yield replace(
+                channel,
+                index=number,
+                edge=recording.edges[channel.edge],
+                producer_process=producer,
+                connection=f"{producer}->{consumer}",
+            )
+
+
+def _scenario(recordings: Sequence[Recording], manifests: Sequence[RunManifest]) -> dict[str, Any]:
+    """Of the first recording, with one job of what all of them say of theirs."""
+    scenario = {name: value for name, value in manifests[0].scenario.items() if name != "job"}
+    jobs = [
+        (recording, manifest.scenario["job"], {each.edge for each in manifest.channels})
+        for recording, manifest in zip(recordings, manifests, strict=True)
+        if "job" in manifest.scenario
+    ]
+    return scenario if not jobs else scenario | {"job": _job(jobs)}
+
+
+def _job(jobs: Sequence[tuple[Recording, Mapping[str, Any], set[int]]]) -> dict[str, Any]:
+    """One description of a job from several, whose edges are numbered in each by what it saw."""
+    vertices: dict[tuple[Any, ...], dict[str, Any]] = {}
+    edges: dict[int, dict[str, Any]] = {}
+    unseen: dict[tuple[int, int], dict[str, Any]] = {}
+    for recording, job, own in jobs:
+        place: dict[int, int] = {}
+        for vertex in job["vertices"]:
+            key = vertex.get("job"), vertex.get("id"), vertex["name"]
+            known = vertices.setdefault(key, {**vertex, "index": len(vertices)})
+            place[vertex["index"]] = known["index"]
+        for edge in job["edges"]:
+            ends = place[edge["source"]], place[edge["target"]]
+            moved = {**edge, "source": ends[0], "target": ends[1]}
+            if edge["index"] in own:
+                number = recording.edges[edge["index"]]
+                edges.setdefault(number, {**moved, "index": number})
+            else:
+                unseen.setdefault(ends, moved)
+    recorded = {(each["source"], each["target"]) for each in edges.values()}
+    number = 1 + max((edge for each, *_ in jobs for edge in each.edges), default=-1)
+    for ends, edge in unseen.items():
+        if ends not in recorded:
+            edges[number] = {**edge, "index": number}
+            number += 1
+    return {
+        **jobs[0][1],
+        "vertices": list(vertices.values()),
+        "edges": [edges[number] for number in sorted(edges)],
+    }

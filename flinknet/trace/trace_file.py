@@ -1,0 +1,158 @@
+"""TraceFile: one file of a run, and how what it holds counts in the run.
+
+A run that one process recorded is as its files are. Where several recordings are one run, each has
+channels of its own numbers and a clock of its own: what a file says is renumbered and shifted as it
+is read, so that nothing above a reader knows of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.storage import path_of
+
+from .columns import IntArray
+from .format import BlockEntry
+
+INSTANTS = ("at_ns", "first_record_ns", "last_record_ns")
+"""Columns of instants; -1 is none, but in the first."""
+
+LEFT_OUT = -2
+"""Stands for a channel that does not count; -1 is the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRange:
+    """Channels of a recording and their numbers in the run: `first` becomes `number`, and so on."""
+
+    first: int
+    count: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """A file of a run.
+
+    Attributes:
+        path: of the file.
+        channels: that count, ascending; empty: all, by the numbers that they have.
+        offset_ns: what its instants lack to be instants of the run's clock.
+        skipped: numbers of blocks that are damaged and passed over.
+        recording: what its recording is called where several are the run; else empty.
+    """
+
+    path: str
+    channels: list[ChannelRange] = field(default_factory=list)
+    offset_ns: int = 0
+    skipped: list[int] = field(default_factory=list)
+    recording: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    @property
+    def name(self) -> str:
+        """Of the file, without its directory."""
+        return path_of(self.path).name
+
+    @property
+    def title(self) -> str:
+        """What it is called in the run."""
+        return f"{self.recording}/{self.name}" if self.recording else self.name
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all counts as it stands in the file."""
+        return not (self.channels or self.offset_ns or self.skipped)
+
+    def absolute(self) -> TraceFile:
+        """The same from any working directory."""
+        return replace(self, path=str(path_of(self.path).absolute()))
+
+    def numbers_of(self, channels: IntArray) -> IntArray:
+        """The run's numbers of channels of the file; LEFT_OUT for those that do not count."""
+        if not self.channels:
+            return channels
+        first, count, number = (
+            np.array([getattr(each, name) for each in self.channels], np.int64)
+            for name in ("first", "count", "number")
+        )
+        place = np.maximum(np.searchsorted(first, channels, side="right") - 1, 0)
+        since = channels - first[place]
+        found = np.where((since >= 0) & (since < count[place]), number[place] + since, LEFT_OUT)
+        found[channels == -1] = -1
+        return found.astype(channels.dtype)
+
+    def view(self, stored: tuple[BlockEntry, ...]) -> tuple[BlockView, ...]:
+        """The blocks of the file that hold something that counts."""
+        views = []
+        for place, entry in enumerate(stored):
+            if place not in self.skipped:
+                found = self._view_of(place, entry)
+                if found is not None:
+                    views.append(found)
+        return tuple(views)
+
+    def _view_of(self, place: int, entry: BlockEntry) -> BlockView | None:
+        numbers = self.numbers_of(entry.channels["channel"])
+        wanted = np.flatnonzero(numbers != LEFT_OUT)
+        wanted = wanted[np.argsort(numbers[wanted], kind="stable")]
+        if not len(wanted):
+            return None
+        held = entry.channels[wanted].copy()
+        held["channel"] = numbers[wanted]
+        held["first_ns"] += self.offset_ns
+        held["last_ns"] += self.offset_ns
+        seen = replace(
+            entry,
+            count=int(held["count"].sum()),
+            first_ns=int(held["first_ns"].min()),
+            last_ns=int(held["last_ns"].max()),
+            channels=held,
+        )
+        is_all = np.array_equal(wanted, np.arange(len(entry.channels)))
+        return BlockView(place, seen, None if is_all else wanted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockView:
+    """What counts of one block of a file.
+
+    Attributes:
+        place: of the block among those of events in the file.
+        entry: what its index would say of that alone.
+        channels: of those that the block holds, the places of those that count in the order of
+            their numbers; None: all as they are.
+    """
+
+    place: int
+    entry: BlockEntry
+    channels: IntArray | None
+
+    def rows(self, stored: BlockEntry) -> IntArray | None:
+        """Which rows of the block count, in the order of the run's channels; None for all."""
+        if self.channels is None:
+            return None
+        counts = stored.channels["count"].astype(np.int64)
+        ends = np.cumsum(counts)
+        parts: list[npt.NDArray[np.int64]] = [
+            np.arange(ends[each] - counts[each], ends[each]) for each in self.channels.tolist()
+        ]
+        return np.concatenate(parts)
+
+
+@dataclass(slots=True)
+class BytesRead:
+    """What was read of a file: columns of blocks, and what leads to them."""
+
+    index_bytes: int = 0
+    data_bytes: int = 0
+
+    def add(self, other: BytesRead) -> None:
+        """Add what was read of another file."""
+        self.index_bytes += other.index_bytes
+        self.data_bytes += other.data_bytes

@@ -1,0 +1,86 @@
+"""The answers of units are merged by buckets of channels: to the same rows, however many."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from flinknet.replay.observe import one_pass, time_slices, tree
+from flinknet.replay.observe.observed import ObservedRun, observe_here
+from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.trace import file_index
+from tests.recorded_run import MS, START_NS, write_run
+
+BUFFERS = 100
+
+
+def observed(run: RecordedRun, split: int) -> ObservedRun:
+    (found,) = observe_here([run], split)
+    rows = replace(found.rows, work=[], arrivals=[])
+    for each in fields(rows):
+        getattr(rows, each.name).sort(key=repr)
+    return replace(found, rows=rows)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RecordedRun:
+    """Four channels; one of them is idle for a while."""
+    path = write_run(tmp_path / "run", buffers=BUFFERS, channels=4, idle=range(30, 70))
+    return open_recorded_run(path, 0)
+
+
+def test_buckets_and_what_is_held_do_not_show(
+    run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = observed(run, 1)
+    assert len(whole.rows.latency) == 1 + 4
+    monkeypatch.setattr(tree, "CHANNELS_PER_BUCKET", 2)
+    assert observed(run, 1) == whole
+    assert observed(run, 7) == whole
+    monkeypatch.setattr(tree, "HELD_BYTES_MAX", 0)
+    assert observed(run, 7) == whole
+
+
+def test_blocks_outside_of_the_measured_part_are_units_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window_ns = START_NS + 400 * MS, START_NS + 500 * MS
+    path = write_run(tmp_path / "run", buffers=BUFFERS, window_ns=window_ns)
+    run = open_recorded_run(path, 0)
+    whole = observed(run, 1)
+    monkeypatch.setattr(time_slices, "OUTSIDE_EVENTS", 0)
+    monkeypatch.setattr(one_pass, "EVENTS_PER_TIME_SLICE_MIN", 100)
+    units = one_pass.pass_units([run], 2)
+    assert [unit.has_regimes for unit in units[:3]] == [True, True, False]
+    assert len(units) > 5
+    assert observed(run, 2) == whole
+
+
+def test_each_block_is_the_own_one_of_one_unit(
+    run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_slices, "OUTSIDE_EVENTS", 0)
+    for split in (1, 3, 50):
+        own = [
+            (file.file, number)
+            for unit in one_pass.pass_units([run], split)
+            for file in unit.time_slice.files
+            for number in range(file.own_from, file.own_to)
+        ]
+        # Those before and behind the measured part stand in one range of numbers, with it between.
+        blocks = sum(len(file_index(file).blocks) for file in run.files)
+        assert len(set(own)) == blocks
+    assert sum(row.events for row in observe_here([run])[0].rows.work) == sum(
+        file_index(file).events for file in run.files
+    )
+
+
+def test_a_unit_reads_no_index_but_that_of_its_blocks(run: RecordedRun) -> None:
+    rows = observe_here([run], 5)[0].rows.work
+    assert len(rows) == 5
+    held = sum(file_index(file).index_bytes for file in run.files)
+    # Headers and directories of blocks, of which few belong to two slices.
+    assert sum(row.index_bytes for row in rows) < 12 * held
+    assert sum(row.data_bytes for row in rows) > 0
