@@ -10,10 +10,15 @@ FLINK_VERSIONS := 2.3.0 1.20.5
 RECORDS := 200000
 
 ROUNDS := 10
+SECONDS := 60
+TIMES := 100
+SEED := 1
+MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled light demo test search lint bench rows flink interop clean
+.PHONY: help venv compiled light demo test search campaign mutants fuzz kills damage lint bench rows \
+    flink interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -22,6 +27,11 @@ help:
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
+	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
+	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
+	@echo "make damage  run directories damaged, TIMES=$(TIMES), SEED=$(SEED)"
+	@echo "make campaign  disturbed runs with new seeds for MINUTES=1; prints what repeats a failing one"
+	@echo "make mutants  bugs put into the core one by one, and who finds them (half an hour)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
@@ -78,6 +88,22 @@ search: compiled
 	    search="$(BIN)/pytest -n 2 --quiet -m hypothesis --hypothesis-profile=search --hypothesis-seed=$$seed"; \
 	    echo "$$search"; $$search || exit; \
 	done
+
+fuzz: $(STAMP)
+	$(BIN)/python -c 'import atheris' || $(BIN)/pip install --disable-pip-version-check --quiet 'atheris>=3'
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
+kills: compiled
+	$(BIN)/python -m tests.kills --times $(TIMES) --seed $(SEED)
+
+damage: $(STAMP)
+	$(BIN)/python -m tests.trace.damage --times $(TIMES) --seed $(SEED)
+# On all processors. A failing run is made smaller and kept in .campaign/.
+campaign: compiled
+	$(BIN)/python -m tests.campaign --minutes $(MINUTES)
+
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -236,7 +236,7 @@ class TraceDamagedError(TraceFormatError):
         super().__init__(
             f"{path}: {self.damage}; `flinknet trace verify RUN` shows all that is damaged, and a"
             f" copy of the run with {path.name} cut there (truncate -s {offset}) can be replayed up"
-            " to it"
+            " to it; `trace replay --on-damage skip` leaves the block out"
         )
 
 

@@ -46,6 +46,9 @@ S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 RANGE_BYTES = 64 << 10
 """At least as much is read of a remote file at once: a request takes as long as some MiB do."""
 
+KEPT_BYTES = 64 << 20
+"""So much of a remote file is kept, as long as it is open."""
+
 SPOOLED_BYTES = 16 << 20
 """A file to upload is kept in memory up to this size, then on disk."""
 
@@ -386,7 +389,7 @@ class LocalFile:
 
 
 class RemoteFile:
-    """A file of a store, of which the range that was fetched last is kept.
+    """A file of a store, of which the ranges that were fetched last are kept.
 
     Attributes:
         fetched_bytes: what was fetched until now.
@@ -400,27 +403,23 @@ class RemoteFile:
             filesystem, place = path._located()
             self._file = filesystem.open_input_file(place)
             self.size_bytes: int = self._file.size()
-        self._start, self._kept = 0, b""
+        self._kept: list[tuple[int, bytes]] = []  # offsets and what was there, newest last
         self.fetched_bytes = self.requests = 0
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes from an offset on; what is near them is kept for the next read."""
         end = min(offset + length, self.size_bytes)
-        if not (self._start <= offset and end <= self._start + len(self._kept)):
+        found = self._range(offset, end)
+        if found is None:
             start = max(min(offset, self.size_bytes - RANGE_BYTES), 0)
-            self.prepare(start, max(end - start, RANGE_BYTES))
-        return self._kept[offset - self._start : max(end, offset) - self._start]
+            found = self._fetched(start, max(end - start, RANGE_BYTES))
+        start, content = found
+        return content[offset - start : max(end, offset) - start]
 
     def prepare(self, offset: int, length: int) -> None:
         """Fetch a range, unless it is there."""
-        length = min(length, self.size_bytes - offset)
-        if self._start <= offset and offset + length <= self._start + len(self._kept):
-            return
-        with _told(self._path, "read"):
-            self._kept = self._file.read_at(length, offset)
-        self._start = offset
-        self.fetched_bytes += len(self._kept)
-        self.requests += 1
+        if self._range(offset, min(offset + length, self.size_bytes)) is None:
+            self._fetched(offset, length)
 
     def next_data(self, offset: int) -> int:
         """Objects have no holes."""
@@ -428,4 +427,22 @@ class RemoteFile:
 
     def close(self) -> None:
         """Close it."""
+        self._kept.clear()
         self._file.close()
+
+    def _range(self, start: int, end: int) -> tuple[int, bytes] | None:
+        """A range that is kept and has all of what is wanted."""
+        for offset, content in reversed(self._kept):
+            if offset <= start and end <= offset + len(content):
+                return offset, content
+        return None
+
+    def _fetched(self, offset: int, length: int) -> tuple[int, bytes]:
+        with _told(self._path, "read"):
+            content: bytes = self._file.read_at(min(length, self.size_bytes - offset), offset)
+        self.fetched_bytes += len(content)
+        self.requests += 1
+        self._kept.append((offset, content))
+        while len(self._kept) > 1 and sum(len(each) for _, each in self._kept) > KEPT_BYTES:
+            del self._kept[0]
+        return offset, content

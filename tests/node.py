@@ -41,6 +41,7 @@ class Node:
         subpartitions: int = 4,
         flow_control: str = "credit",
         segment_bytes: int = SEGMENT_BYTES,
+        partition_request_timeout_ns: int = REQUEST_TIMEOUT_NS,
     ) -> None:
         self.index = index
         self.loop = EventLoop(may_spin=False, transport=network.transport)
@@ -61,7 +62,7 @@ class Node:
             self.partitions,
             NullProbe(),
             self.channel_of,
-            partition_request_timeout_ns=REQUEST_TIMEOUT_NS,
+            partition_request_timeout_ns=partition_request_timeout_ns,
             segment_size_bytes=segment_bytes,
         )
         self.manager = ConnectionManager(network, self.loop, protocol, time.monotonic_ns)

@@ -67,7 +67,7 @@ class WatchedJob:
         )
 
     def _watch(self, task: StreamTask) -> None:
-        for output in task.outputs:
+        for output in task.outputs.each:
             self._watch_writer(output)
         if task.gate is not None:
             for channel, channel_input in zip(task.gate.channels, task.receivers, strict=True):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from flinknet.graph import StreamGraph
 from flinknet.job import StreamTask
-from flinknet.job.stream_task import HAND_BACK_NS
+from flinknet.job.hand_over import HAND_BACK_NS
 from flinknet.job.task_chain import TaskChain
 from flinknet.job.task_worker import TaskWorker
 from flinknet.simulator.task_manager import SimulatedTaskManager

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import random
+from collections import Counter
 from typing import NamedTuple
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.simulator.checkers import ProtocolChecker, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import FaultPlan
+from tests.campaign.draw import Draw
+from tests.campaign.drawn_exchange import drawn_exchange
+from tests.campaign.exchange import run_exchange
 
 US = 1_000
 MS = 1_000_000
@@ -113,63 +115,33 @@ def received_records(cluster: Cluster, consumer: int) -> int:
     return sum(sink.records for sink in cluster.sinks[consumer].receivers)
 
 
+PLAIN = dict.fromkeys(
+    (
+        *("partition type", "flow control", "placement", "relays", "checkpoints", "debloating"),
+        *("neighbour", "end", "clocks", "first number", "encrypted", "capacity bytes"),
+        *("late partitions", "tick", "strangers"),
+    ),
+    0,
+)
+"""Choices of a campaign's trial that leave one sound job, its load, its links and its memory."""
+
+
 def disturbed_scenario(seed: int) -> tuple[Scenario, FaultPlan]:
-    """Anything: a small scenario and what goes wrong in it. The meaning of a seed must stay."""
-    chance = random.Random(seed)
-    producers, consumers = chance.choice([(1, 1), (1, 2), (2, 1), (2, 2), (3, 2)])
-    partitioners = ["rebalance", "hash", "broadcast"]
-    if producers == consumers:
-        partitioners.append("forward")
-    task_managers = chance.choice([2, 2, 3, 4])
-    links = (task_managers + 1) // 2 * (task_managers // 2)
-    faults = FaultPlan.draw(
-        seed,
-        links=min(links, producers, consumers),
-        consumers=consumers,
-        task_managers=2,
-        duration_ns=20 * MS,
-    )
-    segment_size_bytes = chance.choice([64, 256, 1024, 4096])
-    low_bytes = chance.choice([8, 20, 100, 300])
-    high_bytes = low_bytes if chance.random() < 0.5 else low_bytes + chance.randrange(200)
-    network = NetworkConfig(
-        segment_size_bytes=segment_size_bytes,
-        network_memory_bytes=segment_size_bytes * 10_000,
-        exclusive_buffers=chance.choice([0, 1, 2, 2, 4]),
-        floating_buffers=chance.choice([1, 4, 8]),
-        max_buffers_per_channel=chance.choice([3, 10]),
-        max_overdraft_buffers=chance.choice([0, 5, 20]),
-        buffer_timeout_ns=chance.choice([0, MS, 5 * MS, NEVER]),
-    )
-    workload = WorkloadConfig(
-        producers=producers,
-        consumers=consumers,
-        partitioner=chance.choice(partitioners),
-        rate_per_s=chance.choice([0.0, 10_000.0, 50_000.0]),
-        records=chance.choice([0, 1, 20, 300]),
-        record_size=RecordSize(low_bytes, high_bytes),
-        arrivals=chance.choice(["constant", "poisson", "bursts"]),
-        slow_consumers=faults.slow_consumers,
-    )
-    return Scenario(network, workload, task_managers, seed), faults
+    """A small scenario and what goes wrong in it, of which records survive."""
+    exchange = drawn_exchange(Draw(seed, pinned=PLAIN))
+    return exchange.load.scenario, exchange.faults
 
 
 def run_disturbed(seed: int, probe: Probe | None = None) -> Cluster:
-    """Run a disturbed scenario with all checks.
-
-    To repeat a seed: python -c 'from tests.simulation import run_disturbed as r; r(SEED)'
-    """
-    drawn, faults = disturbed_scenario(seed)
-    checker = ProtocolChecker(seed, probe)
-    cluster = Cluster.of_scenario(drawn, probes=(checker,) * drawn.task_managers, faults=faults)
-    run_checked(cluster, checker)
-    return cluster
+    """Run such a scenario with all checks."""
+    return run_exchange(Draw(seed, pinned=PLAIN), Counter(), probe)
 
 
 __all__ = [
     "FREE",
     "MS",
     "NEVER",
+    "PLAIN",
     "START_NS",
     "US",
     "Row",

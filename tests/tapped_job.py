@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flinknet.core.buffers.data_type import DataType
@@ -74,7 +74,7 @@ class Place:
         producer: what it calls their process.
     """
 
-    clock: ClockInfo = ClockInfo()
+    clock: ClockInfo = field(default_factory=ClockInfo)
     ahead_ns: int = 0
     way_ns: int = 0
     producer: str = "a"

@@ -13,7 +13,7 @@ from flinknet.job.load.plan import load_plan_of
 from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import Instants, save_manifest
 from flinknet.runtime.cluster.job_master import JobMaster
-from flinknet.runtime.cluster.measurements import Measurements
+from flinknet.runtime.cluster.job_measurements import Measurements
 from flinknet.runtime.manifest import channel_infos, manifest_of
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel

@@ -1,8 +1,19 @@
 """Traces of a real Flink: bytes between two TaskManagers in, probe calls out.
 
+    observer                both directions of one connection become rows (directions: what each
+                            kind of frame means; observed_connection: what is known of it)
+    frame_stream            one direction, cut anywhere, becomes frames
+    channels                the channels that were observed, numbered as they appear
+    recording               the run directory while it grows; trace_files: its files, one after
+                            another
+    trigger                 a bound on what a tap sees
+    dissector               the same names for Wireshark
+    tap, pcap               a proxy between TaskManagers, and packet captures, feed the observer
+    rest                    what Flink's JobManager says of the job
+
 The observer follows one connection without being a peer of it: it is sans-IO, believes no length,
-holds no payload and never raises for what it reads. The tap (a proxy) and packet captures feed it.
-Nothing here sends a message of its own.
+holds no payload and never raises for what it reads. Nothing here sends a message of its own, but
+for questions to the JobManager.
 """
 
 from .channels import ChannelTable, ObservedChannel

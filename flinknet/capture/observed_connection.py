@@ -199,7 +199,7 @@ class ObservedConnection:
     ) -> None:
         """An event has passed."""
         data_type, index, value, credit = header[DATA_TYPE], -1, -1, -1
-        event = self._decode_event(body, data_type, at_ns)
+        event = self._decode_event(body, data_type)
         if isinstance(event, CheckpointBarrier):
             value = event.checkpoint_id
         if channel is not None:
@@ -296,7 +296,7 @@ class ObservedConnection:
         if backlog >= 0:
             channel.backlog_buffers = backlog
 
-    def _decode_event(self, body: bytes, data_type: int, at_ns: int) -> Event | None:
+    def _decode_event(self, body: bytes, data_type: int) -> Event | None:
         try:
             return decode_event(body)
         except ProtocolError as error:

@@ -1,5 +1,6 @@
 """Certificates and the stores they lie in: PKCS12 as Flink wants it, PEM, and a set for trying out.
 
-Bytes and files only, no sockets: what a TLS connection makes of them is in `runtime.tls`. The
-library `cryptography` is imported inside functions, so that only runs with TLS load it.
+`stores` reads and writes them, `generate` makes the set. Bytes and files only, no sockets: what a
+TLS connection makes of them is in `runtime.tls`. The library `cryptography` is imported inside
+functions, so that only runs with TLS load it.
 """

@@ -6,6 +6,24 @@ run failed its checks, a comparison found a regression or a planned job would no
 cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be
 ended by such a signal, and exits with 0.
+
+    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
+                        bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
+                        they share)
+    compare_configs     with configs: as a user names them
+    plan                with plan_running: of a job on a real cluster
+    job                 job_run and job_cluster; the others stand in it
+    trace               trace_replay, trace_tap, trace_import, trace_export, trace_synth; the others
+                        stand in it
+    certificates, doctor
+
+    commands            kinds of commands, with help in sections
+    options             that commands share; option_tables: what each is; rest_options: about
+                        Flink's REST API; value_parsers: from text to what a scenario holds
+    exchange            what its type does to the other settings
+    paths               that must be there, or must be new
+    run_settings        of a recorded run, in words
+    counting_line       progress of work whose end is not known
 """
 
 from __future__ import annotations
@@ -44,6 +62,10 @@ _COMMANDS = {
 _ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some space, or write elsewhere with --out",
     errno.EDQUOT: "the quota is used up; write elsewhere with --out",
+    errno.EFBIG: "raise the file size limit (ulimit -f), or write less",
+    errno.EIO: "the disk failed, see dmesg; write elsewhere",
+    errno.ESTALE: "the network file system lost the file; write elsewhere",
+    errno.ENOMEM: "free some memory",
     errno.EACCES: "change its permissions, or choose another path",
     errno.EPERM: "change its permissions, or choose another path",
     errno.EROFS: "the file system is read-only; choose another path",

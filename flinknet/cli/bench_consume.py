@@ -12,9 +12,9 @@ from flinknet.config import Scenario
 from flinknet.errors import ConfigError
 from flinknet.options.keys import COMPRESSION_CODEC
 
+from .bench_peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
 from .commands import SectionedCommand
 from .options import check_single_values, collect, load_options, output_options, trace_option
-from .peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def consume(**values: Any) -> None:
 
 
 def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
-    from flinknet.job.load.peer import consumer_plan
+    from flinknet.job.load.peer_plans import consumer_plan
     from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
 
     scenario = _scenario(values)

@@ -9,9 +9,9 @@ import click
 
 from flinknet.config import Scenario
 
+from .bench_peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
 from .commands import SectionedCommand
 from .options import collect, load_options, output_options, trace_option
-from .peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def produce(**values: Any) -> None:
 
 
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
-    from flinknet.job.load.peer import producers_plan
+    from flinknet.job.load.peer_plans import producers_plan
     from flinknet.job.load.plan import load_plan_of
     from flinknet.runtime.cluster.producer_peer import ProducerPeer
 

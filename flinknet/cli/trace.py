@@ -71,17 +71,29 @@ def trace() -> None:
 @click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
 def info(paths: tuple[AnyPath, ...], as_json: bool, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
-    defaults.
+    defaults. Of recordings of one job by taps on several hosts, which they are and what counts.
     """
+    from flinknet.replay.recording_sets import sets_of
+    from flinknet.report.export import sets_document
+    from flinknet.report.recording_set_console import print_recording_set
     from flinknet.report.trace_console import print_description
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run
 
-    descriptions = [describe_run(open_run(path)).to_dict() for path in _run_paths(paths)]
+    found = _run_paths(paths)
+    sets = sets_of([path for path in found if path.is_dir()])
     if as_json:
-        _print_json({"schema_version": 1, "runs": descriptions})
+        descriptions = [describe_run(open_run(path)).to_dict() for path in found]
+        document = {"schema_version": 1, "runs": descriptions}
+        _print_json(document | ({"sets": sets_document(sets)} if sets else {}))
         return
-    for description in descriptions:
+    in_sets = {each.path for one in sets for each in one.recordings}
+    for one in sets:
+        print_recording_set(one)
+    for path in found:
+        if str(path) in in_sets:
+            continue
+        description = describe_run(open_run(path)).to_dict()
         shown, hidden = settings_to_show(description, is_all=is_all)
         print_description(shown)
         if hidden:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ from .spark_options import spark_options, tell_page
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
+    from flinknet.replay.opening import Scan
+    from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
 
 _EPILOG = """\b
@@ -40,6 +44,8 @@ Examples:
       a job of several exchanges from end to end, with other timeouts on some of them
   flinknet trace replay RUN --diagnose
       what holds each edge up
+  flinknet trace replay tapped/host-*
+      one job, recorded by taps on several hosts
   flinknet trace replay RUN --report out.html
       the same as a page, with plots
   flinknet trace replay RUN --max-records all --master spark://host:7077
@@ -135,6 +141,24 @@ def _grid_options(command: Any) -> Any:
     " many; auto: by its size. The observed answer does not depend on it.",
 )
 @click.option(
+    "--recordings",
+    type=click.Choice(["auto", "one", "each"]),
+    default="auto",
+    show_default=True,
+    help="Which recordings of taps and captures are one run. auto: those of the same execution of a"
+    " job, or with channels in common, by the ids in their messages; one: all; each: every"
+    " recording is a run of its own. Runs that recorded themselves are always runs of their own.",
+)
+@click.option(
+    "--on-damage",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="What to do about damaged blocks, unreadable files and recordings that cannot be used."
+    " skip: every byte is checked first, what is damaged is left out, and the first lines of the"
+    " answer report what was lost.",
+)
+@click.option(
     "--rest",
     metavar="URL|DIR",
     help="Name vertices and tasks of a tap or a capture by Flink's REST API while the job runs, or"
@@ -165,6 +189,8 @@ def replay(
     from_offset: str | None,
     to_offset: str | None,
     split: str,
+    recordings: str,
+    on_damage: str,
     rest: str | None,
     rest_token_file: str | None,
     json_path: str | None,
@@ -177,6 +203,7 @@ def replay(
     """Answer from recorded runs: what happened, and what other settings would do.
 
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
+    Recordings of one job by taps on several hosts are one run.
     The first line of an answer is the error of the model on the setting that was recorded: believe
     the predictions that far. Several lists make a grid of all combinations.
 
@@ -191,9 +218,12 @@ def replay(
     """
     from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
+    from flinknet.replay.joining import Together
+    from flinknet.replay.opening import OnDamage, damaged_blocks
     from flinknet.replay.pipeline import replay_runs
     from flinknet.replay.read import AskedPart, open_runs
     from flinknet.replay.spark.checkpoint import Checkpoint
+    from flinknet.replay.spark.damage import find_damaged
     from flinknet.replay.spark.results import write_tables
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
@@ -219,18 +249,31 @@ def replay(
     if page is not None:
         check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
-    runs = open_runs(list(traces), asked, naming(rest, rest_token_file))
-    known = {each.index for run in runs for each in run.manifest.channels}
-    if channels and not known.issuperset(channels):
-        raise ConfigError(
-            f"--channel: {channel} is not in the trace; its channels are 0 to {max(known)}"
+
+    def opened(scan: Scan) -> list[RecordedRun]:
+        found = open_runs(
+            list(traces),
+            asked,
+            naming(rest, rest_token_file),
+            together=Together(recordings),
+            on_damage=OnDamage(on_damage),
+            scan=scan,
         )
-    kept = None
-    if checkpoint is not None:
-        kept = Checkpoint.of(_directory(checkpoint), [file for run in runs for file in run.files])
+        _check_channels(channels, found)
+        return found
+
+    is_skipped = on_damage == OnDamage.SKIP
+    runs = [] if is_skipped else opened(damaged_blocks)
     _say("starting Spark", off_terminal_too=True)
     with spark_session(session) as spark, spark_errors():
         tell_page(spark)
+        if is_skipped:
+            _say("looking for damage")
+            runs = opened(partial(find_damaged, spark))
+        kept = None
+        if checkpoint is not None:
+            files = [file for run in runs for file in run.files]
+            kept = Checkpoint.of(_directory(checkpoint), files)
         found = replay_runs(
             spark,
             runs,
@@ -258,6 +301,16 @@ def replay(
         print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
+
+
+def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun]) -> None:
+    """Raises: ConfigError for a channel that no run has."""
+    known = {each.index for run in runs for each in run.manifest.channels}
+    unknown = [each for each in channels or () if each not in known]
+    if unknown:
+        raise ConfigError(
+            f"--channel: {unknown[0]} is not in the trace; its channels are 0 to {max(known)}"
+        )
 
 
 def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
@@ -353,7 +406,9 @@ def _new_directory(text: str) -> AnyPath:
 
 
 def _directory(text: str) -> Path:
-    path = Path(text)
+    path = path_of(text)
+    if not isinstance(path, Path):
+        raise ConfigError(f"--checkpoint: {path} is not a directory of a file system")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

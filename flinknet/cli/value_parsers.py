@@ -140,7 +140,7 @@ def partitioner(text: str) -> str:
     if text in PARTITIONERS:
         return text
     if text.startswith(CUSTOM_PARTITIONER):
-        from flinknet.job.partitioners import find_custom
+        from flinknet.job.selectors import find_custom
 
         # As `python -m` has it; the processes of a run get the same path.
         if "" not in sys.path and os.getcwd() not in sys.path:

@@ -14,7 +14,7 @@ import pyarrow.parquet
 
 from flinknet.errors import TraceFormatError
 from flinknet.storage import AnyPath
-from flinknet.trace.metrics import metrics_lines
+from flinknet.trace.metrics import metrics_lines, number_of
 
 from .files import whole_packed_file
 from .selection import Selection
@@ -90,4 +90,4 @@ def _typed(value: Any, name: str) -> Any:
     """A metric as a number; what a line is about as it is."""
     if any(name == each for each, _ in _ABOUT):
         return value
-    return float(value) if isinstance(value, int | float) else None
+    return number_of(value)

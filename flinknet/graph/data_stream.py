@@ -15,11 +15,11 @@ from flinknet.units import parse_duration_ns
 
 from . import partitioners
 from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
+from .operator_output import OutputTag
 from .operators import (
     ChainingStrategy,
     CoMap,
     OperatorFactory,
-    OutputTag,
     ProcessOperator,
     StreamFilter,
     StreamFlatMap,

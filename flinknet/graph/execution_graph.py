@@ -271,6 +271,18 @@ class ExecutionGraph:
         current = result.partitions[asked.partition_number].producer.current
         return current.state if current.attempt_id == partition_id.producer_id else None
 
+    def lose(self, task_manager: int) -> list[ExecutionVertex]:
+        """What was written on a TaskManager is gone. Returns: subtasks that had not ended there."""
+        for result in self.results.values():
+            for partition in result.partitions:
+                if partition.producer.current.task_manager == task_manager:
+                    partition.is_released = True
+        return [
+            each
+            for each in self.subtasks()
+            if each.current.task_manager == task_manager and not each.state.is_terminal
+        ]
+
     def release(self, partitions: Sequence[IntermediateResultPartition]) -> None:
         """Let go of partitions that nobody needs."""
         for partition in partitions:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from flinknet.core.wire.ids import ExecutionVertexID
 
+from .execution import ExecutionState
 from .execution_graph import (
     ConnectedEdge,
     ExecutionGraph,
@@ -38,6 +39,16 @@ class SchedulingTopology:
             region = PipelinedRegion(len(self.regions), members)
             self.regions.append(region)
             self._region_of.update((each.id, region) for each in members)
+
+    @property
+    def finished(self) -> list[PipelinedRegion]:
+        """Regions whose subtasks have all finished."""
+        finished = ExecutionState.FINISHED
+        return [
+            region
+            for region in self.regions
+            if all(each.state is finished for each in region.subtasks)
+        ]
 
     def region_of(self, subtask: ExecutionVertex) -> PipelinedRegion:
         """The region of a subtask."""

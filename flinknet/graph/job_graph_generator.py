@@ -26,12 +26,12 @@ from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.errors import ConfigError
 
 from .chaining import is_chainable, is_source_chainable
-from .job_graph import CoLocationGroup, JobGraph, JobVertex, SlotSharingGroup
+from .job_graph import JobGraph, JobVertex
 from .node_hashes import node_hashes, user_hashes
 from .resources import UNKNOWN, ResourceSpec
+from .slot_sharing import managed_memory_fractions, set_slot_sharing
 from .stream_config import ChainedOutput, NetworkInput, NonChainedOutput, StreamConfig
 from .stream_graph import (
-    DEFAULT_SLOT_SHARING_GROUP,
     GlobalStreamExchangeMode,
     StreamEdge,
     StreamGraph,
@@ -354,49 +354,12 @@ class JobGraphGenerator:
             )
 
     def _set_slot_sharing(self) -> None:
-        """Vertices of one name share a group; those without one share the default group, in batch
-        that of their pipelined region.
-        """
-        groups: dict[str, SlotSharingGroup] = {}
-        regions = pipelined_regions(self._job)
-        for head_id, vertex in self._vertex_of_head.items():
-            name = self._graph.nodes[head_id].slot_sharing_group
-            key = name
-            if name == DEFAULT_SLOT_SHARING_GROUP and not self._graph.shares_slots_by_default:
-                key = f"{name} {regions[vertex.id]}"
-            group = groups.setdefault(key, SlotSharingGroup(key))
-            group.vertices.append(vertex)
-            vertex.slot_sharing_group = group
-        self._set_co_location()
-
-    def _set_co_location(self) -> None:
-        groups: dict[str, CoLocationGroup] = {}
-        for head_id, vertex in self._vertex_of_head.items():
-            key = self._graph.nodes[head_id].co_location_group_key
-            if key is None:
-                continue
-            group = groups.setdefault(key, CoLocationGroup(key))
-            group.vertices.append(vertex)
-            vertex.co_location_group = group
-            first = group.vertices[0]
-            if vertex.slot_sharing_group is not first.slot_sharing_group:
-                raise ConfigError(
-                    f"{first.name} and {vertex.name} must share their slots (co-location {key}),"
-                    " but are in different slot sharing groups; put them into one"
-                )
+        set_slot_sharing(self._job, self._graph, self._vertex_of_head)
 
     def _set_managed_memory(self) -> None:
-        """Of what operators of one slot declare, each gets its share."""
-        members: dict[int, list[int]] = {}
-        for node_id, head_id in self._head_of.items():
-            group = self._vertex_of_head[head_id].slot_sharing_group
-            members.setdefault(id(group), []).append(node_id)
-        for node_ids in members.values():
-            weights = {each: self._graph.nodes[each].managed_memory_weight for each in node_ids}
-            total = sum(weights.values())
-            for node_id, weight in weights.items():
-                if weight:
-                    self._configs[node_id].managed_memory_fraction = weight / total
+        vertex_of = {node: self._vertex_of_head[head] for node, head in self._head_of.items()}
+        for node_id, fraction in managed_memory_fractions(self._graph, vertex_of).items():
+            self._configs[node_id].managed_memory_fraction = fraction
 
     def _set_checkpoints(self) -> None:
         if not self._graph.has_checkpoints:
@@ -431,26 +394,6 @@ def data_set_id_of(vertex_id: JobVertexID, edge_hash: int) -> IntermediateDataSe
     return IntermediateDataSetID(
         b"".join((half + edge_hash & _MASK).to_bytes(8, "big") for half in halves)
     )
-
-
-def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
-    """The number of the region of each vertex: those joined by exchanges that must be pipelined are
-    in one (Flink: DefaultLogicalTopology).
-    """
-    region_of: dict[JobVertexID, int] = {}
-    for vertex in job.sorted_vertices():
-        joined = {
-            region_of[edge.source.producer.id]
-            for edge in vertex.inputs
-            if edge.source.partition_type.must_be_pipelined_consumed
-        }
-        number = min(joined, default=len(region_of))
-        region_of[vertex.id] = number
-        for other, region in region_of.items():
-            if region in joined:
-                region_of[other] = number
-    ranks = {number: rank for rank, number in enumerate(dict.fromkeys(region_of.values()))}
-    return {vertex_id: ranks[number] for vertex_id, number in region_of.items()}
 
 
 def _call_for(hook: Callable[[int], None], vertex: JobVertex) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from flinknet.errors import ConfigError
 
-from .operators import OperatorFactory, Output, OutputTag, StreamOperator, TaskEvent, as_list
+from .operator_output import Output, OutputTag, TaskEvent
+from .operators import OperatorFactory, StreamOperator, as_list
 from .stream_config import StreamConfig
 
 Emit = Callable[[Any], None]

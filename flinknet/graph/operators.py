@@ -23,11 +23,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from .endpoints import Sink, Source
+from .operator_output import Output, TaskEvent
 from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
 
 
@@ -38,68 +39,6 @@ class ChainingStrategy(Enum):
     NEVER = "never"
     HEAD = "head"  # others may follow it, it follows none
     HEAD_WITH_SOURCES = "head with sources"  # as HEAD, and swallows the sources it reads
-
-
-@dataclass(frozen=True, slots=True)
-class OutputTag:
-    """Name and type of a side output (Flink: OutputTag)."""
-
-    id: str
-    output_type: Any = object
-
-    def __str__(self) -> str:
-        return self.id
-
-
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
-    """What a task tells the tasks that write what it reads (Flink: TaskEvent).
-
-    Attributes:
-        class_name: by which it is listened to; a class of Java, where that task is one of Flink's.
-        body: what such a class writes.
-    """
-
-    class_name: str
-    body: bytes = b""
-
-
-class Output(Protocol):
-    """Where an operator puts its results (Flink: Output)."""
-
-    def collect(self, value: Any) -> None:
-        """Take a record."""
-
-    def collect_batch(self, values: Sequence[Any]) -> None:
-        """Take several records, in order."""
-
-    def collect_side(self, tag: OutputTag, value: Any) -> None:
-        """Take a record of a side output."""
-
-    def emit_watermark(self, timestamp_ms: int) -> None:
-        """No record of this timestamp or before follows, in any output."""
-
-    def emit_watermark_status(self, is_idle: bool) -> None:
-        """Watermarks do not count from now on, or count again."""
-
-    def send_task_event(self, event: TaskEvent) -> None:
-        """Tell the tasks that write what this task reads."""
-
-
-class RecordContext(Protocol):
-    """What a function may ask about the record at hand (Flink: ProcessFunction.Context,
-    SinkFunction.Context).
-    """
-
-    @property
-    def timestamp_ms(self) -> int | None:
-        """Its event time; None if it has none."""
-
-    @property
-    def current_watermark_ms(self) -> int:
-        """The operator's watermark: records up to it are late; MIN_WATERMARK_MS before the first,
-        MAX_WATERMARK_MS when all sources have ended.
-        """
 
 
 class StreamOperator:
@@ -174,6 +113,32 @@ class StreamOperator:
     def _advance_watermark(self, timestamp_ms: int, output: Output) -> None:
         self.current_watermark_ms = timestamp_ms
         output.emit_watermark(timestamp_ms)
+
+
+class RecordContext:
+    """What a function may ask about the record at hand (Flink: ProcessFunction.Context,
+    SinkFunction.Context).
+
+    Args:
+        operator: that calls the function.
+        timestamp_ms: event time of the record at hand; None if it has none.
+    """
+
+    def __init__(self, operator: StreamOperator, timestamp_ms: Callable[[], int | None]) -> None:
+        self._operator = operator
+        self._timestamp_ms = timestamp_ms
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Its event time; None if it has none."""
+        return self._timestamp_ms()
+
+    @property
+    def current_watermark_ms(self) -> int:
+        """The operator's watermark: records up to it are late; MIN_WATERMARK_MS before the first,
+        MAX_WATERMARK_MS when all sources have ended.
+        """
+        return self._operator.current_watermark_ms
 
 
 class StreamProject(StreamOperator):

@@ -10,8 +10,8 @@ from flinknet.errors import ConfigError
 from .execution_graph import ExecutionGraph
 from .job_config import ANY
 from .job_graph import JobGraph
-from .job_graph_generator import pipelined_regions
 from .physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
+from .slot_sharing import pipelined_regions
 from .slots import PlacedSlot, check_resources, place_slots, share_slots, slots_needed
 
 

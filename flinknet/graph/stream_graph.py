@@ -15,7 +15,8 @@ from flinknet.core.producer.key_groups import java_string_hash
 from flinknet.errors import ConfigError
 
 from .job_config import JobConfig
-from .operators import ChainingStrategy, OperatorFactory, OutputTag
+from .operator_output import OutputTag
+from .operators import ChainingStrategy, OperatorFactory
 from .partitioners import FORWARD, REBALANCE, KeySelector, StreamPartitioner
 from .resources import UNKNOWN, ResourceSpec
 from .transformations import StreamExchangeMode, new_node_id

@@ -19,7 +19,8 @@ from typing import Any
 from flinknet.errors import ConfigError
 
 from .job_config import MAX_PARALLELISM
-from .operators import ChainingStrategy, OperatorFactory, OutputTag
+from .operator_output import OutputTag
+from .operators import ChainingStrategy, OperatorFactory
 from .partitioners import KeySelector, StreamPartitioner
 from .resources import UNKNOWN, ResourceSpec
 from .type_information import known_type

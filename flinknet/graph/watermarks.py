@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_MS, parse_duration_ns
+
+from .operator_output import Output
 
 MIN_WATERMARK_MS = -(2**63)
 """Of who has seen none (Flink: Long.MIN_VALUE, also for a record without a timestamp)."""
@@ -24,21 +26,52 @@ TimestampAssigner = Callable[[Any, int], int]
 MIN_WATERMARK_MS (Flink: TimestampAssigner)."""
 
 
-class WatermarkOutput(Protocol):
-    """What a generator writes to (Flink: WatermarkOutput)."""
+class WatermarkOutput:
+    """What a generator writes to: watermarks that rise go on, and the first after an idle time
+    makes the output active (Flink: WatermarkOutput, of WatermarkEmitter).
+
+    Attributes:
+        watermark_ms: the last.
+    """
+
+    def __init__(self) -> None:
+        self.watermark_ms = MIN_WATERMARK_MS
+        self._is_idle = False
+        self._output: Output | None = None
+
+    def to(self, output: Output) -> WatermarkOutput:
+        """The same, writing to this output."""
+        self._output = output
+        return self
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         """No record of this timestamp or before follows; it makes the output active."""
+        if timestamp_ms > self.watermark_ms:
+            self.watermark_ms = timestamp_ms
+            self.mark_active()
+            assert self._output is not None
+            self._output.emit_watermark(timestamp_ms)
 
     def mark_idle(self) -> None:
         """Nobody is to wait for watermarks of this output."""
+        self._mark(is_idle=True)
 
     def mark_active(self) -> None:
         """Its watermarks count again."""
+        self._mark(is_idle=False)
+
+    def _mark(self, *, is_idle: bool) -> None:
+        if is_idle != self._is_idle:
+            self._is_idle = is_idle
+            assert self._output is not None
+            self._output.emit_watermark_status(is_idle)
 
 
-class WatermarkGenerator(Protocol):
-    """Makes watermarks of what passes (Flink: WatermarkGenerator)."""
+class WatermarkGenerator:
+    """Makes watermarks of what passes; those of programs derive from it (Flink:
+    WatermarkGenerator). Unchanged it makes none, and only the end of time is emitted (Flink:
+    NoWatermarksGenerator).
+    """
 
     def on_event(self, value: Any, timestamp_ms: int, output: WatermarkOutput) -> None:
         """A record has passed."""
@@ -47,7 +80,7 @@ class WatermarkGenerator(Protocol):
         """pipeline.auto-watermark-interval has passed, or there are no more records."""
 
 
-class BoundedOutOfOrdernessWatermarks:
+class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
     """Records are late by so much at most (Flink: BoundedOutOfOrdernessWatermarks)."""
 
     def __init__(self, out_of_orderness_ms: int) -> None:
@@ -61,17 +94,7 @@ class BoundedOutOfOrdernessWatermarks:
         output.emit_watermark(self._max_ms - self._bound_ms - 1)
 
 
-class NoWatermarks:
-    """Only the end of time is told (Flink: NoWatermarksGenerator)."""
-
-    def on_event(self, value: Any, timestamp_ms: int, output: WatermarkOutput) -> None:
-        pass
-
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        pass
-
-
-class WatermarksWithIdleness:
+class WatermarksWithIdleness(WatermarkGenerator):
     """Marks its output idle when nothing has passed for a time (Flink: WatermarksWithIdleness).
 
     That time begins at the first periodic emission that saw no record since the one before.
@@ -148,7 +171,7 @@ class WatermarkStrategy:
     @classmethod
     def no_watermarks(cls) -> WatermarkStrategy:
         """Timestamps only."""
-        return cls(NoWatermarks)
+        return cls(WatermarkGenerator)
 
     def with_timestamp_assigner(self, assigner: TimestampAssigner) -> WatermarkStrategy:
         """The timestamp in ms is what a function of the record and its present one says."""

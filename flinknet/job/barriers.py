@@ -13,7 +13,7 @@ from flinknet.core.consumer.barrier_tracker import CheckpointBarrierTracker
 from flinknet.core.consumer.checkpoint_barriers import (
     AbortReason,
     Alignment,
-    CheckpointableInput,
+    CheckpointableTask,
     SingleCheckpointBarrierHandler,
 )
 from flinknet.core.consumer.checkpointed_input import (
@@ -190,13 +190,11 @@ class OutputCheckpoints:
         return self._epoch_ns + (barrier.timestamp_ms + barrier.aligned_timeout_ms) * NS_PER_MS
 
 
-class InputCheckpoints:
+class InputCheckpoints(CheckpointedInput):
     """The checkpoints of one input: handles its events and acknowledges what is complete (Flink:
     StreamTask, what barrier handlers tell it).
 
     Attributes:
-        read_bytes: by place of the channel in the input, bytes of data read so far; the task keeps
-            it up to date.
         last_alignment: of the last checkpoint whose barriers have all come.
 
     Args:
@@ -213,27 +211,16 @@ class InputCheckpoints:
         *,
         epoch_ns: int = 0,
     ) -> None:
-        self.read_bytes = [0] * len(gate.channels)
         self.last_alignment: Alignment | None = None
         self._task = task
-        self._gate = gate
+        self._channels = len(gate.channels)
         self._network = network
         self._respond = respond
         self._epoch_ns = epoch_ns
         self._begun_id = -1
         self._begun_bytes = 0
         self._read_ns: dict[int, int] = {}
-        self._input = CheckpointedInput(gate, self.read_bytes, self._create_handler)
-
-    @property
-    def ended_data_channels(self) -> int:
-        """Channels whose records have all been read."""
-        return self._input.ended_data_channels
-
-    @property
-    def is_recovered(self) -> bool:
-        """Whether the end of recovery has come on every channel."""
-        return self._input.is_recovered
+        super().__init__(gate, self._create_handler)
 
     def handle(
         self,
@@ -251,17 +238,7 @@ class InputCheckpoints:
                 self._begun_bytes = sum(self.read_bytes)
                 self._read_ns.clear()
             self._read_ns[channel.index] = now_ns
-        self._input.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
-
-    def next_deadline_ns(self) -> int | None:
-        """When the alignment that goes on takes too long."""
-        return self._input.next_deadline_ns()
-
-    def handle_deadline(self, *, now_ns: int) -> None:
-        """Go on unaligned if the alignment has taken too long."""
-        self._input.handle_deadline(now_ns=now_ns)
-
-    # What the barrier handler decides (core.consumer.checkpoint_barriers.CheckpointableTask)
+        super().handle(event, data_type, channel, sequence_number, now_ns=now_ns)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
         """A sink has no state to save here, and nobody to forward the barrier to."""
@@ -280,25 +257,24 @@ class InputCheckpoints:
                 read_ns=dict(self._read_ns),
                 start_delay_ns=alignment.start_delay_ns,
                 alignment_ns=alignment.duration_ns,
-                overtaken_bytes=self._input.overtaken_bytes if alignment.is_unaligned else 0,
+                overtaken_bytes=self.overtaken_bytes if alignment.is_unaligned else 0,
                 processed_bytes=sum(self.read_bytes) - self._begun_bytes,
                 is_unaligned=alignment.is_unaligned,
             )
         )
 
-    def _create_handler(self, gate: CheckpointableInput) -> CheckpointBarrierHandler:
-        network, channels = self._network, len(self._gate.channels)
+    def _create_handler(self, task: CheckpointableTask) -> CheckpointBarrierHandler:
+        network, channels = self._network, self._channels
         if network.checkpoint_mode == AT_LEAST_ONCE:
             return CheckpointBarrierTracker(
                 channels,
-                self,
+                task,
                 epoch_ns=self._epoch_ns,
                 counts_ended_channels=network.checkpoints_after_tasks_finish,
             )
         return SingleCheckpointBarrierHandler(
             channels,
-            gate,
-            self,
+            task,
             can_be_unaligned=network.unaligned_checkpoints,
             epoch_ns=self._epoch_ns,
             counts_ended_channels=network.checkpoints_after_tasks_finish,

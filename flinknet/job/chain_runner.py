@@ -19,7 +19,8 @@ from flinknet.core.wire.records import (
 )
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.operators import StreamOperator, TaskEvent, as_list
+from flinknet.graph.operator_output import TaskEvent
+from flinknet.graph.operators import StreamOperator, as_list
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 from .channel_input import ElementBatch, RecordBatch
@@ -28,9 +29,10 @@ from .elements import NO_TIMESTAMP
 from .event_time import Timer
 from .latency_meter import LatencyMeter
 from .latency_stats import LatencyStats
-from .operators import delay_of, plain
 from .sinks import LatencyOperator
 from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
+from .task_operators import delay_of, plain
+from .watermark_valve import Passed
 
 MADE = -1
 """In place of an input number: the records were made by the operator, a source."""
@@ -72,7 +74,7 @@ class ChainRunner(TaskChain):
         self._context = context
         self._sources = tuple(sources)
         self._timers = tuple(timers)
-        self._emitter = _InputEmitter(chain)
+        self._watermarks_ms: dict[tuple[str, int], int] = {}  # of each input, the last
         self.latency_stats = latency_stats
         self._set_timer()
         self.sent_events = chain.sent_events
@@ -101,7 +103,7 @@ class ChainRunner(TaskChain):
         """The least watermark of its inputs that was let through, MIN_WATERMARK_MS before one was
         (Flink: currentInputWatermark).
         """
-        return min(self._emitter.watermarks_ms.values(), default=MIN_WATERMARK_MS)
+        return min(self._watermarks_ms.values(), default=MIN_WATERMARK_MS)
 
     def finish(self) -> None:
         """There will be no more records: sources tell the end of time, and operators what they
@@ -201,17 +203,29 @@ class ChainRunner(TaskChain):
                 return
 
     def _process_element(self, batch: ElementBatch) -> None:
-        element, emitter = batch.element, self._emitter
+        element = batch.element
         self._context.instant_ns = self._context.timestamp_ms = NO_TIMESTAMP
         if isinstance(element, LatencyMarker):
             self._chain.process_latency_marker(element, batch.operator_id)
         elif isinstance(element, Watermark | InternalWatermark):
-            emitter.input = batch.operator_id, batch.input_number
-            batch.valve.input_watermark(element.timestamp_ms, batch.channel, emitter)
+            passed = batch.valve.input_watermark(element.timestamp_ms, batch.channel)
+            self._process_passed(passed, batch.operator_id, batch.input_number)
         elif isinstance(element, WatermarkStatus):
-            emitter.input = batch.operator_id, batch.input_number
             is_idle = element.status == WatermarkStatus.IDLE
-            batch.valve.input_watermark_status(is_idle, batch.channel, emitter)
+            passed = batch.valve.input_watermark_status(is_idle, batch.channel)
+            self._process_passed(passed, batch.operator_id, batch.input_number)
+
+    def _process_passed(
+        self, passed: Sequence[Passed], operator_id: str, input_number: int
+    ) -> None:
+        """Hand what a valve has let through to the operator of the input."""
+        for each in passed:
+            if isinstance(each, Watermark):
+                self._watermarks_ms[operator_id, input_number] = each.timestamp_ms
+                self._chain.process_watermark(each.timestamp_ms, operator_id, input_number)
+            else:
+                is_idle = each.status == WatermarkStatus.IDLE
+                self._chain.process_watermark_status(is_idle, operator_id, input_number)
 
     def _set_timer(self) -> None:
         self.timer_ns = min((each.next_ns for each in self._timers), default=NEVER_NS)
@@ -244,26 +258,3 @@ class ChainRunner(TaskChain):
         elif isinstance(taken, RecordBatch):
             text += f" at record {self.processed_records}"
         return f"{text} ({Path(last.filename).name}:{last.lineno})"
-
-
-class _InputEmitter:
-    """Hands what a valve lets through to the operator of the input (implements ValveOutput).
-
-    Attributes:
-        input: operator and number of the input at hand.
-        watermarks_ms: of each input, the last.
-    """
-
-    def __init__(self, chain: OperatorChain) -> None:
-        self._chain = chain
-        self.input: tuple[str, int] = "", 0
-        self.watermarks_ms: dict[tuple[str, int], int] = {}
-
-    def emit_watermark(self, timestamp_ms: int) -> None:
-        """See ValveOutput."""
-        self.watermarks_ms[self.input] = timestamp_ms
-        self._chain.process_watermark(timestamp_ms, *self.input)
-
-    def emit_watermark_status(self, is_idle: bool) -> None:
-        """See ValveOutput."""
-        self._chain.process_watermark_status(is_idle, *self.input)

@@ -51,7 +51,7 @@ class ElementBatch:
 
 
 class ChannelInput:
-    """Reads the records of one channel (implements RecordReceiver).
+    """Reads the records of one channel.
 
     Attributes:
         edge: index of the edge.

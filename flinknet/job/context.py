@@ -77,6 +77,10 @@ class ProcessingContext:
             return NO_TIMESTAMP
         return (instant_ns - self._epoch_ns) // NS_PER_MS
 
+    def event_time_ms(self) -> int | None:
+        """Event time of the record at hand; None if it has none."""
+        return None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
+
     @property
     def active_ns(self) -> int:
         """Time that the task did not wait for its outputs (Flink: PausableRelativeClock)."""

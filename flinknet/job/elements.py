@@ -26,7 +26,7 @@ from flinknet.core.wire.records import (
 )
 from flinknet.errors import FrameCorruptedError
 
-from .serializers import TypeSerializer
+from .basic_serializers import TypeSerializer
 
 NO_TIMESTAMP = -(2**63)
 """As Flink's TimestampAssigner has it. A record of exactly this instant is written without one."""

@@ -1,4 +1,4 @@
-"""Event time in a task: the operator that assigns it, what functions may ask, and timers."""
+"""Event time in a task: the operator that assigns it, and timers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.graph.operators import (
-    Output,
-    StreamOperator,
-    TimestampsAndWatermarks,
-    as_list,
-)
-from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS, NoWatermarks
+from flinknet.graph.operator_output import Output
+from flinknet.graph.operators import StreamOperator, TimestampsAndWatermarks, as_list
+from flinknet.graph.watermarks import MAX_WATERMARK_MS, WatermarkGenerator, WatermarkOutput
 
 from .context import ProcessingContext
 from .elements import NO_TIMESTAMP, Instants
-
-
-class TaskRecordContext:
-    """What functions of an operator may ask about the record at hand (implements RecordContext)."""
-
-    def __init__(self, operator: StreamOperator, context: ProcessingContext) -> None:
-        self._operator = operator
-        self._context = context
-
-    @property
-    def timestamp_ms(self) -> int | None:
-        """Its event time; None if it has none."""
-        timestamp_ms = self._context.timestamp_ms
-        return None if timestamp_ms == NO_TIMESTAMP else timestamp_ms
-
-    @property
-    def current_watermark_ms(self) -> int:
-        """The watermark of the operator."""
-        return self._operator.current_watermark_ms
 
 
 class TimestampsAndWatermarksOperator(StreamOperator):
@@ -61,12 +38,14 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         self._context = context
         self._assigner = strategy.assigner
         self._generator = (
-            strategy.generator(lambda: context.active_ns) if is_progressive else NoWatermarks()
+            strategy.generator(lambda: context.active_ns)
+            if is_progressive
+            else WatermarkGenerator()
         )
         is_custom = strategy.is_custom and is_progressive
         self.calls_functions = is_custom or strategy.assigner is not None
         self.takes_batches = not is_custom
-        self._emitter = WatermarkEmitter()
+        self._output = WatermarkOutput()
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         context = self._context
@@ -77,7 +56,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         context.timestamp_ms = timestamp_ms
         output.collect(value)
         context.timestamp_ms = previous_ms
-        self._generator.on_event(value, timestamp_ms, self._emitter.to(output))
+        self._generator.on_event(value, timestamp_ms, self._output.to(output))
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
         if not self.takes_batches:
@@ -91,11 +70,11 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         context.timestamps, context.timestamp_ms = stamps, int(stamps.min())
         output.collect_batch(values)
         context.timestamps, context.timestamp_ms = previous
-        self._generator.on_event(None, int(stamps.max()), self._emitter.to(output))
+        self._generator.on_event(None, int(stamps.max()), self._output.to(output))
 
     def process_watermark(self, timestamp_ms: int, output: Output, input_number: int = 0) -> None:
         if timestamp_ms == MAX_WATERMARK_MS:
-            self._emitter.to(output).emit_watermark(timestamp_ms)
+            self._output.to(output).emit_watermark(timestamp_ms)
 
     def process_watermark_status(
         self, is_idle: bool, output: Output, input_number: int = 0
@@ -104,7 +83,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
 
     def emit_periodic(self, output: Output) -> None:
         """pipeline.auto-watermark-interval has passed."""
-        self._generator.on_periodic_emit(self._emitter.to(output))
+        self._generator.on_periodic_emit(self._output.to(output))
 
     def finish(self, output: Output) -> None:
         self.emit_periodic(output)
@@ -116,47 +95,6 @@ class TimestampsAndWatermarksOperator(StreamOperator):
             return stamps
         assigned = map(self._assigner, as_list(values), stamps.tolist())
         return np.fromiter(assigned, np.int64, len(values))
-
-
-class WatermarkEmitter:
-    """Watermarks of a generator, those that rise; the first after an idle time makes the output
-    active (Flink: WatermarkEmitter; implements WatermarkOutput).
-
-    Attributes:
-        watermark_ms: the last.
-    """
-
-    def __init__(self) -> None:
-        self.watermark_ms = MIN_WATERMARK_MS
-        self._is_idle = False
-        self._output: Output | None = None
-
-    def to(self, output: Output) -> WatermarkEmitter:
-        """The same, writing to this output."""
-        self._output = output
-        return self
-
-    def emit_watermark(self, timestamp_ms: int) -> None:
-        """See WatermarkOutput."""
-        if timestamp_ms > self.watermark_ms:
-            self.watermark_ms = timestamp_ms
-            self.mark_active()
-            assert self._output is not None
-            self._output.emit_watermark(timestamp_ms)
-
-    def mark_idle(self) -> None:
-        """See WatermarkOutput."""
-        self._mark(is_idle=True)
-
-    def mark_active(self) -> None:
-        """See WatermarkOutput."""
-        self._mark(is_idle=False)
-
-    def _mark(self, *, is_idle: bool) -> None:
-        if is_idle != self._is_idle:
-            self._is_idle = is_idle
-            assert self._output is not None
-            self._output.emit_watermark_status(is_idle)
 
 
 class Timer:

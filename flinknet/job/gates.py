@@ -1,5 +1,5 @@
 """Gates and partitions with their pools, as descriptors have them, for both drivers; the tasks
-between them come from `assembly` and `load.assembly`.
+between them come from `program_tasks` and `load.load_tasks`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A base class and not a part of the task's inputs, so that a buffer costs no call
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.consumer import (
@@ -30,6 +30,7 @@ from flinknet.core.wire.events import (
 
 from .channel_input import ChannelInput
 from .checkpoints import BranchingCheckpoints
+from .load.sink import LatencySink
 
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _CONSUMED = int(TracePoint.CONSUMED)
@@ -39,27 +40,8 @@ Polled = tuple[InputChannel, InputBuffer, int]
 """A buffer or event of a gate: its channel, itself, its sequence number."""
 
 
-class RecordReceiver(Protocol):
-    """Takes the records of a channel (ChannelInput; load.sink.LatencySink)."""
-
-    records: int
-    """Taken so far."""
-
-    received_records: int
-    """Of the last buffer."""
-
-    first_record_ns: int
-    last_record_ns: int
-    """Instants of the first and the last of them; -1 where they have none."""
-
-    def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
-        """Take the records of a buffer, of which some end in it. Returns: when that is done."""
-
-    def settle(self) -> None:
-        """Bring the counts up to date."""
-
-
-ReceiverT = TypeVar("ReceiverT", bound=RecordReceiver)
+ReceiverT = TypeVar("ReceiverT", bound=ChannelInput | LatencySink)
+"""Takes the records of a channel: for operators of a program, or to check and time them."""
 
 
 class NetworkInput(Generic[ReceiverT]):

@@ -29,146 +29,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NewType, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flinknet.errors import FrameCorruptedError
+from .basic_serializers import (
+    BOOLEAN,
+    BYTE_ARRAY,
+    DOUBLE,
+    INT,
+    LENGTH,
+    LONG,
+    STRING,
+    Array,
+    NumberSerializer,
+    TypeSerializer,
+    read_size,
+)
 
-Array = NDArray[Any]
-
-_LENGTH = struct.Struct(">i")
 _NESTED_MAX = 64
 """Values within values; what goes deeper is not read."""
-
-
-class TypeSerializer:
-    """Reads and writes the values of one type (Flink: TypeSerializer).
-
-    Attributes:
-        name: as Flink calls the type.
-    """
-
-    name = ""
-
-    def write(self, value: Any, out: bytearray) -> None:
-        """Append a value. Raises: TypeError, ValueError or struct.error for one of another type."""
-        raise NotImplementedError
-
-    def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        """The value that begins at a position, and the position behind it.
-
-        Raises: IndexError, struct.error or ValueError where there is none.
-        """
-        raise NotImplementedError
-
-    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
-        """How values of so many bytes lie in memory; None if not all of these look alike."""
-        return None
-
-    def array_bytes(self, values: Array) -> int | None:
-        """Bytes of each value of an array; None if it does not hold values of this type."""
-        return None
-
-    def take(self, wire: Array) -> Array | None:
-        """Values out of memory of `wire_type`; None if they are not alike after all."""
-        raise NotImplementedError
-
-    def put(self, values: Array, wire: Array) -> None:
-        """Values into memory of `wire_type`."""
-        raise NotImplementedError
-
-
-class _NumberSerializer(TypeSerializer):
-    """A number of fixed size, big-endian."""
-
-    def __init__(self, name: str, code: str, native: str, convert: Callable[[Any], Any]) -> None:
-        self.name = name
-        self._struct = struct.Struct(f">{code}")
-        self._native = np.dtype(native)
-        self._wire = self._native.newbyteorder(">")
-        self._convert = convert
-
-    def write(self, value: Any, out: bytearray) -> None:
-        out += self._struct.pack(value)
-
-    def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        (value,) = self._struct.unpack_from(data, position)
-        return value, position + self._struct.size
-
-    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
-        return self._wire if size_bytes == self._struct.size else None
-
-    def array_bytes(self, values: Array) -> int | None:
-        return self._struct.size if values.dtype == self._native else None
-
-    def take(self, wire: Array) -> Array | None:
-        return wire.astype(self._native)
-
-    def put(self, values: Array, wire: Array) -> None:
-        wire[...] = values
-
-
-class StringSerializer(TypeSerializer):
-    """Flink: StringSerializer, which writes a StringValue."""
-
-    name = "String"
-
-    def write(self, value: Any, out: bytearray) -> None:
-        if isinstance(value, str) and len(value) < 0x7F and value.isascii():
-            out.append(len(value) + 1)
-            out += value.encode("ascii")
-        elif value is None or isinstance(value, str):
-            _write_units(value, out)
-        else:
-            raise TypeError(f"{type(value).__name__} is not a str")
-
-    def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        first = data[position]
-        if first == 0:
-            return None, position + 1
-        end = position + first
-        raw = data[position + 1 : end]
-        if first < 0x80 and len(raw) == first - 1 and raw.isascii():
-            return raw.decode("ascii"), end
-        length, position = _read_number(data, position)
-        units = bytearray()
-        for _ in range(length - 1):
-            unit, position = _read_number(data, position)
-            units += unit.to_bytes(2, "big")
-        return units.decode("utf-16-be", "surrogatepass"), position
-
-
-class ByteArraySerializer(TypeSerializer):
-    """Flink: BytePrimitiveArraySerializer."""
-
-    name = "byte[]"
-
-    def write(self, value: Any, out: bytearray) -> None:
-        if not isinstance(value, bytes | bytearray | memoryview | np.void):
-            raise TypeError(f"{type(value).__name__} is not bytes")
-        raw = value.tobytes() if isinstance(value, np.void) else bytes(value)
-        out += _LENGTH.pack(len(raw))
-        out += raw
-
-    def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        length, position = _read_size(data, position)
-        return data[position : position + length], position + length
-
-    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
-        if size_bytes <= _LENGTH.size:
-            return None
-        return np.dtype([("length", ">i4"), ("bytes", f"V{size_bytes - _LENGTH.size}")])
-
-    def array_bytes(self, values: Array) -> int | None:
-        is_plain = values.dtype.kind == "V" and values.dtype.names is None
-        return _LENGTH.size + values.dtype.itemsize if is_plain else None
-
-    def take(self, wire: Array) -> Array | None:
-        found = wire["bytes"]
-        return found if (wire["length"] == found.dtype.itemsize).all() else None
-
-    def put(self, values: Array, wire: Array) -> None:
-        wire["length"] = values.dtype.itemsize
-        wire["bytes"] = values
 
 
 class TupleSerializer(TypeSerializer):
@@ -261,12 +138,12 @@ class ListSerializer(TypeSerializer):
     def write(self, value: Any, out: bytearray) -> None:
         if not isinstance(value, list | tuple):
             raise TypeError(f"{type(value).__name__} is not a list")
-        out += _LENGTH.pack(len(value))
+        out += LENGTH.pack(len(value))
         for each in value:
             self._element.write(each, out)
 
     def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        length, position = _read_size(data, position)
+        length, position = read_size(data, position)
         values = []
         for _ in range(length):
             value, position = self._element.read(data, position)
@@ -284,7 +161,7 @@ class MapSerializer(TypeSerializer):
     def write(self, value: Any, out: bytearray) -> None:
         if not isinstance(value, dict):
             raise TypeError(f"{type(value).__name__} is not a dict")
-        out += _LENGTH.pack(len(value))
+        out += LENGTH.pack(len(value))
         for key, each in value.items():
             self._key.write(key, out)
             out.append(each is None)
@@ -292,7 +169,7 @@ class MapSerializer(TypeSerializer):
                 self._value.write(each, out)
 
     def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        length, position = _read_size(data, position)
+        length, position = read_size(data, position)
         found = {}
         for _ in range(length):
             key, position = self._key.read(data, position)
@@ -345,20 +222,20 @@ class ValueSerializer(TypeSerializer):
             out += {None: b"N", True: b"T", False: b"F"}[value]
         elif kind is int:
             raw = value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
-            out += b"i" + _LENGTH.pack(len(raw)) + raw
+            out += b"i" + LENGTH.pack(len(raw)) + raw
         elif kind is float:
             out += b"d" + struct.pack(">d", value)
         elif kind is str:
             raw = value.encode("utf-8", "surrogatepass")
-            out += b"s" + _LENGTH.pack(len(raw)) + raw
+            out += b"s" + LENGTH.pack(len(raw)) + raw
         elif kind in (bytes, bytearray):
-            out += b"b" + _LENGTH.pack(len(value)) + value
+            out += b"b" + LENGTH.pack(len(value)) + value
         elif kind in self._TAGS:
-            out += self._TAGS[kind] + _LENGTH.pack(len(value))
+            out += self._TAGS[kind] + LENGTH.pack(len(value))
             for each in value:
                 self._write(each, out, depth + 1)
         elif kind is dict:
-            out += b"m" + _LENGTH.pack(len(value))
+            out += b"m" + LENGTH.pack(len(value))
             for key, each in value.items():
                 self._write(key, out, depth + 1)
                 self._write(each, out, depth + 1)
@@ -376,7 +253,7 @@ class ValueSerializer(TypeSerializer):
             return {ord("N"): None, ord("T"): True, ord("F"): False}[tag], position
         if tag == ord("d"):
             return struct.unpack_from(">d", data, position)[0], position + 8
-        length, position = _read_size(data, position)
+        length, position = read_size(data, position)
         if tag in self._COLLECTIONS:
             values = []
             for _ in range(length):
@@ -400,12 +277,6 @@ class ValueSerializer(TypeSerializer):
         raise ValueError(f"no value begins with {tag}")
 
 
-BOOLEAN = _NumberSerializer("Boolean", "?", "?", bool)
-INT = _NumberSerializer("Integer", "i", "i4", int)
-LONG = _NumberSerializer("Long", "q", "i8", int)
-DOUBLE = _NumberSerializer("Double", "d", "f8", float)
-STRING = StringSerializer()
-BYTE_ARRAY = ByteArraySerializer()
 VALUE = ValueSerializer()
 
 _PLAIN: Mapping[Any, TypeSerializer] = {
@@ -473,46 +344,9 @@ def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | 
 
 def _fixed_bytes(serializer: TypeSerializer) -> int | None:
     """Bytes of every value; None if that is not known beforehand."""
-    if isinstance(serializer, _NumberSerializer):
-        return serializer._struct.size
+    if isinstance(serializer, NumberSerializer):
+        return serializer.size_bytes
     if isinstance(serializer, TupleSerializer) and serializer._is_plain:
         sizes = [_fixed_bytes(each) for each in serializer._fields]
         return None if None in sizes else sum(cast(list[int], sizes))
     return None
-
-
-def _read_size(data: bytes, position: int) -> tuple[int, int]:
-    """An i32 that counts what follows, each of which has a byte at least."""
-    (size,) = _LENGTH.unpack_from(data, position)
-    position += _LENGTH.size
-    if not 0 <= size <= len(data) - position:
-        raise FrameCorruptedError(f"a value says that {size} bytes or elements follow")
-    return size, position
-
-
-def _write_units(text: str | None, out: bytearray) -> None:
-    """Length + 1 (0 for None), then each UTF-16 unit, all in variable length."""
-    if text is None:
-        out.append(0)
-        return
-    utf16 = text.encode("utf-16-be", "surrogatepass")
-    units = [high << 8 | low for high, low in zip(utf16[::2], utf16[1::2], strict=True)]
-    for number in (len(units) + 1, *units):
-        while number >= 0x80:
-            out.append(number & 0x7F | 0x80)
-            number >>= 7
-        out.append(number)
-
-
-def _read_number(data: bytes, position: int) -> tuple[int, int]:
-    """A number in variable length: seven bits a byte, the lowest first."""
-    number = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, position
-        shift += 7
-        if shift > 28:
-            raise FrameCorruptedError("a number of more than five bytes")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from flinknet.graph.endpoints import DiscardSink, FileSink, LatencySink, PrintSink
-from flinknet.graph.operators import Output, StreamOperator, StreamSink
+from flinknet.graph.operator_output import Output
+from flinknet.graph.operators import StreamOperator, StreamSink
 
 from .context import ProcessingContext
 from .io import TaskIO

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from flinknet.graph.operators import TaskEvent
+from flinknet.graph.operator_output import TaskEvent
 from flinknet.graph.watermarks import MIN_WATERMARK_MS
 
 from .latency_meter import LatencyMeter

@@ -1,4 +1,9 @@
-"""TaskFrame: what every task has around its chain: a context, and what checkpoints need of it."""
+"""TaskFrame: what every task has around its chain: a context, and what checkpoints need of it.
+
+Two modules fill it: `program_tasks` looks up operators, types and partitioners in the graph of a
+program, and `load.load_tasks` makes generators, relays and sinks of a scenario. All that both need
+is here; what is left of either has no counterpart in the other.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +21,10 @@ from .context import ProcessingContext
 from .descriptor import TaskDeploymentDescriptor
 from .network_input import NetworkInput
 from .sources import RecordSource
-from .stream_task import BarrierFactory, StreamTask
+from .stream_task import StreamTask
 from .task_chain import TaskChain
 from .task_output import TaskOutput
+from .task_outputs import BarrierFactory, TaskOutputs
 from .task_worker import TaskWorker
 
 
@@ -104,14 +110,17 @@ class TaskFrame:
             chain,
             sources,
             network_input,
-            self._outputs,
-            [
-                (each, cast(BarrierFactory, partial(barrier_of, self._network, partitioner)))
-                for each, partitioner in self._checkpoints
-            ],
+            TaskOutputs(
+                self._outputs,
+                [
+                    (each, cast(BarrierFactory, partial(barrier_of, self._network, partitioner)))
+                    for each, partitioner in self._checkpoints
+                ],
+                self.context,
+                self._probe,
+            ),
             self._acknowledgements,
             self.context,
-            self._probe,
             start_ns=start_ns,
             worker=worker,
         )

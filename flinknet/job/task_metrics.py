@@ -76,10 +76,10 @@ class TaskMetrics:
             meter.update(count, now_ns=now_ns)
             found[name] = count
             found[f"{name}PerSecond"] = meter.per_second(count, now_ns=now_ns)
-        if task.outputs:
-            found |= output_metrics([output.partition for output in task.outputs])
+        if task.outputs.each:
+            found |= output_metrics([output.partition for output in task.outputs.each])
             is_running = task.state is TaskState.RUNNING
-            is_available = all(writer.is_available for writer in task.writers)
+            is_available = all(writer.is_available for writer in task.outputs.writers)
             found["isBackPressured"] = is_running and not is_available
         if task.network_input is not None:
             found |= input_metrics(task.gates)
@@ -135,11 +135,11 @@ class TaskMetrics:
                 "numBuffersInLocal": buffers[True],
                 "numBuffersInRemote": buffers[False],
             }
-        if task.outputs:
-            found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
+        if task.outputs.each:
+            found["numBytesOut"] = sum(writer.written_bytes for writer in task.outputs.writers)
             found["numBuffersOut"] = sum(
                 each.buffers_out
-                for output in task.outputs
+                for output in task.outputs.each
                 for each in output.partition.subpartitions
             )
         return found
@@ -157,7 +157,7 @@ class TaskMetrics:
         for gate in self._task.gates:
             lengths = (channel.queued_elements for channel in gate.remote_channels)
             found |= _prefixed(f"Input.{gate.index}.", queue_metrics(lengths))
-        for number, output in enumerate(self._task.outputs):
+        for number, output in enumerate(self._task.outputs.each):
             lengths = (each.queued_elements for each in output.partition.subpartitions)
             found |= _prefixed(f"Output.{number}.", queue_metrics(lengths))
         return found

@@ -200,3 +200,10 @@ class Meter:
         if len(self._marks) == WINDOW_INTERVALS + 1:
             now_ns, count = self._marks[-1]
         return (count - before) * 1e9 / (now_ns - from_ns) if now_ns > from_ns else 0.0
+
+
+def sooner(first_ns: int | None, second_ns: int | None) -> int | None:
+    """The earlier of two instants; None is never."""
+    if first_ns is None or (second_ns is not None and second_ns < first_ns):
+        return second_ns
+    return first_ns

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
 
+from flinknet.core.wire.records import Watermark, WatermarkStatus
 from flinknet.graph.watermarks import MIN_WATERMARK_MS
 
-
-class ValveOutput(Protocol):
-    """Takes what the valve lets through."""
-
-    def emit_watermark(self, timestamp_ms: int) -> None:
-        """The input's watermark has risen."""
-
-    def emit_watermark_status(self, is_idle: bool) -> None:
-        """The input is idle, or is no more."""
+Passed = Watermark | WatermarkStatus
+"""What a valve lets through."""
 
 
 class StatusWatermarkValve:
@@ -36,35 +30,36 @@ class StatusWatermarkValve:
         self._watermark_ms = MIN_WATERMARK_MS
         self._is_idle = False
 
-    def input_watermark(self, timestamp_ms: int, channel: int, output: ValveOutput) -> None:
-        """A channel has brought a watermark."""
+    def input_watermark(self, timestamp_ms: int, channel: int) -> Sequence[Passed]:
+        """A channel has brought a watermark. Returns: what passes."""
         before_ms = self._watermarks_ms[channel]
         if self._is_idle or self._idle[channel] or timestamp_ms <= before_ms:
-            return
+            return ()
         self._watermarks_ms[channel] = timestamp_ms
         if not self._aligned[channel] or before_ms <= self._least_ms:
             self._align(channel)
-        self._emit(self._least_ms, output)
+        return self._risen(self._least_ms)
 
-    def input_watermark_status(self, is_idle: bool, channel: int, output: ValveOutput) -> None:
-        """A channel has said that it is idle, or that it is active again."""
+    def input_watermark_status(self, is_idle: bool, channel: int) -> Sequence[Passed]:
+        """A channel has said that it is idle, or that it is active again. Returns: what passes, in
+        order.
+        """
         if is_idle == self._idle[channel]:
-            return
+            return ()
         self._idle[channel] = is_idle
         self._align(channel)
         if not is_idle:
-            if self._is_idle:
-                self._is_idle = False
-                output.emit_watermark_status(False)
-            return
+            if not self._is_idle:
+                return ()
+            self._is_idle = False
+            return (WatermarkStatus(WatermarkStatus.ACTIVE),)
         is_least = self._watermarks_ms[channel] == self._watermark_ms
         if all(self._idle):
-            if is_least:  # the others were idle before, and may be ahead
-                self._emit(max(self._watermarks_ms), output)
             self._is_idle = True
-            output.emit_watermark_status(True)
-        elif is_least:
-            self._emit(self._least_ms, output)
+            # the others were idle before, and may be ahead
+            risen = self._risen(max(self._watermarks_ms)) if is_least else ()
+            return (*risen, WatermarkStatus(WatermarkStatus.IDLE))
+        return self._risen(self._least_ms) if is_least else ()
 
     def _align(self, channel: int) -> None:
         """A channel has another watermark or status: find the least again."""
@@ -73,7 +68,8 @@ class StatusWatermarkValve:
         aligned = zip(self._watermarks_ms, self._aligned, strict=True)
         self._least_ms = min((each for each, counts in aligned if counts), default=MIN_WATERMARK_MS)
 
-    def _emit(self, timestamp_ms: int, output: ValveOutput) -> None:
-        if timestamp_ms > self._watermark_ms:
-            self._watermark_ms = timestamp_ms
-            output.emit_watermark(timestamp_ms)
+    def _risen(self, timestamp_ms: int) -> Sequence[Watermark]:
+        if timestamp_ms <= self._watermark_ms:
+            return ()
+        self._watermark_ms = timestamp_ms
+        return (Watermark(timestamp_ms),)

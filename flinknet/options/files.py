@@ -14,6 +14,9 @@ from flinknet.results import RunWarning
 from .keys import FAMILIES, current_keys
 from .layers import canonical, deprecated_keys
 
+NODES_MAX = 20_000
+"""Values in a configuration; Flink has some 700 keys."""
+
 LEGACY_NAME = "flink-conf.yaml"
 """A file of this name is read line by line, as Flink does by the same name."""
 
@@ -70,7 +73,8 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
 
     try:
         document = yaml.load(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
+        _check_size(document)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         why = " ".join(str(error).split())
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {why}") from None
     if document is None:
@@ -78,6 +82,22 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
     return dict(flatten(document)), []
+
+
+def _check_size(document: Any) -> None:
+    """Raises: ValueError for a document that is huge once its aliases are written out, as one that
+    holds itself.
+    """
+    waiting, count = [document], 0
+    while waiting:
+        node = waiting.pop()
+        count += 1
+        if count > NODES_MAX:
+            raise ValueError(f"it has more than {NODES_MAX} values with its aliases written out")
+        if isinstance(node, Mapping):
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
 
 
 def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:

@@ -31,10 +31,11 @@ from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
 from .fit.arrivals import Seen, fit_pattern
+from .fit.busy import busy_ns_per_record
 from .fit.costs import CostFit
 from .fit.flusher import beat_ns, flush_overhead_ns
 from .fit.queued import queued
-from .fit.round_trips import fit_captured
+from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
 from .fit.window_rows import joined_rows, places_by_channel
 from .recorded import RecordedExchange
@@ -52,6 +53,9 @@ RELEASED_NS = 1_000_000
 """A buffer that leaves this soon after its channel may send again had waited for that."""
 
 STARVED_WORTH_NOTING = 0.02
+
+METRICS_AROUND_NS = 5_000_000_000
+"""Before and after a window, what Flink said of its tasks counts, too."""
 
 SETTINGS_ROWS = 200_000
 """Rows that the settings of the cluster are guessed from, where nobody stated them."""
@@ -117,6 +121,15 @@ def load_captured(
         consumers,
         {each.index: each.consumer_process for each in manifest.channels},
     )
+    numbers = {each.edge for each in manifest.channels}
+    busy_ns = busy_ns_per_record(
+        place,
+        manifest,
+        numbers.pop() if len(numbers) == 1 else None,
+        from_ns - METRICS_AROUND_NS,
+        to_ns + METRICS_AROUND_NS,
+    )
+    found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = None
@@ -159,6 +172,11 @@ def load_captured(
         queued=queued(rows.sent, to_ns),
         unseen=unseen,
     )
+
+
+def _records_per_message(sent: EventColumns) -> float:
+    records = sent["records"][sent["records"] > 0]
+    return float(records.mean()) if len(records) else 1.0
 
 
 def with_settings(

@@ -56,10 +56,13 @@ def relate(
     """
     manifests = [_manifest(run) for run in runs]
     steps: dict[int, list[tuple[int, ClockRelation]]] = {}
+    group = list(range(len(runs)))  # of those that are related: the smallest of its places
 
     def add(one: int, other: int, found: ClockRelation) -> None:
         steps.setdefault(one, []).append((other, found))
         steps.setdefault(other, []).append((one, _turned(found)))
+        first, last = sorted((group[one], group[other]))
+        group[:] = [first if each == last else each for each in group]
 
     first_of: dict[tuple[str, str], int] = {}
     for place, manifest in enumerate(manifests):
@@ -68,6 +71,8 @@ def relate(
         if known != place and is_same_clock(manifests[known].clock, clock):
             add(known, place, ClockRelation(SAME_CLOCK, 0, 0))
     for (one, other), channels in sorted(same.items()):
+        if group[one] == group[other]:
+            continue
         found = by_messages(runs[one], runs[other], channels)
         if found is not None:
             add(one, other, found)

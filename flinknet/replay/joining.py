@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 
 from flinknet.results import ClockRelation, ReplayedRecording
 from flinknet.storage import AnyPath, name_below
 from flinknet.trace import Run, RunManifest, TraceReader
-from flinknet.trace.recordings import Recording, common_directory
+from flinknet.trace.recordings import Recording, common_directory, joined
 from flinknet.trace.trace_file import ChannelRange
 
 from .clocks import SameChannel, is_same_clock, relate
@@ -103,6 +103,10 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
     owners: dict[bytes | str, list[int]] = {}
     group = list(range(len(parts)))
 
+    @cache
+    def may_be_one(one: int, other: int) -> bool:
+        return _may_be_one(parts[one], parts[other])
+
     def root(place: int) -> int:
         while group[place] != place:
             group[place] = group[group[place]]
@@ -122,7 +126,7 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
                 for other in known
                 if root(other) == root(place)
                 or together is Together.ONE
-                or _may_be_one(parts[other], part)
+                or may_be_one(other, place)
             ]
             for other in fitting:
                 first, own = sorted((root(other), root(place)))
@@ -133,6 +137,19 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
     for place, part in enumerate(parts):
         found.setdefault(root(place), []).append(part)
     return list(found.values())
+
+
+def without_idle(groups: Sequence[list[Part]]) -> tuple[list[list[Part]], list[Part]]:
+    """The groups without recordings of taps that no data passed, which are of no run; and these,
+    unless they are all that there is."""
+    is_idle = [
+        not others and each.manifest.is_from_between and each.measured is None
+        for each, *others in groups
+    ]
+    if all(is_idle):
+        return list(groups), []
+    used = [group for group, idle in zip(groups, is_idle, strict=True) if not idle]
+    return used, [group[0] for group, idle in zip(groups, is_idle, strict=True) if idle]
 
 
 def _may_be_one(one: Part, other: Part) -> bool:
@@ -155,7 +172,7 @@ def join(parts: Sequence[Part]) -> list[JoinedPart]:
     labels = _labels([each.run.path for each in parts])
     numbers: dict[tuple[int, int], int] = {}
     edges: dict[object, int] = {}
-    joined = []
+    members = []
     for place, part in enumerate(parts):
         own: list[tuple[int, int]] = []
         for channel in part.manifest.channels:
@@ -169,8 +186,14 @@ def join(parts: Sequence[Part]) -> list[JoinedPart]:
             edges=_edges(part, edges),
             offset_ns=clocks[place].offset_ns,
         )
-        joined.append(JoinedPart(part, recording if own else None, len(own), clocks[place]))
-    return joined
+        members.append(JoinedPart(part, recording if own else None, len(own), clocks[place]))
+    return members
+
+
+def run_of(members: Sequence[JoinedPart]) -> Run:
+    """The run that some recordings are."""
+    counted = [(each.recording, each.part.run) for each in members if each.recording is not None]
+    return joined([each for each, _ in counted], [each.of(run) for each, run in counted])
 
 
 def _same_channels(
@@ -261,16 +284,16 @@ def _labels(paths: Sequence[AnyPath]) -> list[str]:
 
 
 def described_recordings(
-    joined: Sequence[JoinedPart], from_ns: int
+    members: Sequence[JoinedPart], from_ns: int
 ) -> tuple[ReplayedRecording, ...]:
     """What the recordings of a run are.
 
     Args:
         from_ns: start of the measured part of the run.
     """
-    labels = _labels([each.part.run.path for each in joined]) if joined else []
+    labels = _labels([each.part.run.path for each in members]) if members else []
     found = []
-    for label, each in zip(labels, joined, strict=True):
+    for label, each in zip(labels, members, strict=True):
         manifest, span = each.part.manifest, each.part.measured
         since_ns = each.clock.offset_ns - from_ns
         found.append(

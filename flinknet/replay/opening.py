@@ -6,7 +6,6 @@ recordings themselves say that they lost always does.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,6 +16,7 @@ from flinknet.results import TraceLoss
 from flinknet.storage import AnyPath, all_at, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
 from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
+from flinknet.trace.plain_text import read_json
 from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
 
@@ -134,6 +134,12 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
             yield TraceLoss(path, None, name, count, f"{count:,} {what}")
 
 
+def no_data(part: Part) -> TraceLoss:
+    """That a recording is not used, for no data passed it."""
+    text = "left out: no data passed it"
+    return TraceLoss(str(part.run.path), None, LEFT_OUT_KIND, None, text)
+
+
 def _stated(part: Part) -> Mapping[str, Any]:
     """What the recording of messages between processes ended with."""
     if part.manifest.origin != CAPTURE:
@@ -150,7 +156,7 @@ def _stated(part: Part) -> Mapping[str, Any]:
 
 def _document(path: AnyPath) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -23,17 +23,18 @@ from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import is_data
-from flinknet.trace.recordings import Recording, RunPlace, open_recordings
+from flinknet.trace.recordings import Recording, RunPlace
 from flinknet.units import human_duration
 
 from .executions import executions_of
-from .joining import Part, Together, described_recordings, groups_of, join
+from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
 from .opening import (
     LEFT_OUT_KIND,
     OnDamage,
     Scan,
     damaged_blocks,
     named_losses,
+    no_data,
     open_parts,
     opened_part,
 )
@@ -154,9 +155,10 @@ def open_runs(
     """
     runs: list[RecordedRun] = []
     opened = open_parts(paths, on_damage, scan)
-    groups = groups_of(opened.parts, together)
+    groups, idle = without_idle(groups_of(opened.parts, together))
+    losses = [*opened.losses, *(no_data(each) for each in idle)]
     for group in groups:
-        lost = _losses_of(group, opened.losses, is_only=len(groups) == 1)
+        lost = _losses_of(group, losses, is_only=len(groups) == 1)
         run = _recorded_run(group, len(runs), lost, on_damage)
         if not run.manifest.is_from_between:
             runs += edges_of(part_of(run, asked))
@@ -185,9 +187,9 @@ def _recorded_run(
     on_damage: OnDamage = OnDamage.STOP,
 ) -> RecordedRun:
     """The run that some recordings are."""
-    joined = join(group) if len(group) > 1 else []
-    recordings = [each.recording for each in joined if each.recording is not None]
-    run = open_recordings(recordings) if joined else group[0].run
+    members = join(group) if len(group) > 1 else []
+    recordings = [each.recording for each in members if each.recording is not None]
+    run = run_of(members) if members else group[0].run
     assert run.manifest is not None, "a trace file alone is refused"
     part = measured_part(run, is_cut_used=on_damage is OnDamage.SKIP)
     named = [loss for each in group for loss in named_losses(each, part.dropped_events)]
@@ -200,8 +202,8 @@ def _recorded_run(
         part.to_ns,
         until_ns=part.until_ns,
         notes=part.notes,
-        recordings=tuple(recordings) if joined else (group[0].recording,),
-        described=described_recordings(joined, part.from_ns),
+        recordings=tuple(recordings) if members else (group[0].recording,),
+        described=described_recordings(members, part.from_ns),
         losses=(*losses, *named),
     )
 

@@ -1,5 +1,27 @@
 """What users read: terminal tables, plots and live views, the HTML page, files of results.
 
+A *_console prints what one command has found:
+
+    console                 a bench, with checkpoint_table, debloating_lines and warnings
+    live                    runs while they go on
+    channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
+                            doctor
+    from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
+    replay_console          a replay: model_error (how far it can be trusted), observed_tables,
+                            small_plots and flink_table (what was observed), price_cells and
+                            prediction_notes (what was predicted), settings_in_words, advice_lines;
+                            runs_table: several runs; recording_lines: what they were put together
+                            from, and what was lost; recording_set_console: that alone
+    job_console             a job; latency_markers: what they said; job_answer_console: a job in a
+                            replay
+    trace_console, tap_console, import_console    a trace, and how it came to be
+
+and with these, any of them is written:
+
+    page                    a replay as one HTML page
+    export                  results as JSON
+    number_table            tables that fit the terminal; plain_text: text that it can take
+
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)
 and gets a field in `results`; here it only gets its column.
 """

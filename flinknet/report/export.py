@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.comparison import Difference
 from flinknet.plain_values import to_plain
-from flinknet.results import JobAnswer, ReplayAnswer, RunResult
+from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
@@ -65,6 +65,11 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
         for name in ("buffers_per_s", "latency_at_most"):
             del document["model_error"][name]
     return document
+
+
+def sets_document(sets: Sequence[RecordingSet]) -> list[dict[str, Any]]:
+    """Recordings that are one run, as `flinknet trace info --json` prints them."""
+    return [to_plain(each) for each in sets]
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from .advice_lines import is_on_frontier, marks_of
 from .export import answer_document
 from .job_answer_console import job_lines, setting_of
 from .prediction_notes import notes_of
+from .recording_lines import recording_lines
 from .settings_in_words import settings_of, what_varies
 
 _SCRIPTS = (
@@ -59,6 +60,7 @@ def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
     notes of the predictions."""
     document, points = answer_document(answer), answer.trade_offs
     return document | {
+        "recorded": recording_lines(answer.trace),
         "varies": what_varies(points),
         "notes": notes_of(points),
         "trade_offs": [

@@ -38,6 +38,7 @@ from .number_table import note_left_out
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
+from .recording_lines import recording_lines
 from .runs_table import runs_table
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
@@ -84,7 +85,9 @@ def print_replays(
         is_first = answer.trace.path not in of_path
         of_path.add(answer.trace.path)
         edge = f", {answer.trace.edge}" if answer.trace.edge else ""
-        console.rule(f"[bold]{answer.trace.path}{edge}[/bold]")
+        recordings = len(answer.trace.recordings)
+        several = f" ({recordings:,} recordings)" if recordings else ""
+        console.rule(f"[bold]{answer.trace.path}{several}{edge}[/bold]")
         if answer.bottleneck is not None and is_first:
             console.print(
                 f"[bold]Bottleneck:[/bold] {escape(answer.bottleneck.text)}", soft_wrap=True
@@ -92,6 +95,9 @@ def print_replays(
         if answer.is_bottleneck and answer.trace.edge:
             console.print("[bold]This edge holds the job up.[/bold]")
         console.print(model_error_line(answer), soft_wrap=True)
+        if is_first:
+            for line in recording_lines(answer.trace):
+                console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         for line in doubts_of(answer):
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         if diagnose:

@@ -9,7 +9,8 @@ JSON.
     bottleneck  what holds a job up
     recordings  what a run was put together from, and what it is known to lack
     replay      all that a replay answers about a run; `job_answer` about a job as a whole
-    job         one run of a job; `job_status` while it goes on
+    job         one run of a job; `job_status` while it goes on, `job_dump` its tasks in detail
+    latency_markers  what they said, next to how old records were
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
@@ -55,7 +56,7 @@ from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
-from .recordings import ClockRelation, ReplayedRecording, TraceLoss
+from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
 from .replay import (
     Advice,
     ChannelOverTime,
@@ -137,6 +138,7 @@ __all__ = [
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
+    "RecordingSet",
     "Remedy",
     "ReplayAnswer",
     "ReplayedChannel",

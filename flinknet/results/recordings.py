@@ -64,3 +64,22 @@ class TraceLoss:
     kind: str
     count: int | None
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSet:
+    """Recordings that are one run.
+
+    Attributes:
+        path: of the directory that holds them all.
+        channels: of the run. `edges`: exchanges that they belong to.
+        duration_ns: from the first data buffer to the last one; None without data.
+        losses: what they are known to lack.
+    """
+
+    path: str
+    recordings: tuple[ReplayedRecording, ...]
+    channels: int
+    edges: int
+    duration_ns: int | None
+    losses: tuple[TraceLoss, ...]

@@ -67,11 +67,6 @@ class PartitionRequestClientFactory:
         self.connections: list[ConsumerConnection] = []
 
     @property
-    def retries(self) -> int:
-        """Attempts to connect beyond the first."""
-        return self._network.connect_retries
-
-    @property
     def reuses_connections(self) -> bool:
         """Whether a connection stays open when its last channel has closed."""
         return self._network.reuse_connections

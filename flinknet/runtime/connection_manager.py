@@ -88,11 +88,6 @@ class DataServer:
         self._closed: list[AcceptedConnection] = []
         self.visitors = Visitors()
 
-    @property
-    def is_listening(self) -> bool:
-        """Whether it has been started and not closed."""
-        return self._listener is not None
-
     def start(self) -> int:
         """Listen. Returns: the port. Raises: as `sockets.listen`."""
         sock = listen(self._network)

@@ -1,8 +1,19 @@
 """The second driver of the network stack: virtual time, links, and faults that follow from a seed.
 
-`Scheduler` holds the time, `SimulatedLink` joins two connections, `SimulatedTaskManager` takes
-turns as the runtime's event loop does, `Cluster` puts them together, `checkers` watch from
-outside; a `CostModel` says what steps take. No socket, no clock; the same inputs give the same
-trace, byte for byte. It knows nothing of recorded runs: `predict` does, and
-runs clusters of its own.
+    cluster         a job in virtual time; simulated_job: what it runs; stages: vertices that are
+                    deployed one after the other; checkpoints: their coordinator
+    load            the load generator as such a job; source_plan: all that a source will emit;
+                    stepped_tasks: its tasks, with the time that their steps take
+    job_cluster     the job of a program
+    scheduler       virtual time
+    task_manager    an event loop, which takes turns as the runtime's does
+    link            two sockets and the wire between them
+    cost_model      what steps take; loop_costs: what turns of an event loop take
+    hosts           the TaskManagers that jobs run on; wiring, channels: what joins them
+    faults          what goes wrong, as data; disturbances: what of it happens to a cluster;
+                    host_clock: a clock that stands, jumps or drifts
+    checkers        what must hold in every run, seen from outside
+
+No socket, no clock; the same inputs give the same trace, byte for byte. It knows nothing of
+recorded runs: `predict` does, and runs clusters of its own.
 """

@@ -5,19 +5,22 @@ They stand outside: they read what probes are told and what the stack shows of i
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
+from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import PipelinedSubpartition
+from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import InvariantViolatedError, StalledError
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 
 from .cluster import Cluster
 
 _CHECK_INTERVAL_STEPS = 16
-"""Between two looks at the credits of all channels."""
+"""Between two looks at the credits and segments of all channels."""
 
 
 @dataclass(slots=True)
@@ -52,19 +55,39 @@ class ProtocolChecker:
     A channel within a TaskManager is requested without a message and has no credit to check. A
     consumer without exclusive buffers gives back all it has when a blocking event comes, and credit
     starts again at 0 when the producer goes on (`is_resetting` until then).
+
+    Args:
+        is_credit_based: False for flow control tcp.
+        has_one_clock: False if instants of two TaskManagers cannot be compared.
+        first_number: the sequence number that channels begin with.
     """
 
-    def __init__(self, seed: int, probe: Probe | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        probe: Probe | None = None,
+        *,
+        is_credit_based: bool = True,
+        has_one_clock: bool = True,
+        first_number: int = 0,
+    ) -> None:
         self.channels: dict[int, ChannelView] = {}
+        self.is_credit_based = is_credit_based
+        self._has_one_clock = has_one_clock
+        self._first_number = first_number
         self._seed = seed
         self._probe = probe
         self._queues: dict[int, PipelinedSubpartition] = {}
 
     def watch(self, cluster: Cluster) -> None:
-        """Look into the queue of each channel when something is sent from it, too."""
+        """Look into the queue of each channel when something is sent from it, too; of partitions
+        that are there now.
+        """
         for subtask in cluster.job.subtasks:
             for output in subtask.outputs:
-                partition = cluster.partition_of[output.edge, subtask.subtask]
+                partition = cluster.partition_of.get((output.edge, subtask.subtask))
+                if partition is None:
+                    continue
                 for channel, queue in zip(output.channels, partition.subpartitions, strict=True):
                     if isinstance(queue, PipelinedSubpartition):
                         self._queues[channel] = queue
@@ -76,7 +99,7 @@ class ProtocolChecker:
         view = self.channels.setdefault(channel, ChannelView())
         if kind == MessageKind.PARTITION_REQUEST and point == TracePoint.RECEIVED:
             view.credit = value
-            view.is_requested = True
+            view.is_requested = self.is_credit_based
             view.has_initial_credit = value > 0
         elif kind == MessageKind.RESUME_CONSUMPTION and point == TracePoint.RECEIVED:
             if not view.has_initial_credit:
@@ -84,7 +107,7 @@ class ProtocolChecker:
             view.is_resetting = False
         elif kind == MessageKind.ADD_CREDIT:
             self._follow_credit(channel, view, point, value, credit_after)
-        elif kind == MessageKind.BUFFER_RESPONSE and sequence_number >= 0:
+        elif kind == MessageKind.BUFFER_RESPONSE and sequence_number != RECOVERED:
             is_data = data_type in IS_BUFFER
             if point == TracePoint.SENT:
                 view.under_way.append((at_ns, backlog_buffers))
@@ -101,7 +124,7 @@ class ProtocolChecker:
                 if payload_bytes:  # an empty buffer carries a backlog and nothing to consume
                     view.to_consume.append(sequence_number)
                 sent_ns, sent_backlog = view.under_way.popleft()
-                if at_ns < sent_ns:
+                if at_ns < sent_ns and self._has_one_clock:
                     raise self._violation(channel, f"{sequence_number} arrived before it left")
                 if backlog_buffers != sent_backlog:
                     raise self._violation(
@@ -123,8 +146,9 @@ class ProtocolChecker:
                 raise self._violation(channel, f"consumed {sequence_number}, which is not there")
             view.to_consume.remove(sequence_number)
             return
-        next_number = view.to_consume.popleft() if view.to_consume else -1
-        self._expect(channel, "consumed", next_number, sequence_number)
+        next_number = view.to_consume.popleft() if view.to_consume else None
+        if sequence_number != next_number:
+            raise self._violation(channel, f"consumed {sequence_number}, expected {next_number}")
 
     def _follow_credit(
         self, channel: int, view: ChannelView, point: int, credit: int, credit_after: int
@@ -162,7 +186,7 @@ class ProtocolChecker:
     def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:
         """Several buffers may have been taken at once: those behind this one were waiting too."""
         queue = self._queues[channel]
-        taken_behind = queue.buffers_out - 1 - sequence_number
+        taken_behind = (queue.buffers_out - 1 - sequence_number) & 0xFFFF_FFFF
         expected = waiting_buffers(queue) + taken_behind
         if backlog_buffers != expected:
             raise self._violation(
@@ -170,7 +194,8 @@ class ProtocolChecker:
                 f"{sequence_number} carries backlog {backlog_buffers}, {expected} buffers wait",
             )
 
-    def _expect(self, channel: int, what: str, expected: int, sequence_number: int) -> None:
+    def _expect(self, channel: int, what: str, messages: int, sequence_number: int) -> None:
+        expected = next_sequence_number(self._first_number, messages)
         if sequence_number != expected:
             raise self._violation(channel, f"{what} {sequence_number}, expected {expected}")
 
@@ -227,7 +252,10 @@ def check_invariants(cluster: Cluster) -> None:
                     queue.check_invariants()
         for connection in cluster.producer_connections:
             connection.check_invariants()
+        for consumer in cluster.consumer_connections:
+            consumer.check_invariants()
         for gate in cluster.gates:
+            gate.check_invariants()
             for channel in gate.remote_channels:
                 channel.check_invariants()
     except AssertionError as error:
@@ -254,15 +282,38 @@ def check_records(cluster: Cluster) -> None:
                 )
 
 
+def check_segments(cluster: Cluster) -> None:
+    """A segment that is free is not in use, and lies in one place.
+
+    Raises: InvariantViolatedError.
+    """
+    free: Counter[int] = Counter()
+    for task_manager in cluster.task_managers:
+        free.update(task_manager.memory.free_segments)
+    used: set[int] = set()
+    for partition in cluster.partitions:
+        for queue in partition.subpartitions:
+            if isinstance(queue, PipelinedSubpartition):
+                used |= queue.segments
+    for gate in cluster.gates:
+        for channel in gate.remote_channels:
+            free.update(channel.buffers.free_segments)
+            used |= {id(buffer.segment) for buffer, _ in channel.received}
+    if free and max(free.values()) > 1:
+        raise InvariantViolatedError("a segment is free in two places", cluster.seed)
+    if not used.isdisjoint(free):
+        raise InvariantViolatedError("a segment in use was given back", cluster.seed)
+
+
 def check_memory(cluster: Cluster) -> None:
     """After the end every segment is back. Destroys the pools of the gates, as closing them does.
 
     Raises: InvariantViolatedError.
     """
-    for gate in cluster.gates:
-        gate.close()
+    cluster.close()
     for task_manager in cluster.task_managers:
         memory = task_manager.memory
+        memory.check_invariants()
         if memory.available_buffers != memory.total_buffers or memory.pools:
             raise InvariantViolatedError(
                 f"{task_manager.name}: {memory.available_buffers} of {memory.total_buffers} buffers"
@@ -271,29 +322,80 @@ def check_memory(cluster: Cluster) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A cluster, and the checker that is its probe; None where nothing of the protocol holds."""
+
+    cluster: Cluster
+    checker: ProtocolChecker | None
+    checks_records: bool = True
+
+
 def run_checked(cluster: Cluster, checker: ProtocolChecker, *, limit: int = 1_000_000) -> None:
     """Run a cluster that `checker` is the probe of to its end, with all checks.
 
-    Where a link was reset the job may fail, but its memory comes back nevertheless.
+    Where its faults may end it the job may fail, but its memory comes back nevertheless.
 
     Raises: InvariantViolatedError, StalledError.
     """
-    checker.watch(cluster)
+    run_all_checked([Watched(cluster, checker)], limit=limit)
+    check_memory(cluster)
+
+
+def run_all_checked(
+    all_watched: Sequence[Watched],
+    *,
+    limit: int = 1_000_000,
+    interval_steps: int = 1,
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Run clusters on the same hosts to their end, with all checks but that of memory.
+
+    Args:
+        interval_steps: between two looks at the invariants.
+        look: called as often.
+
+    Raises: InvariantViolatedError, StalledError.
+    """
+    partitions = -1
     for steps in range(limit):
-        if not cluster.step():
+        if partitions != (partitions := sum(len(e.cluster.partition_of) for e in all_watched)):
+            for each in all_watched:
+                if each.checker is not None:
+                    each.checker.watch(each.cluster)
+        has_stepped = _step(all_watched)
+        if steps % interval_steps == 0 or not has_stepped:
+            look()
+            for each in all_watched:
+                check_invariants(each.cluster)
+                if steps % (_CHECK_INTERVAL_STEPS * interval_steps) == 0 or not has_stepped:
+                    check_segments(each.cluster)
+                    if each.checker is not None and each.checker.is_credit_based:
+                        check_credits(each.cluster, each.checker)
+        if not has_stepped:
             break
-        check_invariants(cluster)
-        if steps % _CHECK_INTERVAL_STEPS == 0:
-            check_credits(cluster, checker)
     else:
-        raise StalledError(f"not finished after {limit} steps", cluster.seed)
-    if cluster.error is not None:
-        if not cluster.faults.resets:
+        raise StalledError(f"not finished after {limit} steps", all_watched[0].cluster.seed)
+    for each in all_watched:
+        _check_end(each)
+
+
+def _step(all_watched: Sequence[Watched]) -> bool:
+    first = all_watched[0].cluster
+    has_stepped = first.step()
+    for each in all_watched[1:]:
+        each.cluster.advance()
+    return has_stepped or first.scheduler.next_ns is not None
+
+
+def _check_end(watched: Watched) -> None:
+    cluster, error = watched.cluster, watched.cluster.error
+    if error is not None:
+        if not cluster.faults.may_end_the_job:
             raise InvariantViolatedError(
-                f"{type(cluster.error).__name__}: {cluster.error}", cluster.seed
-            ) from cluster.error
+                f"{type(error).__name__}: {error}", cluster.seed
+            ) from error
     elif not cluster.is_finished:
         raise StalledError("nothing can happen any more, but records are left", cluster.seed)
-    else:
+    elif watched.checks_records:
         check_records(cluster)
-    check_memory(cluster)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
-from flinknet.job.descriptor import SubtaskKey
+from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor
 from flinknet.job.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
 
@@ -17,7 +17,7 @@ class SimulatedCheckpoints:
     """Drives the coordinator of a cluster. Timestamps of barriers are milliseconds of virtual time.
 
     Args:
-        names: under which the tasks acknowledge.
+        subtasks: of the job; the tasks acknowledge under their names.
         tasks: filled later.
         is_over: whether the cluster has finished or failed.
         interval_ns: between the beginnings of two checkpoints.
@@ -26,7 +26,7 @@ class SimulatedCheckpoints:
 
     def __init__(
         self,
-        names: Iterable[str],
+        subtasks: Sequence[TaskDeploymentDescriptor],
         scheduler: Scheduler,
         task_managers: Sequence[SimulatedTaskManager],
         tasks: Mapping[SubtaskKey, StreamTask],
@@ -40,8 +40,9 @@ class SimulatedCheckpoints:
         self._task_managers = task_managers
         self._tasks = tasks
         self._is_over = is_over
+        self._place_of = {each.key: each.task_manager for each in subtasks}
         self.coordinator = CheckpointCoordinator(
-            names,
+            [each.execution_vertex_id for each in subtasks],
             interval_ns=interval_ns,
             timeout_ns=timeout_ns,
             start_ns=start_ns,
@@ -70,12 +71,11 @@ class SimulatedCheckpoints:
         return self.coordinator.summary()
 
     def _tell(self, commands: Iterable[Command]) -> None:
-        now_ns = self._scheduler.now_ns
         for command in commands:
-            for task in self._tasks.values():
-                task.obey(command, now_ns=now_ns)
+            for key, task in self._tasks.items():
+                task.obey(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
             for task_manager in self._task_managers:
-                task_manager.wake(now_ns)
+                task_manager.wake(self._scheduler.now_ns)
 
     def _plan(self) -> None:
         """Come back when the coordinator next has something to say, and not when it once had."""

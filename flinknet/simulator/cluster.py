@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from flinknet.config import Scenario
-from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.connection import Connection
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
-    ProducerConnection,
     ResultPartition,
-    ResultPartitionManager,
 )
 from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.job.barriers import ignore
-from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.job.debloating import GateDebloating
 from flinknet.job.descriptor import (
-    InputChannelDescriptor,
     SubtaskKey,
     TaskDeploymentDescriptor,
 )
-from flinknet.job.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.job.gates import (
-    blocking_storage,
-    create_gates,
-    create_partitions,
-    request_backoff_of,
-)
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 
+from .channels import Channels
 from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
+from .debloating import start_debloating
 from .disturbances import Disturbances
-from .faults import NO_FAULTS, FaultPlan, LinkFaults
-from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
+from .faults import NO_FAULTS, FaultPlan
+from .hosts import SimulatedHosts
+from .link import LinkSettings
 from .load import OPENING_NS, SimulatedLoad
-from .scheduler import START_NS, Scheduler
+from .scheduler import START_NS
 from .simulated_job import SimulatedJob
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
 from .task_manager import SimulatedTaskManager, SteppedTask
+from .wiring import Wiring
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
 
@@ -74,6 +65,7 @@ class Cluster:
             `transit_ns` counts from the hand-over of a message, so it is what the sending itself
             leaves of it.
         preemptions: of TaskManagers, counted from the start of the tasks.
+        hosts: that other jobs run on, or have run on; None for its own.
     """
 
     def __init__(
@@ -84,46 +76,38 @@ class Cluster:
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
         faults: FaultPlan = NO_FAULTS,
         preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
+        hosts: SimulatedHosts | None = None,
     ) -> None:
         self.job = job
         self.network = job.network
         self.seed = job.seed
         self.faults = faults
-        self.scheduler = Scheduler(start_ns=job.start_ns - job.opening_ns)
+        if hosts is None:
+            hosts = SimulatedHosts(
+                job.segments,
+                job.network,
+                start_ns=job.start_ns - job.opening_ns,
+                faults=faults,
+                answers_at_once=job.costs.loop is not None,
+            )
+        self.hosts = hosts
+        self.scheduler = hosts.scheduler
         self.error: FlinknetError | None = None
         self._start_ns = job.start_ns
-        costs = job.costs
-        self._back_ns = costs.back_ns
-        self._socket_costs = socket_costs(costs)
-        latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
-        self.link_settings = replace(link, latency_ns=latency_ns)
-        self._channel_of: dict[bytes, int] = {
-            channel.receiver_id: channel.index
-            for subtask in job.subtasks
-            for gate in subtask.inputs
-            for channel in gate.channels
-        }
-        self.task_managers = tuple(
-            SimulatedTaskManager(
-                f"tm-{index}",
-                self.scheduler,
-                NetworkBufferPool(segments, self.network.segment_size_bytes),
-                answers_at_once=costs.loop is not None,
-            )
-            for index, segments in enumerate(job.segments)
-        )
+        self.task_managers = tuple(hosts.task_managers)
         for index, each in preemptions.items():
             self.task_managers[index].set_preemptions(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
-        self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
-        self._storages = tuple(blocking_storage(self.network) for _ in self.task_managers)
-        self.partition_of: dict[tuple[int, int], ResultPartition] = {}
-        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
-        self._connections: dict[tuple[int, int, int], ConsumerConnection] = {}
-        self.links: dict[tuple[int, int, int], SimulatedLink] = {}
-        self.producer_connections: list[ProducerConnection] = []
-        self.consumer_connections: list[ConsumerConnection] = []
+        self._wiring = Wiring(job, hosts, self._probes, link, faults, self.cancel)
+        self._channels = Channels(hosts, self.network, faults, self._probes, self._wiring)
+        self.partition_of = self._channels.partition_of
+        self.gate_of = self._channels.gate_of
+        self.links = self._wiring.links
+        self.link_settings = self._wiring.settings
+        self.producer_connections = self._wiring.producer_connections
+        self.consumer_connections = self._wiring.consumer_connections
         self.tasks: dict[SubtaskKey, StreamTask] = {}
+        self._stepped: list[SteppedTask] = []
         self.debloated_gates: list[GateDebloating] = []
         self.stages: Stages | None = None
         if job.scheduling is not None:
@@ -137,11 +121,11 @@ class Cluster:
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
-                [each.execution_vertex_id for each in job.subtasks],
+                job.subtasks,
                 self.scheduler,
                 self.task_managers,
                 self.tasks,
-                lambda: self.is_finished or self.error is not None,
+                lambda: self.is_over,
                 interval_ns=self.network.checkpoint_interval_ns,
                 timeout_ns=self.network.checkpoint_timeout_ns,
                 start_ns=job.start_ns,
@@ -162,6 +146,7 @@ class Cluster:
         faults: FaultPlan = NO_FAULTS,
         flush_overhead_ns: int = 0,
         preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
+        hosts: SimulatedHosts | None = None,
     ) -> Cluster:
         """The cluster of a planned load (see SimulatedLoad)."""
         job = SimulatedLoad(
@@ -171,7 +156,9 @@ class Cluster:
             start_ns=start_ns,
             flush_overhead_ns=flush_overhead_ns,
         )
-        cluster = Cluster(job, probes=probes, link=link, faults=faults, preemptions=preemptions)
+        cluster = Cluster(
+            job, probes=probes, link=link, faults=faults, preemptions=preemptions, hosts=hosts
+        )
         at = cluster.scheduler.at
         for slow in load.scenario.workload.slow_consumers:
             if slow.slow_ns is not None:
@@ -223,12 +210,12 @@ class Cluster:
     @property
     def relays(self) -> list[StreamTask]:
         """Every task that has inputs and outputs."""
-        return [task for task in self.reading_tasks if task.outputs]
+        return [task for task in self.reading_tasks if task.outputs.each]
 
     @property
     def sinks(self) -> list[StreamTask]:
         """Every task that has an input and no output."""
-        return [task for task in self.reading_tasks if not task.outputs]
+        return [task for task in self.reading_tasks if not task.outputs.each]
 
     @property
     def reading_tasks(self) -> list[StreamTask]:
@@ -249,6 +236,11 @@ class Cluster:
         )
 
     @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or the other."""
+        return self.error is not None or self.is_finished
+
+    @property
     def now_ns(self) -> int:
         """Virtual time."""
         return self.scheduler.now_ns
@@ -261,17 +253,26 @@ class Cluster:
         """
         try:
             has_stepped = self.scheduler.step()
-            if self._stage != self._last_stage and self._is_stage_over():
-                self._stage += 1
-                self._deploy_stage()
-            if self.stages is not None:
-                self.stages.advance(now_ns=self.now_ns)
-            return has_stepped
         except SimulationError:
             raise
         except FlinknetError as error:
             self.cancel(error)
             return True
+        self.advance()
+        return has_stepped
+
+    def advance(self) -> None:
+        """Deploy and request what can be now."""
+        if self.error is not None:
+            return
+        try:
+            if self._stage != self._last_stage and self._is_stage_over():
+                self._stage += 1
+                self._deploy_stage()
+            if self.stages is not None:
+                self.stages.advance(now_ns=self.now_ns)
+        except FlinknetError as error:
+            self.cancel(error)
 
     def run_until(self, at_ns: int) -> None:
         """Let everything happen up to and including an instant."""
@@ -327,18 +328,22 @@ class Cluster:
         for task_manager in self.task_managers:
             task_manager.wake(self.now_ns)
 
-    def cancel(self, error: FlinknetError) -> None:
-        """End the job: close all connections, give everything back. The first error is kept."""
+    def cancel(self, error: FlinknetError, *, breaks_links: bool = True) -> None:
+        """End the job: close all connections, or let them stay open as those of a TaskManager do;
+        give everything back. The first error is kept.
+        """
         self.error = self.error or error
-        for task_manager in self.task_managers:
-            task_manager.tasks = ()
-        for link in self.links.values():
-            link.reset(now_ns=self.now_ns)
+        self._replace_tasks([])
+        if breaks_links:
+            for link in self.links.values():
+                link.reset(now_ns=self.now_ns)
         for task in self.tasks.values():
             task.cancel()
         for partition in self.partitions:
             partition.release()
         self.close()
+        for task_manager in self.task_managers:
+            task_manager.wake(self.now_ns)
 
     def close(self) -> None:
         """The job is over: give back what its gates still have, and results that were kept."""
@@ -370,56 +375,53 @@ class Cluster:
     def _deploy_stage(self) -> None:
         """Partitions and gates of all subtasks of the stage before any of its tasks runs."""
         subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
-        for each in subtasks:
-            partitions = create_partitions(
-                each,
-                self.network,
-                self.task_managers[each.task_manager].memory,
-                self._managers[each.task_manager],
-                storage=self._storages[each.task_manager],
-            )
-            for output, partition in zip(each.outputs, partitions, strict=True):
-                self.partition_of[output.edge, each.subtask] = partition
-        opened: list[SingleInputGate] = []
-        for each in subtasks:
-            gates = create_gates(
-                each,
-                self.network,
-                self.task_managers[each.task_manager].memory,
-                partitions=self._managers[each.task_manager],
-                connect=partial(self._connection_of, each.task_manager),
-                probe=self._probes[each.task_manager],
-            )
-            for described, gate in zip(each.inputs, gates, strict=True):
-                self.gate_of[described.edge, each.subtask] = gate
-            opened += gates
+        late_ns = self.faults.late_partitions_ns
+        if late_ns is None or self.stages is not None or self.now_ns >= self._start_ns:
+            self._channels.create_partitions(subtasks)
+        else:
+            at_ns = min(self.now_ns + late_ns, self._start_ns)
+            self.scheduler.at(at_ns, partial(self._channels.create_partitions, subtasks))
+        self._channels.create_gates(subtasks)
         if self.stages is None:
-            for gate in opened:
-                gate.request_partitions(now_ns=self.now_ns)
-        for task_manager in self.task_managers:
-            task_manager.wake(self.now_ns)
+            self._channels.request(subtasks)
         if self.now_ns < self._start_ns:
             self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))
         else:
             self._start_tasks(subtasks)
 
     def _start_tasks(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        created = [self._create_task(each) for each in subtasks]
+        if self.error is not None:
+            return
+        self._replace_tasks([(each.task_manager, self._create_task(each)) for each in subtasks])
         for index, task_manager in enumerate(self.task_managers):
-            here = [position for position, e in enumerate(subtasks) if e.task_manager == index]
-            task_manager.tasks = [created[position] for position in here]
-            task_manager.has_local_channels = any(
+            task_manager.has_local_channels |= any(
                 channel.is_local
-                for position in here
-                for gate in subtasks[position].inputs
+                for each in subtasks
+                if each.task_manager == index
+                for gate in each.inputs
                 for channel in gate.channels
             )
             task_manager.wake(self.now_ns)
-            self._start_debloating(task_manager)
+            if self.network.debloating_enabled:
+                own = [each.task for each in self._stepped if each in task_manager.tasks]
+                self.debloated_gates += start_debloating(
+                    own, task_manager, self.scheduler, self.network, lambda: self.is_over
+                )
         if self._stage == 0:
             self._disturbances().schedule(self.faults, start_ns=self._start_ns)
             if self.checkpoints is not None:
                 self.checkpoints.advance()
+
+    def _replace_tasks(self, placed: Sequence[tuple[int, SteppedTask]]) -> None:
+        """Let TaskManagers step these instead of those of the stage before."""
+        for each in self._stepped:
+            each.is_cancelled = True
+        self._stepped = [each for _, each in placed]
+        for each in self._stepped:
+            each.fail = self.cancel
+        for index, task_manager in enumerate(self.task_managers):
+            own = [each for where, each in placed if where == index]
+            task_manager.tasks = [e for e in task_manager.tasks if not e.is_cancelled] + own
 
     def _create_task(self, subtask: TaskDeploymentDescriptor) -> SteppedTask:
         stepped = self.job.create_task(
@@ -436,80 +438,13 @@ class Cluster:
     def _disturbances(self) -> Disturbances:
         return Disturbances(
             self.scheduler,
-            self.task_managers,
-            list(self.links.values()),
+            self.hosts,
+            self.links,
             [
                 [gate for each in task_manager.tasks for gate in each.task.gates]
                 for task_manager in self.task_managers
             ],
             self._consumers(),
+            self.cancel,
+            lambda: self.is_over,
         )
-
-    def _start_debloating(self, task_manager: SimulatedTaskManager) -> None:
-        if not self.network.debloating_enabled:
-            return
-        debloating = BufferDebloating(
-            debloated_gates(
-                [each.task for each in task_manager.tasks], self.network, now_ns=self.now_ns
-            ),
-            self.network.debloating_period_ns,
-            start_ns=self.now_ns,
-        )
-        self.debloated_gates += debloating.gates
-        self._debloat(debloating, task_manager)
-
-    def _debloat(self, debloating: BufferDebloating, task_manager: SimulatedTaskManager) -> None:
-        """Evaluate the gates of a TaskManager when it is time, in no time."""
-        debloating.handle_deadline(now_ns=self.now_ns)
-        task_manager.wake(self.now_ns)
-        due_ns = debloating.next_deadline_ns()
-        if due_ns is not None and not self.is_finished and self.error is None:
-            self.scheduler.at(due_ns, partial(self._debloat, debloating, task_manager))
-
-    # Connecting
-
-    def _connection_of(
-        self, downstream: int, channel: InputChannelDescriptor
-    ) -> ConsumerConnection:
-        key = channel.task_manager, downstream, channel.connection_index
-        if key not in self._connections:
-            self._connections[key] = self._connect(*key)
-        return self._connections[key]
-
-    def _connect(self, upstream: int, downstream: int, index: int) -> ConsumerConnection:
-        network, flow_control = self.network, self.job.flow_control
-        producer = create_producer_connection(
-            flow_control,
-            self._managers[upstream],
-            self._probes[upstream],
-            self._channel_of,
-            partition_request_timeout_ns=network.partition_request_timeout_ns,
-            segment_size_bytes=network.segment_size_bytes,
-        )
-        consumer = create_consumer_connection(
-            flow_control, f"tm-{upstream}", self._probes[downstream]
-        )
-        consumer.requests.policy = request_backoff_of(network)
-        self.producer_connections.append(producer)
-        self.consumer_connections.append(consumer)
-        ends = (
-            self._create_end(producer, upstream, side=0),
-            self._create_end(consumer, downstream, side=1),
-        )
-        ends[0].join(ends[1])
-        self.links[upstream, downstream, index] = SimulatedLink(*ends)
-        return consumer
-
-    def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
-        task_manager = self.task_managers[index]
-        faults = LinkFaults.of(self.faults, len(self.links), side, origin_ns=self._start_ns)
-        settings, back_ns = self.link_settings, self._back_ns
-        if side == 1 and back_ns is not None:
-            settings = replace(settings, latency_ns=int(back_ns))
-        send, receive = self._socket_costs[side]
-        end = LinkEnd(connection, settings, send, task_manager.wake, faults, receive)
-        jitter = task_manager.jitter
-        end.receive_jitter_ns = jitter.decode_ns if side else jitter.pick_ns
-        end.send_jitter_ns = jitter.announce_ns if side else jitter.send_ns
-        task_manager.ends.append(end)
-        return end

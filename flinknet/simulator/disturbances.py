@@ -2,46 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
-from flinknet.job.load.assembly import run_input_of
+from flinknet.errors import FlinknetError, RemoteTransportError, RunFailedError
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import StreamTask
 
-from .faults import FaultPlan, Interval
+from .faults import HEARTBEAT_TIMEOUT_NS, FaultPlan, Injection, Interval
+from .hosts import SimulatedHosts
 from .link import SimulatedLink
 from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager
 
 
 class Disturbances:
-    """Lets resets, pauses and exhaustions of a plan happen to the parts of a cluster.
+    """Lets the faults of a plan that have an instant happen to the parts of a cluster.
 
     Args:
+        links: by TaskManager of the producer, TaskManager of the consumer, and number.
         gates: on each TaskManager.
         sinks: the consumers, and where they run.
+        cancel: ends the job for an error.
+        is_over: whether it has ended.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        task_managers: Sequence[SimulatedTaskManager],
-        links: Sequence[SimulatedLink],
+        hosts: SimulatedHosts,
+        links: Mapping[tuple[int, int, int], SimulatedLink],
         gates: Sequence[Sequence[SingleInputGate]],
         sinks: Sequence[tuple[StreamTask, SimulatedTaskManager]],
+        cancel: Callable[..., None],
+        is_over: Callable[[], bool],
     ) -> None:
         self._scheduler = scheduler
-        self._task_managers = task_managers
+        self._hosts = hosts
         self._links = links
         self._gates = gates
         self._sinks = sinks
+        self._cancel_job = cancel
+        self._is_over = is_over
 
     def schedule(self, faults: FaultPlan, *, start_ns: int) -> None:
         """Let the faults happen; their instants count from `start_ns`."""
         at = self._scheduler.at
         for number, at_ns in faults.resets:
-            at(start_ns + at_ns, partial(self._reset, self._links[number]))
+            at(start_ns + at_ns, partial(self._reset, number))
+        for number, side, at_ns in faults.half_opens:
+            at(start_ns + at_ns, partial(self._half_open, number, side))
+        for number, at_ns in faults.crashes:
+            at(start_ns + at_ns, partial(self._crash, number))
+        for at_ns in faults.cancels_at_ns:
+            at(start_ns + at_ns, self._cancel)
+        for injection in faults.injections:
+            at(start_ns + injection.at_ns, partial(self._inject, injection))
         for pause in faults.pauses:
             at(start_ns + pause.from_ns, partial(self._pause, pause.index))
             at(start_ns + pause.to_ns, partial(self._unpause, pause.index))
@@ -49,8 +66,53 @@ class Disturbances:
             end_ns = start_ns + exhaustion.to_ns
             at(start_ns + exhaustion.from_ns, partial(self._exhaust, exhaustion, end_ns))
 
-    def _reset(self, link: SimulatedLink) -> None:
-        link.reset(now_ns=self._scheduler.now_ns)
+    def _link(self, number: int) -> SimulatedLink | None:
+        """One of those that are there now."""
+        links = list(self._links.values())
+        return links[number] if number < len(links) else None
+
+    def _reset(self, number: int) -> None:
+        link = self._link(number)
+        if link is not None:
+            link.reset(now_ns=self._scheduler.now_ns)
+
+    def _half_open(self, number: int, side: int) -> None:
+        link = self._link(number)
+        if link is not None:
+            link.ends[side].close(now_ns=self._scheduler.now_ns)
+            self._time_out()
+
+    def _crash(self, index: int) -> None:
+        """The peers of a TaskManager that has died hear of it: its host resets connections."""
+        if self._is_over():
+            return
+        dead = self._hosts.task_managers[index]
+        for each in dead.tasks:
+            each.is_cancelled = True
+        dead.tasks = ()
+        for (upstream, downstream, _), link in self._links.items():
+            if index in (upstream, downstream):
+                link.reset(now_ns=self._scheduler.now_ns)
+        self._time_out()
+
+    def _time_out(self) -> None:
+        def cancel() -> None:
+            self._end(RemoteTransportError("its heartbeat timed out"))
+
+        self._scheduler.at(self._scheduler.now_ns + HEARTBEAT_TIMEOUT_NS, cancel)
+
+    def _cancel(self) -> None:
+        self._end(RunFailedError("it was cancelled"), breaks_links=False)
+
+    def _end(self, error: FlinknetError, *, breaks_links: bool = True) -> None:
+        if not self._is_over():
+            self._cancel_job(error, breaks_links=breaks_links)
+
+    def _inject(self, injection: Injection) -> None:
+        link = self._link(injection.link)
+        if link is not None:
+            end = link.ends[injection.side]
+            end.inject(injection.data, now_ns=self._scheduler.now_ns)
 
     def _pause(self, consumer: int) -> None:
         task, _ = self._sinks[consumer]
@@ -65,7 +127,7 @@ class Disturbances:
         """Another task takes the memory that no pool of a TaskManager was promised, until
         `end_ns`.
         """
-        task_manager = self._task_managers[exhaustion.index]
+        task_manager = self._hosts.task_managers[exhaustion.index]
         memory = task_manager.memory
         exclusive = sum(
             channel.initial_credit

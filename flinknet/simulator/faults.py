@@ -1,8 +1,10 @@
-"""FaultPlan: what goes wrong in a simulated run, as plain data that follows from a seed.
+"""FaultPlan: what goes wrong in a simulated run, as plain data.
 
-TCP neither loses nor reorders. What it does: cut bytes anywhere, deliver late, stand still, break.
-What tasks do: be slow, pause. What memory does: belong to somebody else for a while. Instants
-count from the start of the tasks.
+TCP neither loses nor reorders. What it does: cut bytes anywhere, deliver late, stand still, break,
+break for one side only. What peers do: send what is no message. What tasks do: be slow, pause, be
+cancelled. What processes do: die, wake up late. What memory does: belong to somebody else for a
+while. What clocks do: stand, jump, run at their own rate. Instants count from the start of the
+tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +13,14 @@ import random
 from dataclasses import dataclass
 
 from flinknet.config import SlowConsumer
+
+from .host_clock import HostClock
+
+LOST_WAKEUPS = 1 / 4
+"""Share of all wake-ups, where any are lost."""
+
+HEARTBEAT_TIMEOUT_NS = 5_000_000
+"""After which a job is cancelled whose TaskManager or connection is gone without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +33,41 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class Injection:
+    """Bytes that one side of a link (0: the producer's) sends between two messages of its own."""
+
+    link: int
+    side: int
+    at_ns: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FaultPlan:
     """All faults of one run.
 
     Attributes:
-        seed: of where bytes are cut and how late pieces are.
+        seed: of where bytes are cut, how late pieces are, and which wake-ups are lost.
         piece_bytes_max: bytes arrive in pieces of at most this length; 0 as they were sent.
         delay_ns_max: a piece is late by up to this much.
         stalls: a link delivers nothing, in either direction.
         resets: (link, at_ns): a link breaks, which ends the job.
+        half_opens: (link, side, at_ns): a link breaks, and only this side hears of it; the job is
+            cancelled when the heartbeat timeout has passed, if it has not failed before.
+        crashes: (TaskManager, at_ns): its process dies; its links break, and the job is cancelled
+            as after a half-open connection.
+        cancels_at_ns: the job is cancelled; its connections stay open, as those of a TaskManager
+            do.
+        injections: what no peer of Flink's sends.
         slow_consumers: for the workload of the scenario.
         pauses: a consumer reads nothing.
         exhaustions: another task takes the memory of a TaskManager that is not promised to pools.
+        late_partitions_ns: requests arrive before partitions are registered; None: afterwards.
+        tick_ns: one wake-up of a TaskManager in so many is lost, and it goes on at the next tick of
+            this length; 0 for none.
+        clocks: of the TaskManagers; of those that are not listed, virtual time.
+        first_sequence_number: of all pipelined channels: as if they had carried so many messages.
+        storage_fails: what is written to blocking partitions may not be readable.
     """
 
     seed: int = 0
@@ -42,43 +75,24 @@ class FaultPlan:
     delay_ns_max: int = 0
     stalls: tuple[Interval, ...] = ()
     resets: tuple[tuple[int, int], ...] = ()
+    half_opens: tuple[tuple[int, int, int], ...] = ()
+    crashes: tuple[tuple[int, int], ...] = ()
+    cancels_at_ns: tuple[int, ...] = ()
+    injections: tuple[Injection, ...] = ()
     slow_consumers: tuple[SlowConsumer, ...] = ()
     pauses: tuple[Interval, ...] = ()
     exhaustions: tuple[Interval, ...] = ()
+    late_partitions_ns: int | None = None
+    tick_ns: int = 0
+    clocks: tuple[HostClock, ...] = ()
+    first_sequence_number: int = 0
+    storage_fails: bool = False
 
-    @classmethod
-    def draw(
-        cls, seed: int, *, links: int, consumers: int, task_managers: int, duration_ns: int
-    ) -> FaultPlan:
-        """Some faults, each kind in about half of the plans; a reset in one of eight."""
-        chance = random.Random(f"faults {seed}")
-
-        def intervals(indices: int) -> tuple[Interval, ...]:
-            if chance.random() < 0.5:
-                return ()
-            drawn = []
-            for _ in range(chance.randint(1, 3)):
-                from_ns = chance.randrange(duration_ns)
-                length_ns = chance.randrange(1, duration_ns // 2)
-                drawn.append(Interval(chance.randrange(indices), from_ns, from_ns + length_ns))
-            return tuple(drawn)
-
-        resets: tuple[tuple[int, int], ...] = ()
-        if chance.random() < 0.125:
-            resets = ((chance.randrange(links), chance.randrange(duration_ns)),)
-        slow: tuple[SlowConsumer, ...] = ()
-        if chance.random() < 0.5:
-            slow = (SlowConsumer(chance.randrange(consumers), chance.randrange(1, 100_000)),)
-        return cls(
-            seed=seed,
-            piece_bytes_max=chance.choice((0, 7, 100, 1000, 40_000)),
-            delay_ns_max=chance.choice((0, 1000, 1_000_000)),
-            stalls=intervals(links),
-            resets=resets,
-            slow_consumers=slow,
-            pauses=intervals(consumers),
-            exhaustions=intervals(task_managers),
-        )
+    @property
+    def may_end_the_job(self) -> bool:
+        """Whether the job may fail for them, or be cancelled."""
+        ends = self.resets, self.half_opens, self.crashes, self.cancels_at_ns, self.injections
+        return any(ends) or self.storage_fails
 
 
 NO_FAULTS = FaultPlan()
@@ -125,4 +139,24 @@ class LinkFaults:
         for from_ns, to_ns in self._stalls:
             if from_ns <= at_ns < to_ns:
                 at_ns = to_ns
+        return at_ns
+
+
+class LostWakeups:
+    """Which wake-ups of a TaskManager do not come.
+
+    Attributes:
+        lost: how many did not.
+    """
+
+    def __init__(self, plan: FaultPlan, task_manager: int) -> None:
+        self.lost = 0
+        self._tick_ns = plan.tick_ns
+        self._random = random.Random(f"wake-ups {plan.seed} {task_manager}")
+
+    def woken_ns(self, at_ns: int) -> int:
+        """When a TaskManager that should wake up at an instant does so."""
+        if self._random.random() < LOST_WAKEUPS:
+            self.lost += 1
+            at_ns += self._tick_ns - at_ns % self._tick_ns
         return at_ns

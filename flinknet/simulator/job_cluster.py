@@ -17,10 +17,10 @@ from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.network_memory import segments_of
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of
-from flinknet.job.assembly import create_task, network_of
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
 from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
+from flinknet.job.program_tasks import create_task, network_of
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask
 from flinknet.job.task_worker import TaskWorker
 

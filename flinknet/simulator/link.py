@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
+from flinknet.errors import FlinknetError
 
 from .cost_model import CostModel
 from .faults import LinkFaults
+from .host_clock import HostClock
 from .loop_costs import TCP_BYTES
 
 BUFFER_RESPONSE_PIECES = 2
@@ -168,6 +170,12 @@ class Direction:
         self._last_arrival_ns = arrival_ns
         self.wake_receiver(self._pieces[0][0])
 
+    def end(self, now_ns: int) -> None:
+        """The sender closes: the receiver reads that, as a piece of no bytes, behind the rest."""
+        self._last_arrival_ns = max(self._last_arrival_ns, now_ns + self.settings.latency_ns)
+        self._pieces.append((self._last_arrival_ns, b""))
+        self.wake_receiver(self._pieces[0][0])
+
     def note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Where messages end in all that was ever sent; to be called before they are."""
         if self.is_counted:
@@ -221,6 +229,8 @@ class LinkEnd:
     Attributes:
         receive_jitter_ns, send_jitter_ns: what the next receiving, the next hand-over takes more or
             less than it costs.
+        clock: of its TaskManager, which `receive` and `pump` are called by; None for virtual time.
+        fail: called with an error of the connection; None to let it through.
     """
 
     def __init__(
@@ -234,6 +244,8 @@ class LinkEnd:
     ) -> None:
         self.connection = connection
         self.is_closed = False
+        self.clock: HostClock | None = None
+        self.fail: Callable[[FlinknetError], None] | None = None
         self.receive_jitter_ns: Iterator[int] = repeat(0)
         self.send_jitter_ns: Iterator[int] = repeat(0)
         self._settings = settings
@@ -280,7 +292,12 @@ class LinkEnd:
     @property
     def next_arrival_ns(self) -> int | None:
         """When there is something to read, None if nothing is under way or nobody wants it."""
-        return self._incoming.next_arrival_ns if self.connection.wants_data else None
+        if self.is_closed:
+            return None
+        arrival_ns = self._incoming.next_arrival_ns if self.connection.wants_data else None
+        if arrival_ns is None or self.clock is None:
+            return arrival_ns
+        return self.clock.next_host_ns(arrival_ns)
 
     def receive(self, *, now_ns: int) -> int:
         """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it.
@@ -292,7 +309,7 @@ class LinkEnd:
         was_full = incoming.is_full
         now_ns = self._receive_stream(now_ns) if costs.is_stream else self._receive_pieces(now_ns)
         if was_full:
-            incoming.wake_sender(now_ns)
+            incoming.wake_sender(self._virtual_ns(now_ns))
         took_ns = int(costs.ns_after + costs.ns_per_message * incoming.take_messages())
         return now_ns + max(0, took_ns + next(self.receive_jitter_ns))
 
@@ -301,11 +318,14 @@ class LinkEnd:
         connection = self.connection
         left_bytes = RECEIVE_BYTES
         while left_bytes > 0 and not self.is_closed and connection.wants_data:
-            data = self._incoming.take_piece(now_ns)
+            data = self._incoming.take_piece(self._virtual_ns(now_ns))
             if data is None:
                 break
             left_bytes -= len(data)
-            connection.receive_data(memoryview(data), now_ns=now_ns)
+            if data:
+                connection.receive_data(memoryview(data), now_ns=now_ns)
+            else:
+                self.close(now_ns=self._virtual_ns(now_ns))
         return now_ns + int(self._receive_costs.ns_per_byte * (RECEIVE_BYTES - left_bytes))
 
     def _receive_stream(self, now_ns: int) -> int:
@@ -317,7 +337,7 @@ class LinkEnd:
             return now_ns
         memory = scattering.memory_to_fill() if scattering is not None else ()
         most_bytes = sum(map(len, memory)) or RECEIVE_BYTES
-        data = b"".join(self._incoming.take(most_bytes, now_ns))
+        data = b"".join(self._incoming.take(most_bytes, self._virtual_ns(now_ns)))
         now_ns += int(self._receive_costs.ns_per_byte * len(data))
         if memory and scattering is not None:
             _lay(data, memory)
@@ -352,16 +372,30 @@ class LinkEnd:
                 messages = 0
                 now_ns += took_ns
                 handed_over_ns += took_ns
-                outgoing.send(part, handed_over_ns)
+                outgoing.send(part, self._virtual_ns(handed_over_ns))
+        if self.connection.is_closing and not self.is_closed:
+            outgoing.end(self._virtual_ns(now_ns))
+            self.close(now_ns=self._virtual_ns(now_ns))
         return now_ns
 
+    def inject(self, data: bytes, *, now_ns: int) -> None:
+        """Send bytes that are not the connection's, at an instant of virtual time."""
+        if not self.is_closed:
+            self._outgoing.send(data, now_ns)
+
     def close(self, *, now_ns: int) -> None:
-        """The connection broke: what is under way is lost, and this side is told."""
+        """The connection broke, at an instant of virtual time: what is under way is lost, and this
+        side is told.
+        """
         if not self.is_closed:
             self.is_closed = True
             self._incoming.clear()
-            self.connection.receive_eof(now_ns=now_ns)
+            host_ns = now_ns if self.clock is None else self.clock.host_ns(now_ns)
+            self.connection.receive_eof(now_ns=host_ns)
             self._wake(now_ns)
+
+    def _virtual_ns(self, host_ns: int) -> int:
+        return host_ns if self.clock is None else self.clock.virtual_ns(host_ns)
 
 
 def _lay(data: bytes, memory: Sequence[memoryview]) -> None:
@@ -379,6 +413,11 @@ class SimulatedLink:
 
     producer_end: LinkEnd
     consumer_end: LinkEnd
+
+    @property
+    def ends(self) -> tuple[LinkEnd, LinkEnd]:
+        """Both, the producer's first."""
+        return self.producer_end, self.consumer_end
 
     def reset(self, *, now_ns: int) -> None:
         """Break the connection for both sides at once."""

@@ -10,11 +10,12 @@ from flinknet.core.producer import OutputFlusher, RecordWriter, ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
-from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of, key_draws
+from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
+from flinknet.job.load.load_tasks import LoadTasks, create_relay, delay_of, key_draws
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.load.recorded import RecordedSelector
+from flinknet.job.load.recorded_load import RecordedSelector
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, scheduling_of
@@ -22,7 +23,7 @@ from flinknet.job.stream_task import StreamTask
 
 from .cost_model import CostModel
 from .simulated_job import SimulatedJob
-from .source_plan import PlannedArrivals, SourcePlan, beat_phase_ns
+from .source_plan import SourcePlan, beat_phase_ns
 from .stepped_tasks import SimulatedRelay, SimulatedRunSink, SimulatedSink, SimulatedSource
 from .task_manager import BUSY_NS_MAX, SimulatedTaskManager, SteppedTask
 
@@ -105,7 +106,7 @@ class SimulatedLoad(SimulatedJob):
         )
         arrivals = None
         if plan.instants_ns is not None:
-            arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
+            arrivals = RecordedArrivals(plan.instants_ns, plan.end_ns)
         stops = None
         ends_anywhere = network.debloating_enabled or network.checkpoint_interval_ns is not None
         if timeout_ns != 0 and not ends_anywhere:

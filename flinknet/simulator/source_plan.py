@@ -19,10 +19,10 @@ from flinknet.config import RecordSize
 from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import ScheduledArrivals
-from flinknet.job.load.assembly import key_draws
+from flinknet.job.load.load_tasks import key_draws
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.partitioners import create_selector
+from flinknet.job.selectors import create_selector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,37 +68,6 @@ class SourcePlan:
             first_records = np.arange(segments + 1) * segment_bytes // record_bytes
             opened.append(stream[first_records[first_records < len(stream)]])
         return np.sort(np.concatenate(opened)).tolist() if opened else []
-
-
-class PlannedArrivals:
-    """The instants of a plan (an Arrivals).
-
-    They end at the end of the plan, not with the last record.
-    """
-
-    def __init__(self, instants_ns: IntArray, end_ns: int) -> None:
-        self._instants = instants_ns
-        self._end_ns = end_ns
-        self._position = 0
-        self._next_ns: int | None = int(instants_ns[0]) if len(instants_ns) else end_ns
-
-    def next_ns(self) -> int | None:
-        """The next intended instant, then the end, None after it."""
-        return self._next_ns
-
-    def take(self, until_ns: int, limit: int) -> IntArray:
-        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
-        start, next_ns = self._position, self._next_ns
-        if next_ns is None or next_ns > until_ns:
-            return self._instants[:0]
-        rest = self._instants[start : start + limit]
-        taken = rest[: int(np.searchsorted(rest, until_ns, side="right"))]
-        self._position = start + len(taken)
-        if self._position < len(self._instants):
-            self._next_ns = int(self._instants[self._position])
-        else:
-            self._next_ns = None if until_ns >= self._end_ns else self._end_ns
-        return taken
 
 
 def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:

@@ -76,8 +76,9 @@ class Stages:
             partition = self._partition_of[edge, producer]
             if task.vertex in self.deployed_ns and is_consumable(partition, self._scheduling):
                 gate = self._gate_of[edge, task.subtask]
-                gate.channels[position].request_subpartition(now_ns=now_ns)
-                self._task_managers[task.task_manager].wake(now_ns)
+                task_manager = self._task_managers[task.task_manager]
+                gate.channels[position].request_subpartition(now_ns=task_manager.now_ns)
+                task_manager.wake(now_ns)
             else:
                 self._unrequested.append(channel)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.arrivals import RecordedArrivals
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask, TaskState
 
-from .source_plan import PlannedArrivals
 from .task_manager import BUSY_NS_MAX, NEVER_NS, SteppedTask
 
 
@@ -27,7 +27,7 @@ class SimulatedSource(SteppedTask):
         task: StreamTask,
         writer: RecordWriter,
         flusher: OutputFlusher,
-        arrivals: PlannedArrivals | None,
+        arrivals: RecordedArrivals | None,
         segment_instants: list[int] | None,
         end_ns: int,
         *,
@@ -54,7 +54,7 @@ class SimulatedSource(SteppedTask):
             return self._step_at_max_rate(now_ns)
         if (
             now_ns < self._next_step_ns
-            and not task.is_writing_barrier
+            and not task.outputs.is_writing_barrier
             and self._nothing_can_leave()
         ):
             return now_ns, self._next_step_ns
@@ -70,7 +70,7 @@ class SimulatedSource(SteppedTask):
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
                 next_ns = beat_ns
-            timeout_ns = task.barrier_timeout_ns
+            timeout_ns = task.outputs.barrier_timeout_ns
             if timeout_ns is not None and timeout_ns < next_ns:
                 next_ns = max(timeout_ns, now_ns)
         self._next_step_ns = 0 if self.is_blocked else next_ns

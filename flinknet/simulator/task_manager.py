@@ -7,13 +7,16 @@ under load even with timeout 0. Each TaskManager has a core of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.errors import FlinknetError, SimulationError
 from flinknet.job.stream_task import StreamTask
 
 from .cost_model import Preemptions
+from .faults import LostWakeups
+from .host_clock import HostClock
 from .link import LinkEnd
 from .loop_costs import RunningJitter, over_and_over
 from .scheduler import Scheduler
@@ -28,10 +31,17 @@ NEVER_NS = 2**63 - 1
 
 
 class SteppedTask:
-    """A task that a loop steps, and what that costs it."""
+    """A task that a loop steps, and what that costs it.
+
+    Attributes:
+        is_cancelled: it is not to be stepped any more.
+        fail: called with an error of the task; None to let it through.
+    """
 
     def __init__(self, task: StreamTask) -> None:
         self.task = task
+        self.is_cancelled = False
+        self.fail: Callable[[FlinknetError], None] | None = None
 
     @property
     def is_blocked(self) -> bool:
@@ -49,6 +59,8 @@ class SimulatedTaskManager:
     Attributes:
         tasks: in the order in which each turn steps them: those that write what others read first.
         idle_ns: how long it was idle until the last turn began.
+        clock: its host's, by which connections and tasks go; None for virtual time.
+        lost_wakeups: those that do not come; None if all do.
 
     Args:
         answers_at_once: as in the runtime, what was received lets go goes before the tasks step,
@@ -77,10 +89,20 @@ class SimulatedTaskManager:
         self._is_unsent = False
         self._wakeups: Iterator[int] = repeat(0)
         self.jitter = RunningJitter()
+        self.clock: HostClock | None = None
+        self.lost_wakeups: LostWakeups | None = None
+
+    @property
+    def now_ns(self) -> int:
+        """What its clock shows."""
+        now_ns = self._scheduler.now_ns
+        return now_ns if self.clock is None else self.clock.host_ns(now_ns)
 
     def wake(self, at_ns: int) -> None:
-        """Take a turn at an instant, or when the turn that goes on then is over."""
+        """Take a turn at an instant of virtual time, or when the turn that goes on then is over."""
         at_ns = max(at_ns, self._free_since_ns, self._scheduler.now_ns)
+        if at_ns < self._wake_ns and self.lost_wakeups is not None:
+            at_ns = self.lost_wakeups.woken_ns(at_ns)
         if at_ns < self._wake_ns:
             self._wake_ns = at_ns
             self._scheduler.at(at_ns, self._turn)
@@ -105,13 +127,18 @@ class SimulatedTaskManager:
         self.idle_ns += now_ns - self._free_since_ns
         if now_ns > self._free_since_ns:
             now_ns += next(self._wakeups)
+        if self.clock is not None:
+            now_ns = self.clock.host_ns(now_ns)
         while self._preemptions and self._preemptions[-1][0] <= now_ns:
             began_ns, length_ns = self._preemptions.pop()
             now_ns = max(now_ns, max(began_ns, self._free_since_ns) + length_ns)
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
             if arrival_ns is not None and arrival_ns <= now_ns:
-                now_ns = end.receive(now_ns=now_ns)
+                try:
+                    now_ns = end.receive(now_ns=now_ns)
+                except FlinknetError as error:
+                    self._fail(end, error)
                 if self._answers_at_once:
                     now_ns = end.pump(now_ns=now_ns)
         if self._is_unsent:
@@ -120,16 +147,22 @@ class SimulatedTaskManager:
                 now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for each in self.tasks:
-            now_ns, next_step_ns = each.step(now_ns)
+            if each.is_cancelled:
+                continue
+            try:
+                now_ns, next_step_ns = each.step(now_ns)
+            except FlinknetError as error:
+                self._fail(each, error)
+                continue
             if next_step_ns > now_ns and each.task.times.is_busy:
                 each.task.rest(now_ns=now_ns)
             next_ns = min(next_ns, next_step_ns)
         if self.has_local_channels and any(each.task.is_ready for each in self.tasks):
             next_ns = now_ns  # what a later task did lets an earlier one go on
-        self._free_since_ns = now_ns
+        self._free_since_ns = self._virtual_ns(now_ns)
         if self._answers_at_once and self._has_arrivals(now_ns):
             self._is_unsent = True
-            self.wake(now_ns)
+            self.wake(self._free_since_ns)
             return
         is_blocked = any(each.is_blocked for each in self.tasks)
         for end in self.ends:
@@ -145,9 +178,17 @@ class SimulatedTaskManager:
                 next_ns = max(deadline_ns, now_ns)
                 if deadline_ns <= now_ns:
                     end.connection.handle_deadline(now_ns=now_ns)
-        self._free_since_ns = now_ns
+        self._free_since_ns = self._virtual_ns(now_ns)
         if next_ns != NEVER_NS:
-            self.wake(next_ns)
+            self.wake(self._virtual_ns(next_ns))
+
+    def _fail(self, of: SteppedTask | LinkEnd, error: FlinknetError) -> None:
+        if of.fail is None or isinstance(error, SimulationError):
+            raise error
+        of.fail(error)
+
+    def _virtual_ns(self, host_ns: int) -> int:
+        return host_ns if self.clock is None else self.clock.virtual_ns(host_ns)
 
     def _has_arrivals(self, now_ns: int) -> bool:
         arrivals_ns = [end.next_arrival_ns for end in self.ends]

@@ -1,11 +1,21 @@
 """Traces: events in, files out, and back again.
 
-Here live the column table of an event, the byte layout of a trace file, the recorder (a
-`core.probe.Probe`), the writer and reader of files, the manifest of a run directory, and the
-checks of `trace verify`. Analysis lives in `replay`, printing in `report`. Rows enter one by one
-through `TraceRecorder.record`; they leave as numpy columns, a block at a time (`event_block`), and
-`buffers` pairs what both ends of a channel recorded. Bytes of a layout stand in `format` and
-`columns` alone.
+    schema              the columns of an event
+    recorder            a `core.probe.Probe`: rows one by one; statistics, message_counts: totals
+                        while they pass; job_traces: by job
+    format, columns, blocks    the bytes of a file, of a column, of a block of events
+    writer, reader      of files
+    event_block         a block as numpy columns; arrow: as Arrow columns
+    buffers             what both ends of a channel recorded, paired
+    manifest            what a run was; job_names: what it calls the ends of channels
+    run                 a run on disk; run_directory: while it is written; seal: its checksums
+    trace_file, recordings    how a file counts in its run, and several recordings as one run
+    metrics             its file of metrics
+    verify              is it whole, and does it keep the rules: checks, delivery; describe: what is
+                        in it
+
+Analysis lives in `replay`, printing in `report`. Bytes of a layout stand in `format` and `columns`
+alone.
 """
 
 from .format import Extent

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from flinknet.errors import TraceFormatError
 
+from .plain_text import read_json
 from .schema import ROW_FORMAT
 
 # History of the format:
@@ -317,7 +318,7 @@ def _encode_json(value: dict[str, Any]) -> bytes:
 
 def _decode_json(text: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except (ValueError, RecursionError) as error:
         raise TraceFormatError(f"a description in it is not JSON ({error})") from error
     if not isinstance(value, dict):

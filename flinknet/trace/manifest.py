@@ -16,6 +16,7 @@ from flinknet.errors import TraceError, TraceFormatError
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
+from .plain_text import read_json
 from .seal import WHAT_TO_DO, checksum_of_document
 
 # History of the manifest:
@@ -213,7 +214,7 @@ class RunManifest:
         """
         path = directory / MANIFEST_NAME
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = read_json(path.read_text(encoding="utf-8"))
             if not isinstance(value, dict) or value.get("schema_version") == 1:
                 return cls.from_dict(value), None
             seal = value.pop("seal", "")
@@ -244,6 +245,9 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
 """JSON types that a field of this annotation takes; other fields were decoded by the caller."""
 
 
+_INT_MAX = (1 << 63) - 1
+"""Instants and numbers are of 64 bits, as in events."""
+
 _MAY_BE_MISSING = frozenset({"edge", "epoch_ns", "files", "origin"})
 """Fields that came after the first manifests; their default stands for those."""
 
@@ -267,6 +271,8 @@ def _decode(cls: type[_T], value: Any, what: str) -> _T:
             raise TraceFormatError(
                 f"{what} has {_shortened(value[name])} as {name!r}, not {declared.type}"
             )
+        if isinstance(value[name], int) and abs(value[name]) > _INT_MAX:
+            raise TraceFormatError(f"{what} has {_shortened(value[name])} as {name!r}: too large")
     return cls(**value)
 
 

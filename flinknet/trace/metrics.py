@@ -10,7 +10,7 @@ that checkpoint of a job.
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,18 @@ import numpy as np
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.storage import AnyPath
 
+from .plain_text import read_json
+
 METRICS_NAME = "metrics.jsonl"
 
 ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
 """What a line is about; all else are metrics."""
 
 _INSTANT = '{"at_ns": '
+_INSTANT_DIGITS_MAX = 18
+
+_TEXTS = ("task_manager", "task", "job", "vertex")
+_INDEXES = ("subtask", "attempt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
     lines, tasks, names = 0, dict[str, None](), dict[str, None]()
     for entry in metrics_lines(directory):
         lines += 1
-        if "task" in entry:
+        if entry.get("task") is not None:
             tasks[entry["task"]] = None
             names |= dict.fromkeys(entry)
     metrics = sorted(names.keys() - ABOUT)
@@ -118,19 +124,16 @@ def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
 def metrics_lines(
     directory: AnyPath, from_ns: int | None = None, to_ns: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The lines of a run within [from_ns, to_ns); none without a file."""
+    """The lines of a run within [from_ns, to_ns); none without a file. What is no line, such as one
+    that a crash has cut, is passed over.
+    """
     path = directory / METRICS_NAME
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            if not is_within(line, from_ns, to_ns):
-                continue
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict):
+            entry = _entry(line) if is_within(line, from_ns, to_ns) else None
+            if entry is not None:
                 yield entry
 
 
@@ -139,10 +142,32 @@ def is_within(line: str, from_ns: int | None, to_ns: int | None) -> bool:
     if from_ns is None and to_ns is None:
         return True
     digits = line.removeprefix(_INSTANT).partition(",")[0]
-    if not digits.isdecimal():
+    if not digits.isdecimal() or len(digits) > _INSTANT_DIGITS_MAX:
         return False
     at_ns = int(digits)
     return (from_ns is None or from_ns <= at_ns) and (to_ns is None or at_ns < to_ns)
+
+
+def number_of(value: Any) -> float | None:
+    """The value of a metric; None for what is no number."""
+    is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    return float(value) if is_number else None
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    """A line of the file, None for what is not one."""
+    try:
+        entry = read_json(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or type(entry.get("at_ns")) is not int:
+        return None
+    is_line = (
+        abs(entry["at_ns"]) < 10**_INSTANT_DIGITS_MAX
+        and all(isinstance(entry.get(name), str | None) for name in _TEXTS)
+        and all(isinstance(entry.get(name), int | None) for name in _INDEXES)
+    )
+    return entry if is_line else None
 
 
 def _series(lines: list[dict[str, Any]]) -> Series:
@@ -154,9 +179,9 @@ def _series(lines: list[dict[str, Any]]) -> Series:
         about.get("job"),
         about.get("vertex"),
         np.array([line["at_ns"] for line in lines], np.int64),
-        {name: np.array([_number(line.get(name)) for line in lines]) for name in names},
+        {name: np.array([_or_nan(number_of(line.get(name))) for line in lines]) for name in names},
     )
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value

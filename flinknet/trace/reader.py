@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
-from flinknet.storage import AnyPath, open_ranged, path_of
+from flinknet.storage import KEPT_BYTES, AnyPath, open_ranged, path_of
 
 from .blocks import (
     ColumnRange,
@@ -251,10 +251,7 @@ class TraceReader:
             values = values.take(rows)
         if name == "channel":
             return self.file.numbers_of(values)
-        if name in INSTANTS and self.file.offset_ns:
-            is_known = values >= 0 if name != INSTANTS[0] else True
-            values = np.where(is_known, values + self.file.offset_ns, values)
-        return values
+        return self.file.instants_of(values, name) if name in INSTANTS else values
 
     def _rows_of(self, view: BlockView) -> IntArray | None:
         if self._rows is None or self._rows[0] != view.place:
@@ -278,6 +275,9 @@ class TraceReader:
         numbers: list[int] = []
         self._metas, self._stored_numbers = (), numbers
         try:
+            if sum(extent.length_bytes for extent in extents) <= KEPT_BYTES:
+                for extent in extents:
+                    self._file.prepare(extent.offset, extent.length_bytes)
             for extent in extents:
                 offset = extent.offset
                 number = extent.number

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os.path import commonpath
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from flinknet.storage import AnyPath, StoragePath, path_of
 
 from .manifest import ChannelInfo, RunManifest
+from .metrics import METRICS_NAME, Series, read_series
 from .run import Run, open_with_faults, refuse
 from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
@@ -70,7 +72,12 @@ class Recording:
         unusable = {each.name for each in self.damaged if not each.blocks}
         run, faults = open_with_faults(path_of(self.path), left_out=unusable)
         refuse(run, [each for each in faults if each.file not in unusable])
+        return self.of(run)
+
+    def of(self, run: Run) -> Run:
+        """Its run directory, opened before, as it counts in the run."""
         skipped = {each.name: each.blocks for each in self.damaged}
+        unusable = {each.name for each in self.damaged if not each.blocks}
         return replace(
             run,
             files=tuple(
@@ -96,9 +103,28 @@ def open_recordings(place: RunPlace) -> Run:
 
     Raises: TraceFormatError for what is no run, or contradicts its manifest.
     """
+    if not isinstance(place, list | tuple):
+        return Recording(str(place)).open()
+    if len(place) == 1 and not place[0].channels:
+        return place[0].open()
+    return _joined(tuple(place))
+
+
+def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
+    """Metrics of tasks and TaskManagers within [from_ns, to_ns) of the run's clock; of several
+    recordings those of the first that has some, for they asked one JobManager."""
     recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
-    runs = [each.open() for each in recordings]
-    return runs[0] if len(runs) == 1 and not recordings[0].channels else joined(recordings, runs)
+    for each in recordings:
+        directory = path_of(each.path)
+        if (directory / METRICS_NAME).is_file():
+            return read_series(directory, from_ns - each.offset_ns, to_ns - each.offset_ns)
+    return []
+
+
+@lru_cache(maxsize=4)
+def _joined(recordings: tuple[Recording, ...]) -> Run:
+    """Kept, for a process opens the same run again and again, and each time reads all manifests."""
+    return joined(recordings, [each.open() for each in recordings])
 
 
 def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
@@ -130,7 +156,7 @@ def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
 
 
 def common_directory(paths: Sequence[AnyPath]) -> AnyPath:
-    """The nearest directory that holds all of them; of paths in several stores, that of the first."""
+    """The nearest directory that holds all of them; of several stores, of those in the first."""
     if len(paths) == 1:
         return paths[0]
     here = [path for path in paths if isinstance(path, Path)]

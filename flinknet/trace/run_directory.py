@@ -117,7 +117,11 @@ def seal_result(directory: Path) -> None:
         return
     manifest = RunManifest.load(directory)
     if manifest.files:
-        checksum = checksum_of_file(directory / RESULT_NAME)
+        try:
+            checksum = checksum_of_file(directory / RESULT_NAME)
+        except OSError as error:
+            path = directory / RESULT_NAME
+            raise TraceError(f"{path}: cannot be read back ({error.strerror})") from error
         replace(manifest, files={**manifest.files, RESULT_NAME: checksum}).save(directory)
 
 

@@ -87,6 +87,13 @@ class TraceFile:
         found[channels == -1] = -1
         return found.astype(channels.dtype)
 
+    def instants_of(self, values: IntArray, name: str) -> IntArray:
+        """The instants of a column by the run's clock."""
+        if not self.offset_ns:
+            return values
+        shifted: IntArray = values + self.offset_ns
+        return shifted if name == "at_ns" else np.where(values >= 0, shifted, values)
+
     def view(self, stored: tuple[BlockEntry, ...]) -> tuple[BlockView, ...]:
         """The blocks of the file that hold something that counts."""
         views = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ class TraceWriter:
     """Writes one trace file: header at once, blocks as they come, trailer at close.
 
     Invariant: the file is a header and whole blocks. What could not be written whole is cut off
-        again, so a full disk costs the block that did not fit and nothing before it.
+        again, so a full disk costs the block that did not fit and nothing before it. Where the cut
+        fails as well, it is tried again before the next block.
     """
 
     def __init__(self, path: Path, process: ProcessInfo) -> None:
@@ -44,6 +46,7 @@ class TraceWriter:
         self.events = 0
         self._blocks: list[BlockEntry] = []
         self._size_bytes = 0
+        self._is_torn = False  # behind its whole blocks there are bytes of one that is not
         try:
             self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileExistsError:
@@ -53,8 +56,10 @@ class TraceWriter:
         try:
             self._append(encode_file_header(process.to_dict()))
         except TraceError:
-            self._file.close()
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._file.close()
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             raise
 
     def __enter__(self) -> TraceWriter:
@@ -100,6 +105,9 @@ class TraceWriter:
 
         Args:
             dropped_events: events that were recorded but could not be written.
+
+        Raises: TraceError if the trailer could not be written, or not all that was written before
+            it has reached the disk.
         """
         if self._file.closed:
             return
@@ -107,18 +115,34 @@ class TraceWriter:
             trailer = Trailer(self.events, dropped_events, tuple(self._blocks))
             self._append(encode_end(trailer, self._size_bytes))
         finally:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:
+                raise self._failed(error) from error
 
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
         try:
+            if self._is_torn:
+                self._cut_back()
+            self._is_torn = True
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            self._file.truncate(self._size_bytes)
-            self._file.seek(self._size_bytes)
-            raise TraceError(f"{self.path}: cannot write the trace: {_cause(error)}") from error
+            with suppress(OSError):
+                self._cut_back()
+            raise self._failed(error) from error
+        self._is_torn = False
         self._size_bytes += len(data)
+
+    def _cut_back(self) -> None:
+        """Cut off what was not written whole. Raises: OSError."""
+        self._file.truncate(self._size_bytes)
+        self._file.seek(self._size_bytes)
+        self._is_torn = False
+
+    def _failed(self, error: OSError) -> TraceError:
+        return TraceError(f"{self.path}: cannot write the trace: {_cause(error)}")
 
 
 def _cause(error: OSError) -> str:

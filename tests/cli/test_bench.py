@@ -326,6 +326,7 @@ def _noted(error: BaseException, note: str) -> BaseException:
         (LocalTransportError("port 50100 is in use"), 4, "flinknet: port 50100 is in use"),
         (TraceError("no space left\non device"), 4, "flinknet: no space left on device"),
         (OSError(errno.ENOSPC, "No space left on device", "x.fnt"), 4, "x.fnt: No space left"),
+        (OSError(errno.EIO, "Input/output error", "x.json"), 4, "x.json: Input/output error; the"),
         (OSError(errno.EACCES, "Permission denied", "x.fnt"), 4, "x.fnt: Permission denied"),
         (KeyboardInterrupt(), 130, "flinknet: interrupted"),
         (_noted(KeyboardInterrupt(), "it is in out"), 130, "flinknet: interrupted; it is in out"),

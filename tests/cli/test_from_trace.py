@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from flinknet.errors import RunFailedError
-from flinknet.job.load.recorded import RECORDED, RecordedLoad
+from flinknet.job.load.recorded_load import RECORDED, RecordedLoad
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import save_records, scenario_of
 from flinknet.results import RunWarning
@@ -200,7 +200,7 @@ def test_arrivals_are_those_of_the_trace(recorded: Path, tmp_path: Path) -> None
     law = save_records(again, scenario, tmp_path / "arrivals")
     later_ns = 5_000_000 * MS
     load = RecordedLoad.load(law, 0, start_ns=later_ns, measured_from_ns=later_ns)
-    assert (load.sizes(), load.selector()) == (None, None)
+    assert (load.take_sizes(), load.selector()) == (None, None)
     arrivals = load.arrivals()
     instants_ns = arrivals.take(2**62, 10_000)
     assert np.array_equal(instants_ns, later_ns + np.repeat(np.arange(1000), 2) * MS)

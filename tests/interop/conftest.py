@@ -12,7 +12,8 @@ import pytest
 from bench.flink.distribution import class_path, flink_home, java
 from tests.interop.exchange import Release
 
-HARNESS = Path(__file__).parent / "java" / "FlinkPeer.java"
+JAVA = Path(__file__).parent / "java"
+HARNESS = (JAVA / "FlinkPeer.java", JAVA / "Misbehaved.java")
 
 RECORDS = int(os.environ.get("FLINKNET_INTEROP_RECORDS", "200000"))
 """Of the plain exchanges; `make interop RECORDS=10000000` sets it."""
@@ -32,7 +33,8 @@ def release_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Rele
                 pytest.skip("there is no JDK: neither JAVA_HOME nor the path has java and javac")
             classes = tmp_path_factory.mktemp(f"flink-{version}")
             subprocess.run(
-                [compiler, "-nowarn", "-d", classes, "-cp", class_path(home), HARNESS], check=True
+                [compiler, "-nowarn", "-d", classes, "-cp", class_path(home), *HARNESS],
+                check=True,
             )
             compiled[version] = Release(version, runner, home, classes)
         return compiled[version]

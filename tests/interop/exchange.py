@@ -57,15 +57,26 @@ class Release:
         """Start one end; underscores in the names of options stand for hyphens."""
         given = {name.replace("_", "-"): value for name, value in options.items()}
         given.setdefault("partitions", PARTITIONS[:1])
-        texts = [f"{name}={_text(value)}" for name, value in given.items()]
+        return FlinkPeer(self._command("FlinkPeer", role, **given))
+
+    def start_misbehaved(self, **keys: object) -> Misbehaved:
+        """Start what peers misbehave to, with Flink's keys."""
+        return Misbehaved(self._command("Misbehaved", **keys))
+
+    def _command(self, name: str, *words: str, **options: object) -> list[str]:
+        texts = [f"{key}={_text(value)}" for key, value in options.items()]
         paths = class_path(self.home, self.classes)
-        return FlinkPeer([self.java, *JAVA_OPTIONS, "-cp", paths, "FlinkPeer", role, *texts])
+        return [self.java, *JAVA_OPTIONS, "-cp", paths, name, *words, *texts]
 
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(each.encode().hex() for each in value)
     return str(value)
+
+
+def _word(value: object) -> str:
+    return value.encode().hex() if isinstance(value, ResultPartitionID) else str(value)
 
 
 class Ended(Exception):
@@ -142,6 +153,35 @@ class FlinkPeer(_Process):
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.stdin = None
+
+
+ANSWERS = ("ok", "told ", "state ")
+"""What answers an order begin with; lines of Flink's own come in between."""
+
+
+class Misbehaved(_Process):
+    """Flink's shuffle environment under orders (java/Misbehaved.java)."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        super().__init__(command, reads_stderr=False, cwd=None)
+
+    @property
+    def port(self) -> int:
+        """Its data port."""
+        return int(self.wait_for("listening")["port"])
+
+    def order(self, *words: object) -> str:
+        """Give an order; returns the answer. Raises: Ended if it could not be obeyed."""
+        assert self.process.stdin is not None
+        assert self._lines is not None
+        self.process.stdin.write(" ".join(map(_word, words)) + "\n")
+        self.process.stdin.flush()
+        for line in self._lines:
+            if line.startswith(ANSWERS):
+                return line.rstrip("\n")
+            if line.startswith("failed"):
+                raise Ended(f"{words[0]}: {line}")
+        raise Ended(f"{words[0]}: it has ended")
 
 
 class Flinknet(_Process):

@@ -15,7 +15,6 @@ from bench.flink.distribution import class_path, flink_home, java
 from flinknet.core.wire.records import (
     LatencyMarker,
     Record,
-    RecordStreamDecoder,
     Watermark,
     WatermarkStatus,
     decode_element,
@@ -24,6 +23,7 @@ from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import CombinedWatermark
 from flinknet.job.watermark_valve import StatusWatermarkValve
 from flinknet.results.latency_markers import MarkerSummary
+from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob
 
 pytestmark = pytest.mark.interop

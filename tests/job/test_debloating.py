@@ -15,7 +15,7 @@ from flinknet.job.debloating import (
     GateDebloating,
     debloated_gates,
 )
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.sink import LatencySink
 from tests.load_tasks import sink_task
 from tests.pair import Pair, records_of

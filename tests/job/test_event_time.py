@@ -28,12 +28,12 @@ from flinknet.graph.watermarks import (
     WatermarkGenerator,
     WatermarkOutput,
 )
+from flinknet.job.basic_serializers import LONG
 from flinknet.job.channel_input import ChannelInput, ElementBatch, RecordBatch
 from flinknet.job.context import ProcessingContext
 from flinknet.job.elements import NO_TIMESTAMP, StreamElementSerializer
 from flinknet.job.event_time import Timer, TimestampsAndWatermarksOperator
 from flinknet.job.latency_stats import LatencyStats, MarkedLatency
-from flinknet.job.serializers import LONG
 from flinknet.job.watermark_valve import StatusWatermarkValve
 from flinknet.results import MarkerSummary
 
@@ -248,12 +248,9 @@ def test_watermarks_from_before_do_not_count_but_for_the_end_of_time() -> None:
 
 
 def test_a_generator_of_the_program_may_tell_a_watermark_with_each_record() -> None:
-    class Each:
+    class Each(WatermarkGenerator):
         def on_event(self, value: Any, timestamp_ms: int, output: WatermarkOutput) -> None:
             output.emit_watermark(timestamp_ms)
-
-        def on_periodic_emit(self, output: WatermarkOutput) -> None:
-            pass
 
     def create() -> WatermarkGenerator:
         return Each()

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from flinknet.core.consumer import RecordReader
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import Direction, FrameDecoder
-from flinknet.core.wire.records import Record, RecordStreamDecoder, decode_element, encode_record
+from flinknet.core.wire.records import Record, decode_element, encode_record
 from flinknet.errors import FrameCorruptedError
+from flinknet.job.basic_serializers import LONG, STRING
 from flinknet.job.elements import NO_TIMESTAMP, StreamElementSerializer
-from flinknet.job.serializers import LONG, STRING, VALUE, serializer_of
+from flinknet.job.serializers import VALUE, serializer_of
 from tests.comparisons import compares, compares_in
 from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, golden
+from tests.record_stream import RecordStreamDecoder
 
 
 @dataclass

@@ -175,7 +175,7 @@ def test_a_writer_that_waits_is_back_pressured_softly_or_hard(tasks: Tasks) -> N
 def test_a_record_that_was_begun_takes_overdraft_and_then_waits_hard() -> None:
     tasks = Tasks(record_bytes=2000)  # twenty buffers: there are five, and four of overdraft
     tasks.emit(1)
-    assert tasks.source.writers[0].is_inside_record
+    assert tasks.source.outputs.writers[0].is_inside_record
     tasks.emit(0)
     tasks.at(4 * S)
     source, _ = tasks.sample()

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet.core.wire.records import Watermark, WatermarkStatus
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, CombinedWatermark
-from flinknet.job.watermark_valve import StatusWatermarkValve
+from flinknet.job.watermark_valve import Passed, StatusWatermarkValve
 
 Step = tuple[int, int | str]
 """A channel and its watermark, or "idle", or "active"."""
 
 
-class Passed:
-    """What a valve lets through."""
-
-    def __init__(self) -> None:
-        self.found: list[int | str] = []
-
-    def emit_watermark(self, timestamp_ms: int) -> None:
-        self.found.append(timestamp_ms)
-
-    def emit_watermark_status(self, is_idle: bool) -> None:
-        self.found.append("idle" if is_idle else "active")
+def in_words(element: Passed) -> int | str:
+    if isinstance(element, Watermark):
+        return element.timestamp_ms
+    return "idle" if element.status == WatermarkStatus.IDLE else "active"
 
 
 @pytest.mark.parametrize(
@@ -56,13 +50,13 @@ class Passed:
     ],
 )
 def test_valve(channels: int, steps: list[Step], passed: list[int | str]) -> None:
-    valve, found = StatusWatermarkValve(channels), Passed()
+    valve, found = StatusWatermarkValve(channels), list[Passed]()
     for channel, step in steps:
         if isinstance(step, str):
-            valve.input_watermark_status(step == "idle", channel, found)
+            found += valve.input_watermark_status(step == "idle", channel)
         else:
-            valve.input_watermark(step, channel, found)
-    assert found.found == passed
+            found += valve.input_watermark(step, channel)
+    assert [in_words(each) for each in found] == passed
 
 
 def test_inputs_of_an_operator_are_combined() -> None:

@@ -89,3 +89,23 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot be read as Flink's"):
         read_flink_conf(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a {b: *a}",
+        "a: &a [*a]",
+        "a0: &a0 [x]\n"
+        + "".join(f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 8)}]\n" for i in range(12)),
+        "a: " + "[" * 3000 + "]" * 3000,
+        "a: " + "{a: " * 3000 + "}" * 3000,
+    ],
+    ids=["itself", "list of itself", "aliases of aliases", "nested lists", "nested mappings"],
+)
+def test_a_file_that_has_no_end_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read as Flink's") as raised:
+        read_flink_conf(path)
+    assert len(str(raised.value)) < 300

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinknet.core.wire.events import CancelCheckpointMarker, OtherEvent
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -29,21 +29,21 @@ from tests.pair import (
 from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 
 NEW, READS, WAITS, CANCELED, FAILED, STRANGE = (
-    "before it has asked for anything",
-    "while it reads",
+    "before any request",
+    "while reading",
     "while its request waits for the partition",
-    "when it has cancelled",
-    "when its producer has failed",
-    "on a connection that has asked for nothing of the run",
+    "after it has cancelled",
+    "after its producer has failed",
+    "as a stranger to the run",
 )
 IGNORED, TOLD, REFUSED, LATE, FATAL, BROKEN, CLOSED = (
-    "nothing",
-    "its task is told",
-    "an error for this channel",
-    "an error for this channel after the timeout",
-    "a fatal error; who gets it closes",
-    "a fatal error, and the end of the connection",
-    "the end of the connection",
+    "ignored",
+    "delivered to the task",
+    "error for this channel",
+    "error for this channel after the timeout",
+    "fatal error; its receiver closes",
+    "fatal error, connection closed",
+    "connection closed",
 )
 ENDS = (BROKEN, CLOSED)
 
@@ -98,8 +98,8 @@ def buffer_size(number: int) -> bytes:
     return frame(10, struct.pack(">i", number) + RECEIVER)
 
 
-EVENT = TaskEventRequest(CancelCheckpointMarker(1), GONE, RECEIVER)
-FOR_TASK = OtherEvent("org.example.Terminate", b"now")
+FOR_TASK = OtherEvent("org.apache.flink.runtime.iterative.event.TerminationEvent", b"")
+EVENT = TaskEventRequest(FOR_TASK, GONE, RECEIVER)
 TASK_EVENT, ELSEWHERE = (TaskEventRequest(FOR_TASK, partition_id(i), RECEIVER) for i in (0, 1))
 FOR_READERS: Sequence[tuple[str, Message]] = (
     ("AddCredit", AddCredit(1, RECEIVER)),
@@ -114,7 +114,7 @@ FOR_ANYBODY: Sequence[tuple[str, Message]] = (
 CUT_BODIES = {
     "AddCredit cut": frame(6, b"\0\0\0\1" + RECEIVER[:15]),
     "PartitionRequest cut": frame(2, bytes(87)),
-    "TaskEventRequest whose event is longer than it": frame(3, b"\x7f\xff\xff\xff" + bytes(90)),
+    "TaskEventRequest whose event claims to be longer": frame(3, b"\x7f\xff\xff\xff" + bytes(90)),
     "TaskEventRequest whose event has a negative length": frame(3, b"\xff" * 4 + bytes(90)),
     "CancelPartitionRequest without receiver": frame(4),
 }
@@ -139,31 +139,64 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
         line(FAILED, said, message, IGNORED, "S091")
     line(FAILED, "CancelPartitionRequest, AddCredit", join(4, credit(1)), FATAL, "S091")
     for when in (NEW, READS, WAITS):
-        line(when, "TaskEventRequest for nobody", EVENT, REFUSED, "S081", goes_on=when == READS)
+        line(
+            when,
+            "TaskEventRequest for an unknown partition",
+            EVENT,
+            REFUSED,
+            "S081",
+            goes_on=when == READS,
+        )
     for when in (NEW, WAITS, CANCELED, STRANGE):
-        line(when, "TaskEventRequest for a task that it does not read", TASK_EVENT, REFUSED, "S081")
-    line(READS, "TaskEventRequest for what its neighbour reads", ELSEWHERE, REFUSED, goes_on=True)
-    line(READS, "TaskEventRequest for what it reads", TASK_EVENT, TOLD, "S081", goes_on=True)
+        line(
+            when,
+            "TaskEventRequest for a task whose output it does not read",
+            TASK_EVENT,
+            REFUSED,
+            "S081",
+        )
+    line(
+        READS,
+        "TaskEventRequest for the task that its neighbour reads",
+        ELSEWHERE,
+        REFUSED,
+        goes_on=True,
+    )
+    line(
+        READS, "TaskEventRequest for the task that it reads", TASK_EVENT, TOLD, "S081", goes_on=True
+    )
     line(NEW, "PartitionRequest with credit -1", request(credit=-1), FATAL)
     line(NEW, "PartitionRequest with credit -2^31", request(credit=-(2**31)), FATAL)
     line(NEW, "PartitionRequest of subpartition 999", request(999), FATAL)
-    line(NEW, "PartitionRequest of a range beyond", request(0, 5), FATAL, "S075")
+    line(
+        NEW,
+        "PartitionRequest of a range beyond the last subpartition",
+        request(0, 5),
+        FATAL,
+        "S075",
+    )
     line(NEW, "PartitionRequest of subpartition -5", with_range(-5, -5), BROKEN)
     line(NEW, "PartitionRequest of a range backwards", with_range(1, 0), BROKEN)
-    line(NEW, "PartitionRequest of what another reads", request(2), FATAL)
+    line(NEW, "PartitionRequest of a subpartition that another peer reads", request(2), FATAL)
     line(NEW, "PartitionRequest of an unknown partition", request(of=GONE), LATE, "S037")
     line(READS, "a second PartitionRequest", request(1), FATAL, goes_on=True)
     line(WAITS, "a second PartitionRequest", request(1), FATAL)
     line(READS, "AddCredit beyond 2^31 - 1", credit(2**31 - 1), FATAL, goes_on=True)
     line(READS, "AddCredit of 0", credit(0), BROKEN)
     line(READS, "AddCredit of -1", credit(-1), BROKEN)
-    line(READS, "ResumeConsumption of what is not blocked", FOR_READERS[1][1], FATAL, goes_on=True)
+    line(
+        READS,
+        "ResumeConsumption of a channel that is not blocked",
+        FOR_READERS[1][1],
+        FATAL,
+        goes_on=True,
+    )
     line(READS, "NewBufferSize 0", buffer_size(0), BROKEN)
     line(READS, "NewBufferSize -1", buffer_size(-1), BROKEN)
     line(READS, "NewBufferSize 2^31 - 1", buffer_size(2**31 - 1), IGNORED, goes_on=True)
     line(READS, "CancelPartitionRequest twice", join(4, frame(4, RECEIVER)), IGNORED)
     line(READS, "CloseRequest", CloseRequest(), CLOSED)
-    line(READS, "AddCredit, then garbage", credit(1) + OF_NO_PROTOCOL["zeros"], BROKEN)
+    line(READS, "AddCredit, then garbage", credit(1) + OF_NO_PROTOCOL["64 zero bytes"], BROKEN)
     for when in (NEW, READS):
         for said, junk in OF_NO_PROTOCOL.items():
             line(when, said, junk, BROKEN, "S081")
@@ -171,7 +204,7 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
         line(READS, said, frame(6, length=length), BROKEN)
     line(READS, "a length of 64 MiB and a byte", frame(3, length=(64 << 20) + 1), BROKEN)
     line(STRANGE, "a length of 4097", frame(3, length=4097), BROKEN)
-    line(STRANGE, "a request of a receiver abroad, 129 times", abroad(129), BROKEN)
+    line(STRANGE, "129 PartitionRequests", abroad(129), BROKEN)
     for said, body in CUT_BODIES.items():
         line(READS, said, body, BROKEN)
     one_more = request().encode()[9:] + b"x"  # of frames that are too long Flink reads the front
@@ -180,7 +213,7 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
     line(READS, "CloseRequest with a body", frame(5, b"x"), CLOSED)
     for said, number in OTHERS_MESSAGES.items():
         line(READS, f"{said}, a producer's message", frame(number, bytes(60)), BROKEN)
-    line(READS, "a message of no kind", frame(63, bytes(20)), BROKEN, "S081")
+    line(READS, "a message with an unknown id", frame(63, bytes(20)), BROKEN, "S081")
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.core.buffers import DataType
+from flinknet.core.wire.events import EndOfSuperstepEvent
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import (
     ILLEGAL_STATE_EXCEPTION,
@@ -37,16 +38,19 @@ from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 OPEN, CREDITLESS, RELEASED, HALF = (
     "while the channel is open",
     "while the channel has no credit",
-    "when the channel is released",
+    "after the channel was released",
     "in the middle of a buffer",
 )
 NOTHING, TAKEN, CANCELED, FAILS, ALL_FAIL = (
-    "nothing",
-    "it is taken",
-    "a CancelPartitionRequest",
+    "ignored",
+    "accepted",
+    "answered with CancelPartitionRequest",
     "the channel fails",
     "the connection fails with all its channels",
 )
+
+TOO_LARGE = bytes(4097)
+"""More than a segment, which has 100 bytes here and cannot have less than 4096 in Flink."""
 
 CHANNEL = InputChannelID(b"\x01" * 16)  # tests.pair.receiver_ids
 UNKNOWN = InputChannelID(b"\xcc" * 16)
@@ -73,10 +77,12 @@ def buffer(
     to: InputChannelID = CHANNEL,
     backlog: int = 0,
     kind: DataType = DATA,
-    payload: bytes = b"payload",
+    payload: bytes | None = None,
     pieces: tuple[int, ...] = (),
 ) -> BufferResponse:
-    """A BufferResponse."""
+    """A BufferResponse; an event is an EndOfSuperstepEvent."""
+    if payload is None:
+        payload = EndOfSuperstepEvent().encode() if kind == EVENT else b"payload"
     return BufferResponse(to, 0, number, backlog, kind, False, payload, pieces)
 
 
@@ -124,12 +130,12 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         found.append((when, said, encoded, must, rows, error))
 
     two = buffer(payload=b"abc", pieces=(1, 2))
-    line(CREDITLESS, "data", buffer(), ALL_FAIL, "S061", "S100", error=CreditExceededError)
-    line(CREDITLESS, "data in pieces", two, ALL_FAIL, "S061", "S100", error=CreditExceededError)
+    line(CREDITLESS, "data", buffer(), FAILS, "S061", error=CreditExceededError)
+    line(CREDITLESS, "data in pieces", two, FAILS, "S061", error=CreditExceededError)
     line(CREDITLESS, "an event", buffer(kind=EVENT), TAKEN, "S060")
     compressed = header(is_compressed=2) + b"payload"
     three = many(buffer(number, backlog=-1) for number in range(3))
-    line(OPEN, "a third buffer for two credits", three, ALL_FAIL, error=CreditExceededError)
+    line(OPEN, "a third buffer for two credits", three, FAILS, error=CreditExceededError)
     line(OPEN, "a number too high", buffer(1), FAILS, "S048", error=BufferReorderingError)
     line(
         OPEN,
@@ -166,21 +172,21 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     )
     line(OPEN, "a backlog of -1", buffer(backlog=-1), TAKEN)
     line(OPEN, "a backlog of 2^31 - 1", buffer(backlog=2**31 - 1), TAKEN)
-    line(OPEN, "more than a segment", buffer(payload=bytes(101)), ALL_FAIL)
+    line(OPEN, "more than a segment", buffer(payload=TOO_LARGE), ALL_FAIL)
     line(OPEN, "an event of 1 GiB", header(EVENT, size=1 << 30), ALL_FAIL)
     line(OPEN, "a negative size", header(size=-1), ALL_FAIL)
-    line(OPEN, "a data type that is none", header(kind=99), ALL_FAIL)
+    line(OPEN, "an unknown data type", header(kind=99), ALL_FAIL)
     line(OPEN, "a compressed flag of 2, which Java takes", compressed, TAKEN)
     for said, message in {
         "data": buffer(to=UNKNOWN),
         "an empty buffer": buffer(to=UNKNOWN, payload=b""),
         "data in pieces": buffer(to=UNKNOWN, payload=b"abc", pieces=(1, 2)),
-        "more than a segment": buffer(to=UNKNOWN, payload=bytes(101)),
+        "more than a segment": buffer(to=UNKNOWN, payload=TOO_LARGE),
         "an event": buffer(to=UNKNOWN, kind=EVENT),
         "a backlog": BacklogAnnouncement(2, UNKNOWN),
     }.items():
-        line(OPEN, f"{said} for a channel that is none", message, CANCELED, "S093")
-    line(OPEN, "an error for a channel that is none", failed_to(UNKNOWN), NOTHING, "S091")
+        line(OPEN, f"{said} for an unknown channel", message, CANCELED, "S093")
+    line(OPEN, "an error for an unknown channel", failed_to(UNKNOWN), NOTHING, "S091")
     line(RELEASED, "data", buffer(), CANCELED, "S061")
     line(RELEASED, "an event", buffer(kind=EVENT), CANCELED)
     line(RELEASED, "a backlog", BacklogAnnouncement(2, CHANNEL), CANCELED)
@@ -194,7 +200,7 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         error=PartitionNotFoundError,
     )
     line(OPEN, "its producer failed", failed_to(CHANNEL), FAILS, "S091", error=ProducerFailedError)
-    line(OPEN, "an error of no known class", error(ILLEGAL_STATE_EXCEPTION), FAILS)
+    line(OPEN, "an error of an unknown class", error(ILLEGAL_STATE_EXCEPTION), FAILS)
     line(OPEN, "an error, then data", many((failed_to(CHANNEL), buffer())), FAILS, "S091")
     line(
         OPEN,
@@ -204,7 +210,9 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         "S091",
         error=RemoteTransportError,
     )
-    line(OPEN, "an error that is no Java", frame(1, b"\xac\xed\0\5" + bytes(40)), ALL_FAIL)
+    line(
+        OPEN, "an error that is no Java exception", frame(1, b"\xac\xed\0\5" + bytes(40)), ALL_FAIL
+    )
     line(OPEN, "an error without a body", frame(1), ALL_FAIL)
     line(OPEN, "BacklogAnnouncement of 2^31 - 1", frame(9, BIG_BACKLOG + CHANNEL), TAKEN)
     line(OPEN, "BacklogAnnouncement of -1", frame(9, b"\xff" * 4 + CHANNEL), ALL_FAIL)
@@ -217,7 +225,8 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     line(OPEN, "a length of 1 GiB", frame(1, bytes(50), length=1 << 30), ALL_FAIL)
     for said, number in CONSUMERS_MESSAGES.items():
         line(OPEN, f"{said}, a consumer's message", frame(number, bytes(88)), ALL_FAIL)
-    line(OPEN, "a message of no kind", frame(63, bytes(20)), ALL_FAIL)
+    line(OPEN, "a message with an unknown id", frame(63, bytes(20)), ALL_FAIL)
+    line(OPEN, "an event that is none", buffer(kind=EVENT, payload=b"payload"), TAKEN)
     return found
 
 

@@ -19,10 +19,10 @@ SSH = b"SSH-2.0-OpenSSH_9.2\r\n"
 
 OF_NO_PROTOCOL = {
     "an HTTP request": HTTP,
-    "the hello of TLS": TLS_HELLO,
-    "the hello of SSH": SSH,
-    "zeros": bytes(64),
-    "another magic number": struct.pack(">i4sB", 9, b"\xba\xdc\x0f\xff", 5),
+    "a TLS ClientHello": TLS_HELLO,
+    "an SSH banner": SSH,
+    "64 zero bytes": bytes(64),
+    "a wrong magic number": struct.pack(">i4sB", 9, b"\xba\xdc\x0f\xff", 5),
 }
 """What is at its first nine bytes no frame."""
 

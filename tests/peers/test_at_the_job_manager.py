@@ -1,95 +1,17 @@
-"""Who misbehaves at the control port, one by one: each is told the reason, and its connection ends.
-What else may come from there, drawn at random: tests/runtime/cluster/test_control_connection.py.
+"""Who misbehaves at the control port, one by one (`by_clients`): each gets the reason, and its
+connection ends. What else may come from there, drawn at random:
+tests/runtime/cluster/test_control_connection.py.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-
 import pytest
 
 from flinknet.errors import RemoteProtocolError
-from flinknet.plain_values import decode_message, encode_message, to_plain
+from flinknet.plain_values import decode_message
 from flinknet.runtime.cluster import control_messages as say
-from flinknet.runtime.cluster.control_connection import (
-    HELLO_MAX_BYTES,
-    MESSAGE_MAX_BYTES,
-    ControlConnection,
-)
-from tests.peers.frames import HTTP, SSH, TLS_HELLO, frame
-
-FIRST, LATER = "first of all", "when it has shown the secret"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One line of the table; `why` is told to who misbehaves."""
-
-    number: int
-    when: str
-    said: str
-    data: bytes
-    why: str
-
-
-def framed(text: str | bytes) -> bytes:
-    """A message on the wire, from its JSON text."""
-    data = text if isinstance(text, bytes) else text.encode()
-    return len(data).to_bytes(4, "big") + data
-
-
-def message(name: object, body: object) -> bytes:
-    """Anything in the form of a message."""
-    return framed(json.dumps({"message": name, "body": body}))
-
-
-def hello(token: str, *, version: str = str(say.PROTOCOL_VERSION)) -> bytes:
-    """A hello with the JSON text of a token."""
-    body = f'{{"version":{version},"role":"client","token":{token}}}'
-    return framed(f'{{"message":"Hello","body":{body}}}')
-
-
-CANCEL = framed(encode_message(say.CancelJob()))
-DIGITS = framed('{"message":"Heartbeat","body":{"number":' + "9" * 5000 + "}}")
-HUGE = {"job": "00" * 16, "report": to_plain(say.Report()) | {"busy_share": 10**400}}
-STATE = {"attempt_id": "00" * 40, "state": "x", "error": "", "is_consequence": False, "kind": ""}
-LINES = (
-    (FIRST, "an HTTP request", HTTP, "too long"),
-    (FIRST, "the hello of TLS", TLS_HELLO, "too long"),
-    (FIRST, "the hello of SSH", SSH, "too long"),
-    (FIRST, "a frame of the data port", frame(5, bytes(2000)) + bytes(4), "not JSON"),
-    (FIRST, "a pickle", framed(b"\x80\x04cos\nsystem\n."), "not JSON"),
-    (FIRST, "a length of 2 GiB", b"\x7f\xff\xff\xff", "too long"),
-    (FIRST, "a byte more than a hello may have", (HELLO_MAX_BYTES + 1).to_bytes(4), "too long"),
-    (FIRST, "an empty message", framed(""), "not JSON"),
-    (FIRST, "half a JSON text", framed("{]"), "not JSON"),
-    (FIRST, "a JSON text that is no message", framed("{}"), "fields"),
-    (FIRST, "a list", framed("[]"), "fields"),
-    (FIRST, "4000 brackets", framed("[" * 4000), "not JSON"),
-    (FIRST, "another message than a hello", CANCEL, "not a hello"),
-    (FIRST, "a hello of another version", hello('"secret"', version="99"), "version 99"),
-    (FIRST, "a hello with another secret", hello('"guess"'), "secret"),
-    (FIRST, "a hello with a secret of one letter", hello('"é"'), "secret"),
-    (FIRST, "a hello with half a character", hello(r'"\ud800"'), "secret"),
-    (FIRST, "a hello with nothing for a secret", hello("null"), "not of type str"),
-    (FIRST, "a hello with 4000 digits", hello('""', version="9" * 4000), "secret"),
-    (FIRST, "a hello of many lists", hello("[" * 990 + "]" * 990), "not JSON|not of type str"),
-    (FIRST, "half a name", framed(r'{"message":"\ud800","body":{}}'), "not known"),
-    (FIRST, "half a field", framed(r'{"message":"Hello","body":{"\ud800":1}}'), "not known"),
-    (LATER, "a message of no kind", message("os.system", {}), "not known"),
-    (LATER, "a name that is a list", message(["CancelJob"], {}), "not known"),
-    (LATER, "an id too short", message("CancelTask", {"attempt_id": "00"}), "has 40 bytes"),
-    (LATER, "a field too few", message("CancelTask", {}), "missing"),
-    (LATER, "a field too many", message("CancelJob", {"more": 1}), "not known"),
-    (LATER, "a text for a number", message("Heartbeat", {"number": "1"}), "not of type int"),
-    (LATER, "a truth for a number", message("Heartbeat", {"number": True}), "not of type int"),
-    (LATER, "a number of 5000 digits", DIGITS, "not JSON"),
-    (LATER, "a number above all floats", message("JobClosed", HUGE), "wrong"),
-    (LATER, "a state that is none", message("TaskStateChanged", STATE), "wrong"),
-    (LATER, "more than a message may have", (MESSAGE_MAX_BYTES + 1).to_bytes(4), "too long"),
-)
-CASES = [Case(number, *line) for number, line in enumerate(LINES, 1)]
+from flinknet.runtime.cluster.control_connection import ControlConnection
+from tests.peers.by_clients import CASES, LATER, Case, hello
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"J{case.number:02d}-{case.said}")

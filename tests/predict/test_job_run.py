@@ -17,9 +17,21 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.predict.job_run import JobOutcome, checked, leaves_barriers_out, simulate_job
+from flinknet.predict.job_run import (
+    JobOutcome,
+    _follows,
+    checked,
+    leaves_barriers_out,
+    simulate_job,
+)
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
-from flinknet.predict.recorded_job import Departures, JobEdge, Passage, RecordedJob
+from flinknet.predict.recorded_job import (
+    Departures,
+    JobEdge,
+    Passage,
+    RecordedJob,
+    _outputs_per_input,
+)
 from flinknet.simulator.cluster import START_NS
 from tests.simulated_chain import COSTS, Simulated, simulated, steady
 from tests.simulation import MS, US
@@ -228,3 +240,26 @@ def test_a_task_may_emit_fewer_or_more_records_than_it_takes(outputs: float) -> 
     for each in came.values():
         assert (np.diff(each.at_ns) >= 0).all()
         assert (each.at_ns - each.origins_ns == 7).all()
+
+
+def test_records_under_way_as_the_window_begins_and_ends_are_no_output_too_many() -> None:
+    """A slow task works off bursts: 400 of its outputs belong to inputs before the window."""
+    bursts_ns = np.sort(np.tile(np.arange(10) * 1000 * MS, 1000))
+    outputs_ns = np.arange(10_400) * 10_000 * MS // 10_400
+    assert _outputs_per_input(bursts_ns, outputs_ns) == 1.0
+    evenly_ns = np.arange(10_000) * MS
+    assert _outputs_per_input(evenly_ns, outputs_ns) == pytest.approx(1.04)
+
+
+def test_records_that_follow_may_be_counted_from_another_one_on() -> None:
+    """As the window begins, a burst from before it leaves the task: all ranks are off by that."""
+    (channel,) = recorded(simulated(steady())).edges[1].exchange.channels
+    bursts_ns = np.sort(np.tile(START_NS + np.arange(1, 9) * 1000 * MS, 500))
+    earlier_ns = np.concatenate([np.full(500, START_NS), bursts_ns + MS])
+    exchange = replace(
+        recorded(simulated(steady())).edges[1].exchange,
+        channels=(replace(channel, arrivals=Ramps.of(earlier_ns)),),
+    )
+    assert _follows(exchange, [replace(channel, arrivals=Ramps.of(bursts_ns))])
+    evenly_ns = START_NS + np.arange(4000) * 2 * MS
+    assert not _follows(exchange, [replace(channel, arrivals=Ramps.of(evenly_ns))])

@@ -159,7 +159,7 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
     settings = [Setting(NetworkConfig(buffer_timeout_ns=each * MS)) for each in (5, 100)]
     unit = what_if.PredictionUnit(
         run.run,
-        str(run.path),
+        list(run.place),
         [0, 1],
         settings,
         [Window(run.from_ns, run.from_ns + S)],

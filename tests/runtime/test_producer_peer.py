@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.job.load.peer import consumer_plan, producers_plan
+from flinknet.job.load.peer_plans import consumer_plan, producers_plan
 from flinknet.job.load.plan import load_plan_of
 from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
 from flinknet.runtime.cluster.producer_peer import ProducerPeer

@@ -140,7 +140,7 @@ def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
     cluster.run_until(START_NS + 5 * S)
     assert relay.emitted_records == 10
     assert relay.state is TaskState.AWAITING_ACKNOWLEDGEMENT
-    assert not cluster.partition_of[relay.outputs[0].edge, 0].is_finished
+    assert not cluster.partition_of[relay.outputs.each[0].edge, 0].is_finished
     finished(cluster)
     assert relay.is_finished
 

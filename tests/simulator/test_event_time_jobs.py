@@ -11,7 +11,6 @@ import pytest
 from flinknet.core.wire.records import (
     LatencyMarker,
     Record,
-    RecordStreamDecoder,
     StreamElement,
     Watermark,
     WatermarkStatus,
@@ -20,6 +19,7 @@ from flinknet.core.wire.records import (
 from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from flinknet.simulator.job_cluster import START_NS, JobCluster
+from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob, task_named
 
 KEEP = WatermarkStrategy.for_monotonous_timestamps()
@@ -40,7 +40,7 @@ def on_channels(job: WatchedJob, edge: int) -> list[list[StreamElement]]:
     channels = [
         channel
         for task in job.cluster.tasks.values()
-        for output in task.outputs
+        for output in task.outputs.each
         if output.edge == edge
         for channel in output.channels
     ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, connection
@@ -14,16 +17,18 @@ from flinknet.errors import InvariantViolatedError, RemoteTransportError
 from flinknet.simulator.checkers import ProtocolChecker, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Interval
-from tests.simulation import MS, Rows, disturbed_scenario, run_disturbed, scenario
+from tests.campaign.trial import failure_of
+from tests.simulation import MS, NEVER, Rows, disturbed_scenario, run_disturbed, scenario
 
 Forget = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.row("S109")
-@pytest.mark.parametrize("first", range(0, 400, 50))
-def test_disturbed_runs_come_to_their_end_and_break_no_rule(first: int) -> None:
-    for seed in range(first, first + 50):
-        run_disturbed(seed)
+@pytest.mark.parametrize("first", range(0, 160, 20))
+def test_trials_of_the_campaign_come_to_their_end_and_break_no_rule(first: int) -> None:
+    for seed in range(first, first + 20):
+        failure = failure_of(seed, Counter())
+        assert failure is None, failure.text
 
 
 def without_backlog_in_the_queue(patch: pytest.MonkeyPatch) -> None:
@@ -91,9 +96,76 @@ def test_a_backlog_that_is_always_0_is_noticed_whatever_the_seed(
         run_checked(cluster, checker)
 
 
-@pytest.mark.parametrize("seed", [1665, 1836, 1873, 2155, 2479])
-def test_a_source_that_was_blocked_behind_its_last_stop_goes_on(seed: int) -> None:
-    run_disturbed(seed)
+FEW_BUFFERS = NetworkConfig(
+    segment_size_bytes=64,
+    network_memory_bytes=640_000,
+    exclusive_buffers=0,
+    max_buffers_per_channel=3,
+    max_overdraft_buffers=0,
+    buffer_timeout_ns=NEVER,
+)
+BLOCKED_AT_THE_END = [
+    (
+        Scenario(
+            FEW_BUFFERS,
+            WorkloadConfig(
+                producers=3,
+                consumers=2,
+                rate_per_s=10_000.0,
+                records=20,
+                record_size=RecordSize(8, 8),
+                arrivals="bursts",
+            ),
+            4,
+            1665,
+        ),
+        FaultPlan(
+            seed=1665,
+            pauses=(
+                Interval(1, 8_896_875, 17_577_884),
+                Interval(1, 4_597_610, 10_469_958),
+                Interval(0, 11_479_794, 13_304_537),
+            ),
+            exhaustions=(Interval(0, 11_536_353, 15_182_576),),
+        ),
+    ),
+    (
+        Scenario(
+            replace(FEW_BUFFERS, exclusive_buffers=2, floating_buffers=4, max_overdraft_buffers=20),
+            WorkloadConfig(
+                producers=2,
+                consumers=2,
+                partitioner="hash",
+                rate_per_s=50_000.0,
+                records=300,
+                record_size=RecordSize(8, 8),
+                arrivals="poisson",
+            ),
+            2,
+            2479,
+        ),
+        FaultPlan(
+            seed=2479,
+            piece_bytes_max=7,
+            delay_ns_max=MS,
+            pauses=(
+                Interval(1, 14_166_233, 19_935_188),
+                Interval(1, 9_060_365, 14_438_720),
+                Interval(0, 2_595_531, 5_818_641),
+            ),
+            exhaustions=(Interval(0, 10_480_781, 15_243_197),),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("loaded", "faults"), BLOCKED_AT_THE_END)
+def test_a_source_that_was_blocked_behind_its_last_stop_goes_on(
+    loaded: Scenario, faults: FaultPlan
+) -> None:
+    checker = ProtocolChecker(loaded.seed)
+    probes = (checker,) * loaded.task_managers
+    run_checked(Cluster.of_scenario(loaded, probes=probes, faults=faults), checker)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +203,6 @@ def test_a_seed_draws_the_same_faults_and_another_seed_others() -> None:
     assert disturbed_scenario(5) == disturbed_scenario(5)
     plans = [disturbed_scenario(seed)[1] for seed in range(100)]
     assert len({repr(plan) for plan in plans}) == 100
-    for kind in ("stalls", "resets", "slow_consumers", "pauses", "exhaustions"):
+    for kind in ("stalls", "slow_consumers", "pauses", "exhaustions"):
         drawn = sum(bool(getattr(plan, kind)) for plan in plans)
         assert 0 < drawn < 100, kind

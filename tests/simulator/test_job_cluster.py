@@ -21,13 +21,14 @@ from flinknet.graph import (
     load_program,
     transformations,
 )
-from flinknet.graph.operators import Output, TaskEvent
+from flinknet.graph.operator_output import Output, TaskEvent
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState
-from flinknet.simulator.faults import FaultPlan
+from flinknet.simulator.faults import FaultPlan, Interval
 from flinknet.simulator.job_cluster import START_NS
+from tests.campaign.draw import Draw
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
@@ -53,12 +54,17 @@ def environment(parallelism: int = 2, **keys: str) -> StreamExecutionEnvironment
 
 def some_faults(seed: int, links: int = 2) -> FaultPlan:
     """Faults that records survive."""
-    drawn = FaultPlan.draw(seed, links=links, consumers=1, task_managers=2, duration_ns=200 * MS)
+    draw = Draw(seed)
+    stalls = []
+    for number in range(draw.below("stalls", 4)):
+        from_ns = draw.below(f"stall {number} from", 200 * MS)
+        to_ns = from_ns + draw.below(f"stall {number} length", 100 * MS)
+        stalls.append(Interval(draw.below(f"stall {number} link", links), from_ns, to_ns))
     return FaultPlan(
         seed=seed,
-        piece_bytes_max=drawn.piece_bytes_max,
-        delay_ns_max=drawn.delay_ns_max,
-        stalls=drawn.stalls,
+        piece_bytes_max=draw.one_of("piece bytes", (0, 7, 100, 1000, 40_000)),
+        delay_ns_max=draw.one_of("delay", (0, US, MS)),
+        stalls=tuple(stalls),
     )
 
 
@@ -245,7 +251,9 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     for until_ns in itertools.count(0, 20 * MS):
         cluster.run(until_ns=until_ns)
         ended = [each for each in cluster.tasks.values() if each.state is TaskState.FINISHED]
-        for channel in (at for each in ended for output in each.outputs for at in output.channels):
+        for channel in (
+            at for each in ended for output in each.outputs.each for at in output.channels
+        ):
             assert watched.read[channel] == watched.written[channel]
         if cluster.is_finished:
             break

@@ -44,6 +44,7 @@ def without(name: str) -> Any:
         (without("seed"), "lacks 'seed'"),
         (lambda value: value.update(seed="7"), "'7' as 'seed', not int"),
         (lambda value: value.update(seed=True), "True as 'seed'"),
+        (lambda value: value.update(measured_to_ns=1 << 63), "as 'measured_to_ns': too large"),
         (lambda value: value.update(more=1), "'more', which"),
         (lambda value: value.update(clock=None), "clock is not"),
         (lambda value: value.update(channels={}), "channels is not a list"),
@@ -89,7 +90,9 @@ def test_a_hostile_manifest_is_refused_in_a_short_line(tmp_path: Path, change: A
     assert str(raised.value).isprintable()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00", "[" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", r'{"seal": "\ud800"}', '{"schema_version": 1}', "\x00", "[" * 200_000]
+)
 def test_what_is_no_manifest_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(TraceFormatError, match=r"manifest\.json"):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flinknet.errors import TraceError, TraceFormatError
+from flinknet.errors import TraceFormatError
 from flinknet.replay.read import open_recorded_run
 from flinknet.trace import open_run
 from flinknet.trace.describe import describe_run
@@ -22,24 +20,7 @@ from flinknet.trace.verify import verify_run
 from tests.edited_manifest import edit_manifest
 from tests.sample_traces import summary
 from tests.synthetic_trace import manifest, write_run
-
-RESULT = {"warnings": [{"code": "few", "text": "few records"}], "measured": {"records": 1000}}
-METRICS = "".join(
-    json.dumps({"at_ns": at, "task_manager": "tm-0", "task": f"source {at}", "inPoolUsage": 0.5})
-    + "\n"
-    for at in range(4)
-)
-
-Damage = Callable[[random.Random, bytes], bytes]
-
-
-def write_sealed(directory: Path, data_buffers: int = 10) -> Path:
-    """A run that ended, with everything that answers rest on."""
-    write_run(directory, data_buffers=data_buffers)
-    (directory / "result.json").write_text(json.dumps(RESULT | {"path": str(directory)}, indent=1))
-    (directory / "metrics.jsonl").write_text(METRICS)
-    seal_run(directory)
-    return directory
+from tests.trace.damage import FOUND, HARMLESS, REFUSED, campaign, write_sealed
 
 
 def findings(run: Path) -> list[tuple[str | None, str]]:
@@ -47,59 +28,10 @@ def findings(run: Path) -> list[tuple[str | None, str]]:
     return [(finding.file, finding.text) for finding in found]
 
 
-def answers(run: Path) -> Any:
-    return summary(run), json.loads((run / "result.json").read_text())
-
-
-def flip(dice: random.Random, data: bytes) -> bytes:
-    at = dice.randrange(8 * len(data))
-    changed = bytearray(data)
-    changed[at // 8] ^= 1 << at % 8
-    return bytes(changed)
-
-
-def cut(dice: random.Random, data: bytes) -> bytes:
-    return data[: dice.randrange(len(data))]
-
-
-def swap(dice: random.Random, data: bytes) -> bytes:
-    """Two pieces of one length change places."""
-    length = dice.randint(1, len(data) // 4)
-    first = dice.randrange(len(data) - 2 * length + 1)
-    second = dice.randrange(first + length, len(data) - length + 1)
-    one, other = data[first : first + length], data[second : second + length]
-    between = data[first + length : second]
-    return data[:first] + other + between + one + data[second + length :]
-
-
-DAMAGES: tuple[Damage, ...] = (flip, cut, swap)
-
-
-def campaign(directory: Path, *, seed: int, times: int) -> Counter[str]:
-    """Damage a run so many times, each time in one place; counts what came of it."""
-    run = write_sealed(directory / "run")
-    whole, dice = answers(run), random.Random(seed)
-    files = sorted(run.iterdir())
-    outcomes: Counter[str] = Counter()
-    for number in range(times):
-        file, damage = dice.choice(files), DAMAGES[number % len(DAMAGES)]
-        data = file.read_bytes()
-        file.write_bytes(damage(dice, data))
-        try:
-            outcome = "found" if findings(run) else "harmless"
-        except TraceError:
-            outcome = "refused"
-        if outcome == "harmless" and answers(run) != whole:
-            outcome = f"silent: {damage.__name__} number {number} of {file.name}, seed {seed}"
-        outcomes[outcome] += 1
-        file.write_bytes(data)
-    return outcomes
-
-
 def test_no_damage_of_any_file_of_a_run_is_silent(tmp_path: Path) -> None:
-    outcomes = campaign(tmp_path, seed=1, times=210)
-    assert outcomes.keys() <= {"found", "refused", "harmless"}
-    assert outcomes["harmless"] < 20
+    outcomes = campaign(write_sealed(tmp_path / "run"), seed=1, times=240)
+    assert outcomes.keys() <= {FOUND, REFUSED, HARMLESS}
+    assert outcomes[HARMLESS] < 20
 
 
 def test_a_sealed_run_is_sound_and_says_the_same_as_before(tmp_path: Path) -> None:

@@ -1,4 +1,10 @@
 """Packet captures: what tcpdump or Wireshark recorded of a real Flink becomes a trace.
 
 file ─► packets ─► TCP segments ─► connections, streams ─► ConnectionObserver ─► trace
+
+    files           packets with exact instants
+    segments        TCP out of packets
+    connections     segments by connection; who of the two ends is the producer
+    streams         the bytes of one direction, in order
+    importing       all of it, from a capture file to a run directory
 """

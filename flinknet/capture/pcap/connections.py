@@ -61,7 +61,6 @@ class CapturedConnection:
         self.observer: ConnectionObserver | None = None
         self.is_foreign = False
         self.zero_windows: list[ZeroWindow] = []
-        self.zero_window_count = 0
         self.zero_window_ns = [0, 0]  # by the end whose kernel had no room
         self.last_ns = first.at_ns
         self._create_observer = create_observer
@@ -168,7 +167,6 @@ class CapturedConnection:
 
     def _end_stall(self, side: Side, from_ns: int, to_ns: int | None) -> None:
         self._no_room_since[side] = None
-        self.zero_window_count += 1
         self.zero_window_ns[side] += (self.last_ns if to_ns is None else to_ns) - from_ns
         if len(self.zero_windows) < STALLS_KEPT:
             self.zero_windows.append(ZeroWindow(from_ns, to_ns, side != self._server))

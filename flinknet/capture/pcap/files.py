@@ -15,6 +15,9 @@ from flinknet.errors import TraceFormatError
 LONGEST_BLOCK_BYTES = 1 << 26
 """Whatever claims to be longer is taken for damage."""
 
+LATEST_NS = 1 << 62
+"""In the year 2116; an instant beyond it is taken for damage."""
+
 _SECTION_HEADER = b"\x0a\x0d\x0d\x0a"  # reads the same in both byte orders
 _LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
 
@@ -161,5 +164,7 @@ def _enhanced_packet(
     of = interfaces[packet.iface_id]
     ticks = (packet.ts_high << 32) | packet.ts_low
     at_ns = of.offset_s * 1_000_000_000 + ticks * 1_000_000_000 // of.ticks_per_s
+    if not 0 <= at_ns < LATEST_NS:
+        raise ValueError(f"its instant is {at_ns} ns after 1970")
     cut_bytes = max(0, packet.pkt_len - packet.caplen)
     return CapturedPacket(at_ns, of.link_type, bytes(packet.pkt_data), cut_bytes)

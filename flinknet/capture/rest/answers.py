@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
@@ -25,22 +25,6 @@ OVERVIEW = "/jobs/overview"
 
 _SAFE = "/?&=,:.-_~"
 """Stand in a path as they are."""
-
-
-class RestAnswers(Protocol):
-    """Where answers come from."""
-
-    @property
-    def name(self) -> str:
-        """What to call it."""
-        ...
-
-    def get(self, path: str) -> Any:
-        """The answer to a path, decoded.
-
-        Raises: RemoteTransportError without an answer, or for one that is not Flink's.
-        """
-        ...
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -81,7 +65,10 @@ class HttpAnswers:
         return self._url
 
     def get(self, path: str) -> Any:
-        """See `RestAnswers`."""
+        """The answer to a path, decoded.
+
+        Raises: RemoteTransportError without an answer, or for one that is not Flink's.
+        """
         headers = {"Accept": "application/json"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -126,7 +113,7 @@ class SavedAnswers:
         return str(self._directory)
 
     def get(self, path: str) -> Any:
-        """See `RestAnswers`."""
+        """The answer to a path, decoded; see `HttpAnswers.get`."""
         file = _file_of(self._directory, path.partition("?")[0])
         try:
             body = file.read_bytes()
@@ -137,9 +124,11 @@ class SavedAnswers:
         return _decoded(body, str(file))
 
 
-def answers_at(
-    place: str, *, token: str | None = None, save_to: Path | None = None
-) -> HttpAnswers | SavedAnswers:
+RestAnswers = HttpAnswers | SavedAnswers
+"""Where answers come from."""
+
+
+def answers_at(place: str, *, token: str | None = None, save_to: Path | None = None) -> RestAnswers:
     """The answers at a URL or in a directory.
 
     Raises: ConfigError if it is neither.

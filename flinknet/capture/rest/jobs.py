@@ -36,6 +36,9 @@ _HEX_ID = re.compile(r"[0-9a-f]{32}")
 
 Answer = Mapping[str, Any]
 
+NOT_AS_FLINK = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What comes of reading an answer that is described otherwise than Flink does."""
+
 
 def job_overviews(answers: RestAnswers) -> list[Answer]:
     """Every job that the cluster knows: jid, name, state, and when anything of it changed.
@@ -53,14 +56,14 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
         nodes = {str(each["id"]): each for each in found["plan"]["nodes"]}
         vertices = tuple(_vertex(each, nodes) for each in found["vertices"])
         return RunningJob(
-            id=_hex_id(found["jid"]),
+            id=hex_id(found["jid"]),
             name=printable(str(found["name"])),
             state=str(found["state"]),
             is_batch=_is_batch(found),
             started_at_ms=int(found["start-time"]),
             vertices=_in_order(vertices),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except NOT_AS_FLINK as error:
         raise _strange(answers, path, error) from None
 
 
@@ -84,7 +87,7 @@ def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
                     None if place in (None, "(unassigned)") else printable(str(place)),
                 )
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except NOT_AS_FLINK as error:
             raise RemoteTransportError(
                 f"--rest: a subtask of {vertex.name} is not described as Flink does ({error})"
             ) from None
@@ -106,7 +109,7 @@ def read_jobs(answers: RestAnswers) -> tuple[RunningJob, ...]:
     """The jobs that run, with their places; those that ended last if none does."""
     known = job_overviews(answers)
     wanted = [each for each in known if each.get("state") not in ENDED] or known
-    return tuple(read_placed_job(answers, _hex_id(each.get("jid"))) for each in wanted)
+    return tuple(read_placed_job(answers, hex_id(each.get("jid"))) for each in wanted)
 
 
 def read_task_managers(
@@ -128,7 +131,7 @@ def read_task_managers(
                 slots=int(each["slotsNumber"]),
                 free_slots=int(each["freeSlots"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except NOT_AS_FLINK as error:
             raise _strange(answers, path, error) from None
         if with_memory:
             task_manager = _with_memory(answers, task_manager)
@@ -142,7 +145,7 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
     found = answers.get(path)
     try:
         return {str(each["key"]): str(each["value"]) for each in found}
-    except (KeyError, TypeError) as error:
+    except NOT_AS_FLINK as error:
         raise _strange(answers, path, error) from None
 
 
@@ -235,15 +238,18 @@ def _host_of(akka_path: str) -> str:
     return akka_path.partition("@")[2].partition("/")[0].rpartition(":")[0].strip("[]")
 
 
-def _hex_id(value: Any) -> str:
+def hex_id(value: Any) -> str:
+    """The id of a job or a vertex, which may stand in a path. Raises: RemoteTransportError for
+    anything else.
+    """
     text = str(value)
     if not _HEX_ID.fullmatch(text):
-        raise RemoteTransportError(f"--rest: {text[:40]!r} is not the id of a job")
+        raise RemoteTransportError(f"--rest: {text[:40]!r} is not an id of Flink's")
     return text
 
 
 def _vertex_id(value: Any) -> JobVertexID:
-    return JobVertexID(bytes.fromhex(_hex_id(value)))
+    return JobVertexID(bytes.fromhex(hex_id(value)))
 
 
 def _whole(value: Any) -> int | None:

@@ -19,6 +19,8 @@ from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVe
 from .answers import RestAnswers
 from .jobs import (
     ENDED,
+    NOT_AS_FLINK,
+    hex_id,
     job_overviews,
     path_segment,
     placed,
@@ -110,13 +112,23 @@ class Sampler:
     def look(self) -> list[Line]:
         """What is new since the last look.
 
-        Raises: RemoteTransportError if the JobManager does not answer.
+        Raises: RemoteTransportError if the JobManager does not answer, or not as Flink does.
         """
+        try:
+            return self._look()
+        except NOT_AS_FLINK as error:
+            raise RemoteTransportError(
+                f"--rest: {self._answers.name}: metrics are not described as Flink does"
+                f" ({type(error).__name__}: {error})"
+            ) from None
+
+    def _look(self) -> list[Line]:
         lines: list[Line] = []
         running = [each for each in job_overviews(self._answers) if each.get("state") not in ENDED]
         for overview in running:
             try:
-                lines += self._look_at(str(overview["jid"]), overview.get("last-modification"))
+                job_id = hex_id(overview.get("jid"))
+                lines += self._look_at(job_id, overview.get("last-modification"))
             except RemoteTransportError:
                 if len(running) == 1 and not self._jobs:
                     raise
@@ -227,11 +239,11 @@ def short_name(metric: str) -> str:
 
 def _number(value: Any) -> float | int | None:
     """REST gives numbers as such or as text; NaN is none. Large counters are not rounded."""
-    if isinstance(value, str) and value.removeprefix("-").isdecimal():
-        return int(value)
     try:
+        if isinstance(value, str) and value.removeprefix("-").isdecimal():
+            return int(value)
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if not math.isfinite(number):
         return None

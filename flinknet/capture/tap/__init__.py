@@ -16,8 +16,11 @@ consumer that finds no listener at the port fails its job. Stopping it breaks th
 through it, which Flink takes as lost TaskManagers: jobs restart. It records what producers behind
 it send to other TaskManagers, not what stays within one. With Flink's internal TLS it needs
 a certificate and a key that the cluster trusts, and from Flink 2.3 on a certificate that carries
-the host's name. `relay` moves bytes, `proxy` waits for sockets, `session` does the rest; all of it
-is one event loop on one thread.
+the host's name.
+
+`relay` moves bytes between two `ends`, `proxy` waits for sockets, `session` does the rest; all of
+it is one event loop on one thread. `delays`: how long bytes were held up. `view`: what is shown.
+`rest_watch` holds the process that asks the JobManager.
 """
 
 from .ends import TlsContexts, create_contexts

@@ -67,6 +67,14 @@ class NetworkBufferPool:
         return len(self._free)
 
     @property
+    def free_segments(self) -> list[int]:
+        """Identities of the segments that are free here and in the local pools."""
+        free = [id(segment) for segment in self._free]
+        for pool in self._pools:
+            free += pool.free_segments
+        return free
+
+    @property
     def pools(self) -> Sequence[LocalBufferPool]:
         """The local pools that exist now."""
         return tuple(self._pools)
@@ -158,11 +166,14 @@ class NetworkBufferPool:
 
     def check_invariants(self) -> None:
         """Assert that no segment is in two places, and that pools take no more than there is."""
-        free = [id(segment) for segment in self._free]
         for pool in self._pools:
             pool.check_invariants()
-            free += pool.free_segments
+        free = self.free_segments
         assert len(free) == len(set(free)), "a segment is free in two places"
+        for pool in self._pools:
+            assert not pool.waits_for_segment or pool in self._waiting_pools, (
+                "a pool whose listeners wait for a segment is on no list"
+            )
         requested = sum([pool.requested_buffers for pool in self._pools])
         assert len(self._free) + requested <= self.total_buffers, (
             f"{len(self._free)} segments are free and {requested} in local pools,"
@@ -208,6 +219,9 @@ class NetworkBufferPool:
             share = to_distribute * used // capacity - given if capacity else 0
             given += share
             pool.resize(pool.required_buffers + share)
+            if pool.waits_for_segment:
+                self.wait_for_segment(pool)
+        self._serve_waiting_pools()
 
 
 class ExclusiveReservation:
@@ -452,6 +466,15 @@ class LocalBufferPool:
             if self._listeners.popleft().receive_buffer(NetworkBuffer(segment, self.recycle)):
                 return
         self._free.append(segment)
+
+    @property
+    def waits_for_segment(self) -> bool:
+        """Whether somebody waits for a buffer that only the global pool can give."""
+        return bool(self._listeners) and self.requested_buffers < self.size_buffers
+
+    def is_awaited_by(self, listener: BufferListener) -> bool:
+        """Whether a listener waits for a buffer."""
+        return listener in self._listeners
 
     @property
     def free_segments(self) -> list[int]:

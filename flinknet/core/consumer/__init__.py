@@ -1,9 +1,20 @@
 """The downstream half: from frames to records, giving credit for every buffer that is free.
 
-`ConsumerConnection` (`connection`) is the door for drivers, and sends: requests, notices, credit.
-`client_handler` takes what comes from the producer and lays it into the buffers of channels.
-`buffer_manager` counts the free buffers of a channel, `input_channel` adds up the credit that has
-not been announced yet. `SingleInputGate` (`input_gate`) is the door for tasks. No clock, no socket.
+    connection          the door for drivers; sends requests, notices, credit
+    client_handler      lays what comes from the producer into the buffers of channels; tcp_mode:
+                        the same as before Flink 1.5, without credit
+    partition_requests  what has become of the requests of a connection; request_backoff: when one
+                        is repeated
+    input_channel       a channel over a connection: sequence, credit not announced yet;
+                        buffer_manager: its free buffers; local_channel: one without a connection
+    input_gate          the door for tasks: all channels of an input, in turns; union_gate: several
+                        gates as one; decompression: a gate whose buffers may be compressed
+    record_reader       from buffers to records
+    checkpointed_input  what events of a gate mean; checkpoint_barriers, barrier_tracker: when a
+                        checkpoint is taken, exactly once or at least once
+    buffer_debloater    how large the producers' buffers should be
+
+No clock, no socket.
 """
 
 from .buffer_manager import BufferManager

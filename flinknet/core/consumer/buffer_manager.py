@@ -78,6 +78,11 @@ class BufferManager:
         """Buffers ready to take data."""
         return len(self._free)
 
+    @property
+    def free_segments(self) -> list[int]:
+        """Identities of their segments."""
+        return [id(segment) for segment in self._free]
+
     def line_up(self, after: int) -> list[MemorySegment]:
         """The free memory, as the next `take` will use it up: ascending, from the neighbour of the
         segment with this index on, then round again.
@@ -193,7 +198,9 @@ class BufferManager:
         self._is_waiting = False
 
     def check_invariants(self) -> None:
-        """Assert that floating and exclusive buffers that are free add up, and lie here once."""
+        """Assert that floating and exclusive buffers that are free add up, and lie here once; and
+        that who is short of buffers waits for them at the pool.
+        """
         free, floating = self._free, self.floating_buffers
         assert len({id(segment) for segment in free}) == len(free), "a segment is free twice"
         assert 0 <= len(free) - floating <= self.initial_credit, (
@@ -202,6 +209,14 @@ class BufferManager:
         )
         assert floating >= 0, f"{floating} floating buffers"
         assert not self.is_released or not free, f"{len(free)} buffers are free after the release"
+        if self.is_released or self.pool.is_destroyed:
+            return
+        assert self._is_waiting or self.required_buffers <= len(free), (
+            f"{len(free)} buffers are free of {self.required_buffers}, and none is waited for"
+        )
+        assert not self._is_waiting or self.pool.is_awaited_by(self), (
+            "a channel that waits for a buffer is on no list"
+        )
 
     def _request_floating(self) -> int:
         """Take what is missing from the pool, and wait for what it does not have; to be called only

@@ -54,8 +54,19 @@ class Alignment:
         return self.ended_ns - self.started_ns
 
 
-class CheckpointableInput(Protocol):
-    """The gate, as barrier handlers see it (Flink: CheckpointableInput)."""
+class CheckpointableTask(Protocol):
+    """The task and its gate, as barrier handlers see them (Flink: CheckpointableTask and
+    CheckpointableInput): `checkpointed_input.CheckpointedInput`.
+    """
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
+        """Take the checkpoint now and forward this barrier downstream."""
+
+    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
+        """Forget the checkpoint and tell so downstream."""
+
+    def complete_alignment(self, alignment: Alignment) -> None:
+        """Every barrier has come; the checkpoint was triggered before."""
 
     def resume_consumption(self, channel: int) -> None:
         """Let the channel's producer go on behind its barrier."""
@@ -68,19 +79,6 @@ class CheckpointableInput(Protocol):
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
         """It does not any more: every barrier has come, or the checkpoint was given up."""
-
-
-class CheckpointableTask(Protocol):
-    """The task, as barrier handlers see it (Flink: CheckpointableTask)."""
-
-    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Take the checkpoint now and forward this barrier downstream."""
-
-    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Forget the checkpoint and tell so downstream."""
-
-    def complete_alignment(self, alignment: Alignment) -> None:
-        """Every barrier has come; the checkpoint was triggered before."""
 
 
 class SingleCheckpointBarrierHandler:
@@ -101,14 +99,12 @@ class SingleCheckpointBarrierHandler:
     def __init__(
         self,
         channels: int,
-        gate: CheckpointableInput,
         task: CheckpointableTask,
         *,
         can_be_unaligned: bool = False,
         epoch_ns: int = 0,
         counts_ended_channels: bool = True,
     ) -> None:
-        self._gate = gate
         self._task = task
         self._can_be_unaligned = can_be_unaligned
         self._epoch_ns = epoch_ns
@@ -136,7 +132,7 @@ class SingleCheckpointBarrierHandler:
         """A barrier was read. One of a checkpoint that is over only lets its channel go on."""
         if not self._is_current(barrier, now_ns):
             if not barrier.is_unaligned:
-                self._gate.resume_consumption(channel)
+                self._task.resume_consumption(channel)
             return
         self._mark_aligned(channel, barrier, now_ns)
         self._follow_barrier(barrier, channel, now_ns)
@@ -250,11 +246,11 @@ class SingleCheckpointBarrierHandler:
     def _prioritize(self, channel: int, sequence_number: int) -> None:
         # Its producer has sent it as an aligned barrier and waits like that of any other.
         self._blocked.append(channel)
-        self._gate.convert_to_priority_event(channel, sequence_number)
+        self._task.convert_to_priority_event(channel, sequence_number)
 
     def _start_unaligned(self, barrier: CheckpointBarrier, now_ns: int) -> None:
         barrier = barrier.as_unaligned()
-        self._gate.checkpoint_started(barrier)
+        self._task.checkpoint_started(barrier)
         self._trigger(barrier, now_ns)
 
     def _trigger(self, barrier: CheckpointBarrier, now_ns: int) -> None:
@@ -282,7 +278,7 @@ class SingleCheckpointBarrierHandler:
     def _reset(self, done_id: int) -> None:
         """The checkpoint is over: every channel goes on."""
         if self._is_unaligned and self._is_triggered:
-            self._gate.checkpoint_stopped(done_id)
+            self._task.checkpoint_stopped(done_id)
         self._last_done_id = done_id
         self._pending = None
         self._aligned.clear()
@@ -291,7 +287,7 @@ class SingleCheckpointBarrierHandler:
         self._deadline_ns = None
         blocked, self._blocked = self._blocked, []
         for channel in blocked:
-            self._gate.resume_consumption(channel)
+            self._task.resume_consumption(channel)
 
     def _instant_ns(self, barrier: CheckpointBarrier) -> int:
         return self._epoch_ns + barrier.timestamp_ms * NS_PER_MS

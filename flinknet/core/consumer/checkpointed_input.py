@@ -1,4 +1,3 @@
-# mypyc
 """CheckpointedInput: what the events of a gate mean for its task (Flink: CheckpointedInputGate).
 
 Recovery, barriers, cancellations and ends go to whoever keeps account of them; and where an
@@ -20,7 +19,12 @@ from flinknet.core.wire.events import (
 )
 
 from .barrier_tracker import CheckpointBarrierTracker
-from .checkpoint_barriers import CheckpointableInput, SingleCheckpointBarrierHandler
+from .checkpoint_barriers import (
+    AbortReason,
+    Alignment,
+    CheckpointableTask,
+    SingleCheckpointBarrierHandler,
+)
 from .input_channel import RemoteInputChannel
 from .input_gate import InputChannel, SingleInputGate
 from .union_gate import UnionInputGate
@@ -81,23 +85,26 @@ class InFlightData:
 
 
 class CheckpointedInput:
-    """The events of one gate.
+    """The events of one gate. What becomes of a checkpoint is decided by its subclass, the task's.
+
+    Attributes:
+        read_bytes: by place of the channel in the input, bytes of data read so far; the task keeps
+            it up to date.
+        ended_data_channels: whose records have all been read.
+        is_recovered: the end of recovery has come on every channel.
+        overtaken_bytes: that the last unaligned checkpoint stores.
 
     Args:
-        read_bytes: by place of the channel, how many bytes of data the task has read so far; the
-            task keeps it up to date.
-        create_handler: makes the barrier handler, given the gate as handlers see it.
+        create_handler: makes the barrier handler, which is to call this input.
     """
 
     def __init__(
-        self,
-        gate: Gate,
-        read_bytes: Sequence[int],
-        create_handler: Callable[[CheckpointableInput], CheckpointBarrierHandler],
+        self, gate: Gate, create_handler: Callable[[CheckpointableTask], CheckpointBarrierHandler]
     ) -> None:
+        self.read_bytes = [0] * len(gate.channels)
         self._gate = gate
         self._handler = create_handler(self)
-        self._in_flight = InFlightData(gate.channels, read_bytes)
+        self._in_flight = InFlightData(gate.channels, self.read_bytes)
         self._reading: tuple[int, int] = (-1, -1)
         self._waiting: dict[int, list[InputChannel]] = {}
         self._ended_channels = 0
@@ -147,7 +154,19 @@ class CheckpointedInput:
         """The deadline has come; early calls do no harm."""
         self._handler.handle_deadline(now_ns=now_ns)
 
-    # What the barrier handler decides (CheckpointableInput)
+    # What the barrier handler decides (CheckpointableTask)
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
+        """Take the checkpoint now and forward this barrier downstream."""
+        raise NotImplementedError
+
+    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
+        """Forget the checkpoint and tell so downstream."""
+        raise NotImplementedError
+
+    def complete_alignment(self, alignment: Alignment) -> None:
+        """Every barrier has come; the checkpoint was triggered before."""
+        raise NotImplementedError
 
     def resume_consumption(self, channel: int) -> None:
         """Let the channel's producer go on behind its barrier."""

@@ -91,9 +91,7 @@ class CreditBasedPartitionRequestClientHandler:
 
     def take_buffer(self, header: Header) -> memoryview | None:
         """Memory for a payload: a credited buffer for data, plain memory for events; None for
-        unknown receivers.
-
-        Raises: CreditExceededError when an open channel has no buffer for data.
+        unknown receivers, and for data without credit, with which its channel fails.
         """
         receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
         channel = self._channels.get(receiver_id)
@@ -107,7 +105,8 @@ class CreditBasedPartitionRequestClientHandler:
             manager = channel.buffers
             buffer = manager.take()
             if buffer is None:
-                raise CreditExceededError(receiver_id.hex(), 0)
+                self._fail_channel(channel, CreditExceededError(receiver_id.hex(), 0))
+                return None
             buffer.data_type = data_type
         else:
             if size > LARGEST_FRAME_BYTES:
@@ -230,7 +229,8 @@ class CreditBasedPartitionRequestClientHandler:
         if message.data_type in IS_BUFFER:
             credited = channel.buffers.take()
             if credited is None:
-                raise CreditExceededError(message.receiver_id.hex(), 0)
+                self._fail_channel(channel, CreditExceededError(message.receiver_id.hex(), 0))
+                return
             credited.recycle()
         sequence_number = message.sequence_number
         pieces = message.pieces()

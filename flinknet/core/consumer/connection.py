@@ -220,6 +220,15 @@ class ConsumerConnection:
         """What a driver reports of it."""
         return self._handler.snapshot(now_ns=now_ns)
 
+    def check_invariants(self) -> None:
+        """Assert that credit which was not announced is on its way to be."""
+        for channel in self._channels.values():
+            assert (
+                not channel.unannounced_credit
+                or channel.is_released
+                or channel in self._with_credit
+            ), f"credit {channel.unannounced_credit} of channel {channel.index} is on no list"
+
     # What channels and who makes them call (input_channel.PartitionRequestClient)
 
     @property

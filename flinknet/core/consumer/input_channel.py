@@ -352,9 +352,9 @@ class RemoteInputChannel:
             self.connection.close_channel(self)
 
     def check_invariants(self) -> None:
-        """Assert that it announces no more credit than it has free buffers, and that what it holds
-        was not given back. The credit of a channel without exclusive buffers starts again after a
-        blocking event.
+        """Assert that it announces no more credit than it has free buffers, that what it holds
+        was not given back, and that priority events lead in the order in which they were sent. The
+        credit of a channel without exclusive buffers starts again after a blocking event.
         """
         self.buffers.check_invariants()
         credit, free = self.unannounced_credit, self.buffers.available_buffers
@@ -362,8 +362,18 @@ class RemoteInputChannel:
         assert self.is_released or not self.initial_credit or credit <= free, (
             f"unannounced credit {credit} with {free} free buffers"
         )
+        before: int | None = None
+        is_priority = True
         for buffer, number in self.received:
             assert buffer.references > 0, f"buffer {number} was given back before it was read"
+            if buffer.data_type == _PRIORITIZED_EVENT:
+                assert is_priority, f"priority event {number} waits behind others"
+                assert before is None or not _is_before(number, before), (
+                    f"priority event {number} waits behind {before}"
+                )
+                before = number
+            else:
+                is_priority = False
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
         """Let a barrier that was announced overtake the data before it, as an unaligned one."""

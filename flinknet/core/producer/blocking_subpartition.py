@@ -6,6 +6,7 @@ before anybody reads, and may be read any number of times.
 from __future__ import annotations
 
 from flinknet.core.buffers import BufferSlice
+from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 
 from .subpartition import UNLIMITED_BYTES
 
@@ -65,6 +66,21 @@ class BlockingSubpartition:
         self._was_read = False
 
     @property
+    def queued_elements(self) -> int:
+        """Buffers and events that wait in memory."""
+        return 0
+
+    @property
+    def buffers_in_backlog(self) -> int:
+        """Data buffers that are there, the open one too."""
+        return self.data_buffers
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of data that wait in memory."""
+        return 0
+
+    @property
     def has_view(self) -> bool:
         """Whether a reader is attached."""
         return bool(self._readers)
@@ -78,6 +94,17 @@ class BlockingSubpartition:
     def buffers_out(self) -> int:
         """Data buffers that were written."""
         return self.data_buffers
+
+    def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
+        """One more reader, from the beginning.
+
+        Raises: RuntimeError before the end, and after the release.
+        """
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Nobody may begin to read any more."""
+        self.is_released = True
 
     def check_readable(self) -> None:
         """Raises: RuntimeError before the end, and after the release."""

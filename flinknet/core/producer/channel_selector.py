@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,46 +25,45 @@ Split = list[tuple[int, Indices]]
 """For each channel that gets any records: which, in order."""
 
 
-class ChannelSelector(Protocol):
-    """Which channel each record of a batch goes to (Flink: ChannelSelector)."""
+class ChannelSelector:
+    """Which channel each record of a batch goes to (Flink: ChannelSelector).
 
-    needs_keys: ClassVar[bool]
-    """Whether `split` must be given keys."""
+    Attributes:
+        needs_keys: `split` must be given keys.
+    """
+
+    __slots__ = ()
+    needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
         """For each channel that gets any of the next `records` records: which of them, in order.
 
         `keys` are 32-bit hashes, as Java's hashCode.
         """
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
-class ForwardSelector:
+class ForwardSelector(ChannelSelector):
     """All to the one channel (Flink: ForwardPartitioner)."""
 
-    needs_keys: ClassVar[bool] = False
-
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
         """Everything to channel 0."""
         return [(0, slice(0, records))]
 
 
 @dataclass(slots=True)
-class GlobalSelector:
+class GlobalSelector(ChannelSelector):
     """All to the first of the channels (Flink: GlobalPartitioner)."""
 
-    needs_keys: ClassVar[bool] = False
-
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
         """Everything to channel 0."""
         return [(0, slice(0, records))]
 
 
 @dataclass(slots=True)
-class BroadcastSelector:
+class BroadcastSelector(ChannelSelector):
     """Every record to every channel, in one shared buffer (Flink: BroadcastPartitioner)."""
-
-    needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
         """Everything to the shared buffer."""
@@ -72,14 +71,13 @@ class BroadcastSelector:
 
 
 @dataclass(slots=True)
-class RebalanceSelector:
+class RebalanceSelector(ChannelSelector):
     """Round robin (Flink: RebalancePartitioner): `last_channel` starts anywhere, and each record
     takes the next.
     """
 
     channels: int
     last_channel: int
-    needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
         """Every n-th record to each channel, beginning behind the last one used."""
@@ -101,7 +99,7 @@ class RescaleSelector(RebalanceSelector):
 
 
 @dataclass(slots=True)
-class KeyGroupSelector:
+class KeyGroupSelector(ChannelSelector):
     """By key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash, modulo the maximum
     parallelism.
     """
@@ -119,7 +117,7 @@ class KeyGroupSelector:
 
 
 @dataclass(slots=True)
-class ShuffleSelector:
+class ShuffleSelector(ChannelSelector):
     """Anywhere, all channels alike (Flink: ShufflePartitioner).
 
     `draw` gives so many channels, uniform in [0, channels).
@@ -127,7 +125,6 @@ class ShuffleSelector:
 
     channels: int
     draw: Callable[[int], NDArray[np.int64]]
-    needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
         """Each record to the channel that is drawn for it."""
@@ -135,7 +132,7 @@ class ShuffleSelector:
 
 
 @dataclass(slots=True)
-class CustomSelector:
+class CustomSelector(ChannelSelector):
     """By a function of the user (Flink: CustomPartitionerWrapper): `partition(key, channels)`
     returns a channel.
     """

@@ -29,7 +29,7 @@ from flinknet.errors import (
     TransportError,
 )
 
-from .peer import FIRST_FRAME_BYTES_MAX, Peer
+from .peer_trust import FIRST_FRAME_BYTES_MAX, PeerTrust
 from .request_queue import PartitionRequestQueue
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
@@ -72,7 +72,7 @@ class ProducerConnection:
         self._decoder = FrameDecoder(
             Direction.CONSUMER_TO_PRODUCER, frame_bytes_max=FIRST_FRAME_BYTES_MAX
         )
-        self._peer = Peer(self._decoder, self._control, channel_of)
+        self._peer = PeerTrust(self._decoder, self._control, channel_of)
         self.queue = PartitionRequestQueue()
         self._handler = PartitionRequestServerHandler(
             partitions,
@@ -219,9 +219,17 @@ class ProducerConnection:
         self._peer.resume_reading()
 
     def check_invariants(self) -> None:
-        """Assert that the credit of every channel that is open is a number of buffers."""
+        """Assert that the credit of every channel that is open is a number of buffers, and that
+        who may send has a turn.
+        """
         for reader in self.queue.readers.values():
             reader.check_invariants()
+            assert reader.is_enqueued == (reader in self.queue.available), (
+                f"channel {reader.channel} is enqueued or is not"
+            )
+            assert (
+                reader.is_enqueued or not reader.is_available or reader in self._handler.notified
+            ), f"channel {reader.channel} may send and is on no list"
 
     def _frame(
         self,

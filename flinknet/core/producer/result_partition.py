@@ -17,13 +17,18 @@ from flinknet.core.channel_types import (
 from flinknet.core.wire.events import EndOfPartitionEvent, Event, OtherEvent
 from flinknet.core.wire.ids import ResultPartitionID
 
+from .blocking_subpartition import BlockingSubpartition
 from .partition_type import ResultPartitionType
-from .result_subpartition import ResultSubpartition
 from .serialized_records import SerializedRecords
+from .subpartition import PipelinedSubpartition
 from .task_events import TaskEventHandler
 
 BROADCAST = -1
 """Channel number that stands for all subpartitions sharing one buffer."""
+
+
+ResultSubpartition = PipelinedSubpartition | BlockingSubpartition
+"""What a partition has for one consumer channel (Flink: ResultSubpartition)."""
 
 
 class ResultPartition:

@@ -28,7 +28,7 @@ from flinknet.core.wire.messages import (
 )
 from flinknet.errors import FlinknetError
 
-from .peer import Peer
+from .peer_trust import PeerTrust
 from .request_queue import PartitionRequestQueue
 from .result_partition import ResultPartitionManager
 from .tcp_mode import SequenceNumberingViewReader
@@ -62,7 +62,7 @@ class PartitionRequestServerHandler:
         self,
         partitions: ResultPartitionManager,
         queue: PartitionRequestQueue,
-        peer: Peer,
+        peer: PeerTrust,
         control: ControlMessages,
         fail: Callable[[FlinknetError], None],
         *,

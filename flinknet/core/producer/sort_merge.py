@@ -36,12 +36,8 @@ _FULL = int(FlushReason.FULL)
 
 class SortMergeSubpartition(BlockingSubpartition):
     """A part of each region; the partition's scheduler creates its readers. Flink has no such
-    object.
+    object. What waits in memory is the partition's, as in Flink.
     """
-
-    queued_elements = 0
-    queued_bytes = 0
-    """What the pool holds is the partition's, as in Flink."""
 
     def __init__(self, partition: SortMergeResultPartition, index: int) -> None:
         super().__init__(index)
@@ -62,10 +58,6 @@ class SortMergeSubpartition(BlockingSubpartition):
         if not reader.is_released:
             self._readers.append(reader)
         return reader
-
-    def release(self) -> None:
-        """Nobody may begin to read any more."""
-        self.is_released = True
 
 
 class SortMergeResultPartition(ResultPartition):

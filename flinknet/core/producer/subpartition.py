@@ -90,6 +90,11 @@ class PipelinedSubpartition:
         return [each.data_type for each in self._queue]
 
     @property
+    def segments(self) -> set[int]:
+        """Identities of the segments of them."""
+        return {id(each.buffer.segment) for each in self._queue}
+
+    @property
     def is_flush_requested(self) -> bool:
         """Whether the last buffer may leave before it is complete."""
         return self._flush_requested
@@ -108,6 +113,10 @@ class PipelinedSubpartition:
     def buffers_out(self) -> int:
         """Buffers and events that were polled; one that left in parts counts for each."""
         return self._sequence_number
+
+    def begin_with(self, sequence_number: int) -> None:
+        """Number what is polled from here on, as if so much had left before."""
+        self._sequence_number = sequence_number
 
     @property
     def has_priority_events(self) -> bool:
@@ -392,6 +401,9 @@ class PipelinedSubpartition:
         assert types[: self._priority_elements] == [_PRIORITIZED_EVENT] * priority, (
             f"{self._priority_elements} priority events lead, of {priority}"
         )
+        barriers = [decode_event(each.buffer.payload) for each in islice(queue, priority)]
+        ids = [each.checkpoint_id for each in barriers if isinstance(each, CheckpointBarrier)]
+        assert ids == sorted(ids), f"barriers of checkpoints {ids} lead in this order"
         for each in queue:
             assert each.buffer.references > 0, "a queued buffer was given back"
         assert not self.is_released or not queue, "a released subpartition has buffers"

@@ -21,7 +21,7 @@ from flinknet.core.wire.java_errors import (
 from flinknet.core.wire.messages import PartitionRequest
 from flinknet.errors import FlinknetError
 
-from .peer import Peer
+from .peer_trust import PeerTrust
 from .request_queue import PartitionRequestQueue
 from .result_partition import PartitionRequestListener, ResultPartition, ResultPartitionManager
 from .view_reader import CreditBasedSequenceNumberingViewReader
@@ -53,7 +53,7 @@ class ViewRequests:
         self,
         partitions: ResultPartitionManager,
         queue: PartitionRequestQueue,
-        peer: Peer,
+        peer: PeerTrust,
         control: ControlMessages,
         create_reader: Callable[[bytes, int, int], CreditBasedSequenceNumberingViewReader],
         fail: Callable[[FlinknetError], None],

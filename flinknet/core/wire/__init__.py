@@ -5,8 +5,10 @@
 - `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say;
   `plain_frames` writes the frequent ones without an object.
 - `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
-  consumer's hot path.
-- `events`, `records`: what a payload holds.
+  consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: frames looked
+  at by who is no peer.
+- `events`, `records`: what a payload holds. `record_counter`: how many records end in it.
+- `stored_buffers`: buffers in a file. `modified_utf8`: strings as Java has them.
 - `compression` (with `lzo`): how a payload may be packed.
 
 Offsets, formats and magic numbers stand only here. No state of a conversation lives here (credits,
@@ -33,8 +35,6 @@ from .ids import (
     JobVertexID,
     ResultPartitionID,
     ResultSubpartitionIndexSet,
-    input_channel_id,
-    print_input_channel_id,
 )
 from .java_errors import JavaThrowable
 from .layout import LAYOUTS, Direction, Layout, detect_layout
@@ -47,7 +47,6 @@ from .plain_frames import (
 )
 from .records import (
     LENGTH_PREFIX_BYTES,
-    RecordStreamDecoder,
     StreamElement,
     decode_element,
     encode_record,
@@ -72,7 +71,6 @@ __all__ = [
     "JobVertexID",
     "Layout",
     "Message",
-    "RecordStreamDecoder",
     "ResultPartitionID",
     "ResultSubpartitionIndexSet",
     "StreamElement",
@@ -87,7 +85,5 @@ __all__ = [
     "encode_buffer_response_header",
     "encode_pipelined",
     "encode_record",
-    "input_channel_id",
     "next_sequence_number",
-    "print_input_channel_id",
 ]

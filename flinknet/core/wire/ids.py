@@ -42,18 +42,6 @@ _PRINTED_PARTITION = re.compile(
 )
 
 
-def input_channel_id(raw: Bytes) -> InputChannelID:
-    """Check and take 16 bytes as the id of an input channel."""
-    if len(raw) != ID_BYTES:
-        raise LocalProtocolError(f"an InputChannelID has {ID_BYTES} bytes, not {len(raw)}")
-    return InputChannelID(bytes(raw))
-
-
-def print_input_channel_id(receiver_id: bytes) -> str:
-    """The id as Flink prints it."""
-    return receiver_id.hex()
-
-
 @dataclass(frozen=True, slots=True)
 class AbstractID:
     """16 opaque bytes (Flink: AbstractID, two longs called lower and upper)."""

@@ -51,7 +51,7 @@ class _ClassDesc:
     flags: int = 0
     fields: list[tuple[str, str]] = field(default_factory=list)
     superclass: _ClassDesc | None = None
-    depth: int = 1
+    depth: int = 0  # classes in its hierarchy; 0 until all of it is read
 
 
 @dataclass(slots=True)
@@ -188,10 +188,11 @@ class _Parser:
     def _finish_class_desc(self, class_desc: _ClassDesc) -> _ClassDesc:
         self._skip_to_end()
         superclass = self._class_desc()
-        if superclass is not None:
-            class_desc.depth = superclass.depth + 1
-            if class_desc.depth > DEPTH_MAX:
-                raise FrameCorruptedError("too many superclasses in a Java serialization stream")
+        if superclass is not None and not superclass.depth:
+            raise FrameCorruptedError("a class is above itself in a Java serialization stream")
+        class_desc.depth = 1 if superclass is None else superclass.depth + 1
+        if class_desc.depth > DEPTH_MAX:
+            raise FrameCorruptedError("too many superclasses in a Java serialization stream")
         class_desc.superclass = superclass
         return class_desc
 
@@ -275,6 +276,8 @@ def _throwable_of(instance: _Object) -> JavaThrowable:
     cause: object = instance
     while isinstance(cause, _Object) and not any(cause is met for met in chain):
         chain.append(cause)
+        if len(chain) > DEPTH_MAX:
+            raise FrameCorruptedError("too many causes in a Java serialization stream")
         cause = cause.fields.get((_THROWABLE, "cause"))
     throwable = None
     for link in reversed(chain):

@@ -7,7 +7,6 @@ same seed gives the same instants. All arrays are int64 ns, ascending.
 from __future__ import annotations
 
 import random
-from typing import Protocol
 
 import numpy as np
 
@@ -15,16 +14,6 @@ from flinknet.arrays import IntArray
 from flinknet.config import ON_OFF, on_off_ns
 
 _CHUNK_RECORDS = 16_384
-
-
-class Arrivals(Protocol):
-    """A source of intended instants."""
-
-    def next_ns(self) -> int | None:
-        """The next intended instant, None after the last."""
-
-    def take(self, until_ns: int, limit: int) -> IntArray:
-        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
 
 
 class ScheduledArrivals:
@@ -114,21 +103,37 @@ class ScheduledArrivals:
 
 
 class RecordedArrivals:
-    """Instants that were recorded; for replay."""
+    """Instants that were recorded, or planned; for replay and simulations.
 
-    def __init__(self, instants_ns: IntArray) -> None:
+    Args:
+        end_ns: of the plan, which ends then and not with its last record; None to end with that.
+    """
+
+    def __init__(self, instants_ns: IntArray, end_ns: int | None = None) -> None:
         self._instants = instants_ns
+        self._end_ns = end_ns
         self._position = 0
+        self._next_ns = int(instants_ns[0]) if len(instants_ns) else end_ns
 
     def next_ns(self) -> int | None:
-        """The next intended instant, None after the last."""
-        if self._position == len(self._instants):
-            return None
-        return int(self._instants[self._position])
+        """The next intended instant, then the end of the plan if it has one; None after that."""
+        return self._next_ns
 
     def take(self, until_ns: int, limit: int) -> IntArray:
         """Remove and return the instants up to and including `until_ns`, at most `limit`."""
-        start = self._position
-        end = int(np.searchsorted(self._instants, until_ns, side="right"))
-        self._position = end = max(start, min(end, start + limit))
-        return self._instants[start:end]
+        start, next_ns = self._position, self._next_ns
+        if next_ns is None or next_ns > until_ns:
+            return self._instants[:0]
+        rest = self._instants[start : start + limit]
+        taken = rest[: int(np.searchsorted(rest, until_ns, side="right"))]
+        self._position = start + len(taken)
+        if self._position < len(self._instants):
+            self._next_ns = int(self._instants[self._position])
+        else:
+            has_ended = self._end_ns is not None and until_ns >= self._end_ns
+            self._next_ns = None if has_ended else self._end_ns
+        return taken
+
+
+Arrivals = ScheduledArrivals | RecordedArrivals
+"""Where a source has its intended instants from."""

@@ -5,7 +5,7 @@ whatever portions the records are taken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,15 +65,12 @@ def _zipf(keys: int, skew: float) -> NDArray[np.float64]:
     return ends
 
 
-class ValueSizes(Protocol):
-    """Sizes of record values, in the order of a source's records."""
-
-    def take(self, count: int) -> IntArray:
-        """The sizes of the next records, in bytes."""
+TakeSizes = Callable[[int], IntArray]
+"""Takes the sizes of the values of a source's next records, so many, in bytes."""
 
 
 class DrawnSizes(_Draws):
-    """Sizes in bytes by the distribution of a RecordSize (a ValueSizes)."""
+    """Sizes in bytes by the distribution of a RecordSize."""
 
     def __init__(self, size: RecordSize, seed: int) -> None:
         super().__init__(seed)

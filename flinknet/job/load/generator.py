@@ -12,7 +12,7 @@ from flinknet.core.producer import SerializedRecords
 
 from ..io import TextInput
 from .arrivals import Arrivals
-from .draws import DrawnSizes, ValueSizes
+from .draws import DrawnSizes, TakeSizes
 from .payload import (
     BATCH_BYTES,
     MAX_RATE_BATCH_BYTES,
@@ -36,7 +36,7 @@ class RecordBatcher:
         channels: those of the partition, or (BROADCAST,).
         epoch_ns: the instant that stamps count from.
         seed: of the sizes, where they are drawn.
-        sizes: of the records, where they are neither constant nor drawn.
+        take_sizes: of the records, where they are neither constant nor drawn.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RecordBatcher:
         *,
         epoch_ns: int,
         seed: int,
-        sizes: ValueSizes | None = None,
+        take_sizes: TakeSizes | None = None,
     ) -> None:
         self._epoch_ns = epoch_ns
         size = workload.record_size
@@ -58,15 +58,15 @@ class RecordBatcher:
             if size.is_constant
             else {}
         )
-        if sizes is None and not size.is_constant:
-            sizes = DrawnSizes(size, seed)
-        self._sizes = sizes
+        if take_sizes is None and not size.is_constant:
+            take_sizes = DrawnSizes(size, seed).take
+        self._take_sizes = take_sizes
 
     def take_sizes(self, count: int) -> IntArray | None:
         """Sizes of the next records that are due, to be handed to `make` with them; None where all
         are the same.
         """
-        return None if self._sizes is None else self._sizes.take(count)
+        return None if self._take_sizes is None else self._take_sizes(count)
 
     def make(
         self,

@@ -19,7 +19,7 @@ from flinknet.core.wire.events import Event
 
 from ..checkpoints import BranchingCheckpoints
 from ..network_input import NetworkInput, Polled
-from .operators import Measure
+from .chains import Measure
 from .sink import LatencySink
 
 _ReadRun = tuple[int, int, int, int, int, Sequence[tuple[int, int, int]]]

@@ -3,9 +3,12 @@
 - `costs`: what each step on a buffer's way takes. `machine`: what a manifest says of the host.
 - `flusher`: its period, and the buffer timeout behind it.
 - `delays`, `wakeups`: at a rate, how late the machine was, and how long sleepers take to wake.
-- `saturation`, with `preemptions`, `steps` and `loop_costs`: for a saturated run (one at the
+- `saturation`, with `preemptions`, `steps` and `turns`: for a saturated run (one at the
   highest rate), what a turn of an event loop costs, and when the machine kept a process from
   working. `costs` makes the costs of the model from it.
+- `round_trips`: what buffers cost, from the time between a buffer and its credit.
+- `arrivals`, `unseen`: of messages captured between processes, when the records of a buffer came,
+  and draws of what they leave open.
 - `queued`: how long buffers waited, by the backlog that they carry.
 """
 

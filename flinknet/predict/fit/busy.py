@@ -7,23 +7,23 @@ back-pressured (`accumulateBusyTimeMs`) and how many records it took (`numRecord
 
 from __future__ import annotations
 
-from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import named_edges
-from flinknet.trace.metrics import Series, read_series
+from flinknet.trace.metrics import Series
+from flinknet.trace.recordings import RunPlace, series_within
 
 BUSY_TIME = "accumulateBusyTimeMs"
 RECORDS_IN = "numRecordsIn"
 
 
 def busy_ns_per_record(
-    path: AnyPath, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
+    place: RunPlace, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
 ) -> dict[int, float]:
     """The time of each consuming task for a record, by its subtask; of tasks with several inputs,
     for a record of any of them. Tasks that Flink was not asked about are missing.
 
     Args:
-        path: run directory.
+        place: of the run.
         edge: number of the exchange.
         from_ns, to_ns: the part that counts.
     """
@@ -36,7 +36,7 @@ def busy_ns_per_record(
     own = vertex.get("job"), vertex.get("id")
     of_task = {
         each.task: each
-        for each in read_series(path, from_ns, to_ns)
+        for each in series_within(place, from_ns, to_ns)
         if (each.job, each.vertex) == own
     }
     found = {}

@@ -21,10 +21,10 @@ from flinknet.trace.event_block import EventColumns, same_message
 
 from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays
-from .loop_costs import LoopFit
 from .queued import NOT_QUEUED, Queued
 from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .saturation import Saturation
+from .turns import LoopFit
 from .unseen import Unseen
 from .window_rows import ExchangeRows
 

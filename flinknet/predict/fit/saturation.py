@@ -20,8 +20,8 @@ from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
 from ..intervals import Intervals, from_switches
-from .loop_costs import LoopFit, fit_loop
 from .preemptions import activity_of, joined, uncontended_ns, union
+from .turns import LoopFit, fit_loop
 from .window_rows import ExchangeRows, of_channels, same_credit
 
 

@@ -63,7 +63,7 @@ class ChannelEnd:
     def end(self, end_ns: int) -> npt.NDArray[np.void]:
         """What is left, and the end of the partition."""
         buffers = self._channel.until(end_ns, is_end=True)
-        rows = [self._rows_of(buffers), self._ending(buffers, end_ns)]
+        rows = [self._rows_of(buffers), self._ending(end_ns)]
         return self._before(None, np.concatenate(rows))
 
     def _before(self, until_ns: int | None, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
@@ -150,7 +150,7 @@ class ChannelEnd:
             return self._rows(at_ns + WAY_NS, TracePoint.RECEIVED, **request, **credit)
         return self._rows(at_ns, TracePoint.SENT, **request)
 
-    def _ending(self, last: Buffers, end_ns: int) -> npt.NDArray[np.void]:
+    def _ending(self, end_ns: int) -> npt.NDArray[np.void]:
         """The end of the partition goes behind the last buffer."""
         number = self._channel.buffers
         common = {**_END, "sequence_number": number}

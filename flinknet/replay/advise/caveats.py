@@ -3,7 +3,6 @@ are where two of them look alike."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.results import EdgeShare, Measured
 from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.plain_text import read_json
 from flinknet.units import human_count, human_duration
 
 from ..observe.observed import ObservedRows, ObservedRun
@@ -31,6 +31,8 @@ COUNTS_DIFFER_FROM = 0.005
 RECORDED_NEARLY_ALL = 0.95
 """Share of an edge's records from which on none are missed: Flink's counters are not read at the
 same instants."""
+
+PRODUCERS_NAMED = 8
 
 STARVED_EXPLAINED_FROM = 0.05
 """Share of the channels' time without credit that is worth an explanation."""
@@ -56,6 +58,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     found = [
         *run.notes,
         _of_known_channels(share) or _of_local_channels(run),
+        _of_missing_producers(run),
         _of_barriers(run, rows),
         _of_count(run, measured),
         _of_credit(run, rows, measured),
@@ -106,6 +109,23 @@ def _of_local_channels(run: RecordedRun) -> str | None:
         f"at least {every - len(pairs)} of {every} channels ({1 - len(pairs) / every:.0%}) did not"
         f" pass here, most likely local ones, and no figure here includes them: inferred from"
         f" {producers} producers and {consumers} consumers, if each sends to each"
+    )
+
+
+def _of_missing_producers(run: RecordedRun) -> str | None:
+    """Producers of which none of several recordings has a channel: perhaps one is missing."""
+    if len(run.recordings) < 2:
+        return None
+    known = {info.producer for info in run.manifest.channels}
+    missing = [each for each in range(max(known, default=-1)) if each not in known]
+    if not missing:
+        return None
+    noun = "producer" if len(missing) == 1 else "producers"
+    some = ", ".join(map(str, missing[:PRODUCERS_NAMED]))
+    more = f" and {len(missing) - PRODUCERS_NAMED} more" if len(missing) > PRODUCERS_NAMED else ""
+    return (
+        f"no recording has a channel of {noun} {some}{more}: the recording of their TaskManager is"
+        " missing, or all of their channels are local"
     )
 
 
@@ -163,7 +183,7 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
 def result_of(run: RecordedRun) -> dict[str, Any]:
     """What the run left as its result, as far as it can be read."""
     try:
-        found = json.loads((run.path / RESULT_NAME).read_text(encoding="utf-8"))
+        found = read_json((run.path / RESULT_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

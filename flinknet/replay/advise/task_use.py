@@ -43,9 +43,6 @@ class Held:
     way: float = 0.0
 
 
-NOT_HELD = Held()
-
-
 @dataclass(frozen=True, slots=True)
 class EdgeUse:
     """An edge and the tasks at its ends; shares are of the measured part.

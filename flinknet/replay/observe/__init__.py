@@ -1,9 +1,14 @@
 """What happened in a recorded run: latency, throughput, backlog, credit, regimes.
 
-Each question has a file of its own, with what it needs of a block and how its answers add up.
-`time_slices` cuts runs by events, and `one_pass` puts all questions to the blocks of a slice at
-once; for regimes it has them `set_aside`, and read beyond the slice where that is needed
-(`widening`). `tree` merges the answers of all slices, `observed` gathers the tables, and
-`summaries` makes the parts of an answer from their rows. What would have happened otherwise, and
-what to do about it, is not known here.
+Each question has a file of its own, with what it needs of a block and how its answers add up;
+`one_pass` puts all of them to the blocks of a time slice at once, `tree` merges what they found,
+`observed` gathers the tables, and `summaries` makes the parts of an answer from their rows.
+
+- of channels: `arrivals`, `latency` (`latency_kernel`), `messages`, `credit`, `regimes`,
+  `windowed`, `checkpoints`, `blocking`; of tasks: `task_times`, `flink_metrics`.
+- `time_slices` are what the pass is cut into, by events; for regimes blocks are `set_aside`, and
+  read beyond the slice where that is needed (`widening`); `sums` and `sums_kernel` add rows up.
+- `page_details` and `notebook_tables` have more of the same, for those who look closer.
+
+What would have happened otherwise, and what to do about it, is not known here.
 """

@@ -13,10 +13,10 @@ from flinknet.results import (
     TaskMetrics,
     VertexMetrics,
 )
-from flinknet.storage import path_of
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import NamedEdge, named_edges
-from flinknet.trace.metrics import METRICS_NAME, Series, read_series
+from flinknet.trace.metrics import Series
+from flinknet.trace.recordings import series_within
 
 from ..read import RecordedRun
 
@@ -59,13 +59,8 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
 
 
 def series_of(run: RecordedRun) -> list[Series]:
-    """Flink's own metrics while the part that is used was recorded; of several recordings those of
-    the first that has some, for they asked one JobManager."""
-    for each in run.place:
-        if (path_of(each.path) / METRICS_NAME).is_file():
-            span_ns = run.from_ns - each.offset_ns, run.to_ns - each.offset_ns
-            return read_series(path_of(each.path), *span_ns)
-    return []
+    """Flink's own metrics while the part that is used was recorded."""
+    return series_within(run.place, run.from_ns, run.to_ns)
 
 
 def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:

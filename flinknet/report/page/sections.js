@@ -37,7 +37,7 @@ function modelError(answer) {
 
 function doubts(answer) {
   const {trace} = answer;
-  const lines = [...(trace.damaged_files.length ? [`Cut off, its whole blocks are used: ${trace.damaged_files.join(", ")}.`] : []),
+  const lines = [...(answer.recorded || []), ...(trace.damaged_files.length ? [`Cut off, its whole blocks are used: ${trace.damaged_files.join(", ")}.`] : []),
     ...(trace.warnings || []), ...(answer.remarks || [])];
   return lines.length ? h("div", {class: "banner doubt", id: "doubts"}, lines.map((line) => h("p", {class: "small"}, line))) : null;
 }

@@ -16,7 +16,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.results import RunWarning
 from flinknet.units import human_count
 
-from .control_messages import ConsumerChannelReport
+from .reports import ConsumerChannelReport
 
 KEPT = 0.98
 """A queue that takes less than the rest of the records is none."""

@@ -15,8 +15,8 @@ from flinknet.job.descriptor import InputChannelDescriptor
 
 from ..client_factory import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
-from . import control_messages as say
 from .hosted_job import HostedJob
+from .reports import UsedConnection
 from .running_task import RunningTask
 
 
@@ -56,7 +56,7 @@ class AttemptChannels:
             self._reader_names.pop(self._channel_of.pop(receiver, -1), None)
         self._connections.forget_closed()
 
-    def used(self, tasks: Iterable[RunningTask]) -> tuple[say.UsedConnection, ...]:
+    def used(self, tasks: Iterable[RunningTask]) -> tuple[UsedConnection, ...]:
         """The connections that open channels of these read over, in order."""
         counts: Counter[tuple[int, int]] = Counter(
             self._connections.number_of(channel.connection)
@@ -66,7 +66,7 @@ class AttemptChannels:
             if channel.connection is not None
             if channel.error is None and not channel.is_released  # else it may be forgotten
         )
-        return tuple(say.UsedConnection(*key, count) for key, count in sorted(counts.items()))
+        return tuple(UsedConnection(*key, count) for key, count in sorted(counts.items()))
 
     def request(self, gates: Iterable[SingleInputGate], *, now_ns: int) -> None:
         """Gates ask for what they read."""

@@ -5,22 +5,18 @@ TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from time import sleep
 from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
-from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.debloating import BufferDebloating, debloated_gates
-from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.gates import GateSetup, create_partitions
 from flinknet.job.producer_states import ProducerStateChecks
 from flinknet.job.scheduling import has_output
 from flinknet.job.stream_task import StreamTask
@@ -28,9 +24,10 @@ from flinknet.job.stream_task import StreamTask
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as say
-from .attempt_channels import AttemptChannels, are_read
+from .attempt_channels import AttemptChannels
 from .hosted_job import HostedJob
 from .load_run import LoadRun
+from .prepared_attempts import OpenedAttempt, PreparedAttempts
 from .running_task import RunningTask, told
 from .task_factory import LoadFactory
 from .task_io import reader_of
@@ -39,45 +36,6 @@ FAREWELL_NS = 500_000_000
 """How long a process that ends waits for functions that are in work, so that files are written."""
 
 FAREWELL_LOOK_S = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    """An attempt whose gates wait for memory that others are to give back.
-
-    Attributes:
-        start: None: with the run.
-    """
-
-    job: HostedJob
-    descriptor: TaskDeploymentDescriptor
-    addresses: Mapping[int, tuple[str, int]]
-    start: say.Start | None
-    partitions: tuple[ResultPartition, ...]
-    gates: GateSetup
-
-    def cancel(self, cause: str) -> None:
-        """It will not run, and whoever reads its partitions is told why."""
-        self.gates.cancel()
-        for partition in self.partitions:
-            partition.fail(cause)
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """An attempt whose task begins with the run."""
-
-    job: HostedJob
-    descriptor: TaskDeploymentDescriptor
-    partitions: tuple[ResultPartition, ...]
-    gates: tuple[SingleInputGate, ...]
-
-    def cancel(self, cause: str) -> None:
-        """It will not run, and whoever reads its partitions is told why."""
-        for partition in self.partitions:
-            partition.fail(cause)
-        for gate in self.gates:
-            gate.close()
 
 
 class Attempts:
@@ -93,6 +51,7 @@ class Attempts:
         tells_first_output: whether there are tasks whose readers wait for an output that has not
             been told.
         producers: what is asked of producers that do not have a partition.
+        prepared: attempts that have no task yet.
     """
 
     def __init__(
@@ -106,44 +65,20 @@ class Attempts:
         self.load: LoadRun | None = None
         self.tells_first_output = False
         self.producers = ProducerStateChecks(send, self.cancel)
+        self.prepared = PreparedAttempts(environment, channels, self.producers.check)
         self._environment = environment
         self._channels = channels
         self._send = send
         self._begun: say.Start | None = None
-        self._setups: list[_Setup] = []
-        self._unread: dict[ExecutionAttemptID, set[int]] = {}
-        self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
         self._ending: list[tuple[RunningTask, say.TaskStateChanged | None]] = []
         self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
 
     @property
-    def is_any_waiting(self) -> bool:
-        """Whether there are attempts that wait for the start of the run."""
-        return bool(self._waiting)
-
-    @property
-    def is_any_set_up(self) -> bool:
-        """Whether there are attempts whose gates wait for memory."""
-        return bool(self._setups)
-
-    @property
     def gates(self) -> list[SingleInputGate]:
         """Of all that run or wait."""
-        return [gate for each in self.running for gate in each.task.gates] + self.waiting_gates
-
-    @property
-    def waiting_gates(self) -> list[SingleInputGate]:
-        """Of those that wait for the start of the run."""
-        return [gate for each in self._waiting for gate in each.gates]
-
-    @property
-    def are_channels_open(self) -> bool:
-        """Whether each channel that those that wait write has its reader."""
-        return not self._setups and are_read(
-            partition for each in self._waiting for partition in each.partitions
-        )
+        return [gate for each in self.running for gate in each.task.gates] + self.prepared.gates
 
     @property
     def has_news(self) -> bool:
@@ -168,27 +103,20 @@ class Attempts:
     def forget(self, job: HostedJob) -> None:
         """A job is over: nothing of it stays but functions in work, up to their end."""
         self._ending = [
-            (running, None if _is_of(job, running.attempt_id) else told_then)
+            (running, None if job.owns(running.attempt_id) else told_then)
             for running, told_then in self._ending
         ]
-        for attempt_id in [each for each in self._tasks if _is_of(job, each)]:
+        for attempt_id in [each for each in self._tasks if job.owns(each)]:
             running = self._tasks.pop(attempt_id)
             running.release("its job is over")
             self._end(running, None)
-        for setup in [each for each in self._setups if each.job is job]:
-            self._setups.remove(setup)
-            setup.cancel("its job is over")
-        for waiting in [each for each in self._waiting if each.job is job]:
-            self._waiting.remove(waiting)
-            waiting.cancel("its job is over")
-        for attempt_id in [each for each in self._unread if _is_of(job, each)]:
-            del self._unread[attempt_id]
-        for attempt_id in [each for each in self._written if _is_of(job, each)]:
+        self.prepared.forget(job)
+        for attempt_id in [each for each in self._written if job.owns(each)]:
             del self._written[attempt_id]
-        self._told_consumable = {each for each in self._told_consumable if not _is_of(job, each[0])}
+        self._told_consumable = {each for each in self._told_consumable if not job.owns(each[0])}
         registered = self._environment.partitions
         for partition in registered.partitions:
-            if _is_of(job, partition.partition_id.producer_id):
+            if job.owns(partition.partition_id.producer_id):
                 registered.release(partition)
         del self.jobs[job.id]
         self._follow_tasks()
@@ -198,7 +126,7 @@ class Attempts:
         """Those of one job that run."""
         if len(self.jobs) == 1:
             return self.running
-        return [each for each in self.running if _is_of(job, each.attempt_id)]
+        return [each for each in self.running if job.owns(each.attempt_id)]
 
     def flush_lines(self) -> None:
         """Let printed lines leave."""
@@ -212,37 +140,28 @@ class Attempts:
         if job is None:  # it is over
             return
         try:
-            setup = self._set_up(job, message, now_ns)
+            self.prepared.set_up(job, message, now_ns=now_ns)
         except (Exception, SystemExit) as error:
             self._tell_failure(descriptor.attempt_id, error)
             return
-        self._setups.append(setup)
         self.advance_setups(now_ns=now_ns)
 
     def advance_setups(self, *, now_ns: int) -> None:
         """Go on with attempts for whose gates there is memory now."""
-        setups, self._setups = self._setups, []
-        for setup in setups:
-            attempt_id = setup.descriptor.attempt_id
-            try:
-                if not setup.gates.is_complete(now_ns=now_ns):
-                    self._setups.append(setup)
-                    continue
-                waiting = self._open(setup, now_ns)
-            except (Exception, SystemExit) as error:
-                setup.cancel(told(error))
-                self._tell_failure(attempt_id, error)
+        for attempt_id, found in self.prepared.advance(now_ns=now_ns):
+            if isinstance(found, BaseException):
+                self._tell_failure(attempt_id, found)
                 continue
             self._tell_state(attempt_id, ExecutionState.INITIALIZING)
-            start = setup.start or self._begun
+            start = found.start or self._begun
             if start is None:
-                self._waiting.append(waiting)
+                self.prepared.wait(found)
             else:
-                self._start(waiting, start, now_ns)
+                self._start(found, start, now_ns)
 
     def update_partitions(self, message: say.UpdatePartitions, *, now_ns: int) -> None:
         """Request what an attempt can read now and could not when it began."""
-        self._unread.get(message.attempt_id, set()).difference_update(message.edges)
+        self.prepared.note_readable(message.attempt_id, message.edges)
         running = self._tasks.get(message.attempt_id)
         if running is not None:
             for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True):
@@ -252,8 +171,7 @@ class Attempts:
     def start(self, start: say.Start, *, now_ns: int) -> None:
         """The run starts."""
         self._begun = start
-        begun, self._waiting = self._waiting, []
-        for attempt in begun:
+        for attempt in self.prepared.begin():
             self._start(attempt, start, now_ns)
 
     def handle_news(self) -> None:
@@ -271,16 +189,11 @@ class Attempts:
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """End one that may still run."""
-        self._unread.pop(attempt_id, None)
-        for setup in self._setups:
-            if setup.descriptor.attempt_id == attempt_id:
-                self._setups.remove(setup)
-                setup.cancel("it was canceled")
-                self._tell_state(attempt_id, ExecutionState.CANCELED)
-                return
+        if self.prepared.cancel(attempt_id):
+            self._tell_state(attempt_id, ExecutionState.CANCELED)
+            return
         running = self._tasks.pop(attempt_id, None)
-        if running is None:  # it has not begun, or has ended, and was told so
-            self._cancel_waiting(attempt_id)
+        if running is None:  # it has ended, and was told so
             return
         self._tell_last(running)
         running.release("it was canceled")
@@ -300,10 +213,7 @@ class Attempts:
         """
         for running in self.running:
             running.release(cause)
-        for setup in self._setups:
-            setup.cancel(cause)
-        for waiting in self._waiting:
-            waiting.cancel(cause)
+        self.prepared.release(cause)
         self.fail_partitions(cause)
         ending = [*self.running, *(running for running, _ in self._ending)]
         until_ns = monotonic_ns() + FAREWELL_NS
@@ -333,74 +243,17 @@ class Attempts:
                 self._send(say.OutputConsumable(attempt_id, output))
         self.tells_first_output = is_any_untold
 
-    def _set_up(self, job: HostedJob, message: say.SubmitTask, now_ns: int) -> _Setup:
-        """Partitions, and the memory of gates, as far as it is there."""
-        descriptor, environment = message.task, self._environment
-        own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
-        written = [channel for output in descriptor.outputs for channel in output.channels]
-        environment.traces.claim(job.trace, (*own, *written))
-        partitions = create_partitions(
-            descriptor,
-            job.network,
-            environment.pool,
-            environment.partitions,
-            storage=job.storage,
-        )
-        try:
-            gates = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)
-        except BaseException as error:
-            for partition in partitions:
-                partition.fail(told(error))
-            raise
-        if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
-            self._unread[descriptor.attempt_id] = unread
-        return _Setup(job, descriptor, message.addresses, message.start, partitions, gates)
-
-    def _open(self, setup: _Setup, now_ns: int) -> _Waiting:
-        """The gates; those ask for what they read that can be read, when what was recovered of
-        their channels has been.
-        """
-        environment, descriptor = self._environment, setup.descriptor
-        gates = setup.gates.gates(
-            partitions=environment.partitions,
-            connect=partial(self._channels.connect, setup.addresses),
-            probe=environment.recorder,
-        )
-        for channel in [each for gate in gates for each in gate.remote_channels]:
-            channel.check_producer = partial(self.producers.check, descriptor.attempt_id)
-        for each, gate in zip(descriptor.inputs, gates, strict=True):
-            if setup.start is not None:  # its task reads what was recovered, and asks then
-                gate.finish_read_recovered_state()
-            gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
-            if gate.is_state_consumed:
-                self._request(descriptor.attempt_id, each.edge, gate)
-        return _Waiting(setup.job, descriptor, setup.partitions, gates)
-
-    def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
-        if edge not in self._unread.get(attempt_id, ()):
-            self._channels.request([gate], now_ns=monotonic_ns())
-
-    def _cancel_waiting(self, attempt_id: ExecutionAttemptID) -> None:
-        found = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
-        for waiting in found:
-            self._waiting.remove(waiting)
-            for partition in waiting.partitions:
-                partition.fail("it was canceled")
-            for gate in waiting.gates:
-                gate.close()
-            self._tell_state(attempt_id, ExecutionState.CANCELED)
-
-    def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
+    def _start(self, opened: OpenedAttempt, start: say.Start, now_ns: int) -> None:
         """Create the task of an attempt, which runs from now on."""
-        job, descriptor = waiting.job, waiting.descriptor
+        job, descriptor = opened.job, opened.descriptor
         factory = job.factory
         job.trace.statistics.measured_from_ns = start.measured_from_ns
         is_load = isinstance(factory, LoadFactory)
         try:
             task = factory.create(
                 descriptor,
-                waiting.partitions,
-                waiting.gates,
+                opened.partitions,
+                opened.gates,
                 start,
                 self._environment,
                 partial(self._answer, job.id),
@@ -408,7 +261,7 @@ class Attempts:
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
-            waiting.cancel(told(error))
+            opened.cancel(told(error))
             self._tell_failure(descriptor.attempt_id, error)
             return
         begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
@@ -416,7 +269,7 @@ class Attempts:
         running = RunningTask(
             task,
             descriptor,
-            waiting.partitions,
+            opened.partitions,
             [reader_of(loop, text) for text in task.text_inputs],
             start_ns=begin_ns,
             debloating=_debloating_of(task, job.network, begin_ns),
@@ -463,7 +316,7 @@ class Attempts:
     def _task_ended(self, running: RunningTask) -> None:
         """An attempt has finished or failed: its last figures, then how it ended."""
         attempt_id = running.attempt_id
-        self._unread.pop(attempt_id, None)
+        self.prepared.end(attempt_id)
         self._tell_last(running)
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:
@@ -518,10 +371,6 @@ class Attempts:
 
 def _key(running: RunningTask) -> tuple[int, int]:
     return running.descriptor.key
-
-
-def _is_of(job: HostedJob, attempt_id: ExecutionAttemptID) -> bool:
-    return attempt_id.execution_graph_id == job.id
 
 
 def _debloating_of(

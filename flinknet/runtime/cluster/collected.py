@@ -15,7 +15,14 @@ from flinknet.trace.manifest import ChannelInfo
 
 from ..manifest import channel_infos
 from ..metrics_log import MetricsLog
-from . import control_messages as say
+from .reports import (
+    ProducerChannelReport,
+    ReadChannel,
+    Report,
+    Statistics,
+    TaskCounts,
+    WrittenChannel,
+)
 
 
 @dataclass(slots=True)
@@ -35,13 +42,13 @@ class Collected:
     metrics_log: MetricsLog | None = None
     channels: list[ChannelInfo] = field(default_factory=list)
     memory: dict[int, Mapping[str, float]] = field(default_factory=dict)
-    tasks: dict[ExecutionAttemptID, say.TaskCounts] = field(default_factory=dict)
-    read: dict[int, say.ReadChannel] = field(default_factory=dict)
-    written: dict[int, say.WrittenChannel] = field(default_factory=dict)
-    reports: dict[int, say.Report] = field(default_factory=dict)
+    tasks: dict[ExecutionAttemptID, TaskCounts] = field(default_factory=dict)
+    read: dict[int, ReadChannel] = field(default_factory=dict)
+    written: dict[int, WrittenChannel] = field(default_factory=dict)
+    reports: dict[int, Report] = field(default_factory=dict)
 
     @property
-    def reports_in_order(self) -> list[say.Report]:
+    def reports_in_order(self) -> list[Report]:
         """By index of their TaskManager."""
         return [self.reports[index] for index in sorted(self.reports)]
 
@@ -52,7 +59,7 @@ class Collected:
         self.channels.sort(key=lambda each: each.index)
         return known
 
-    def add(self, task_manager: int, statistics: say.Statistics) -> None:
+    def add(self, task_manager: int, statistics: Statistics) -> None:
         """Take what a TaskManager tells."""
         for each in statistics.tasks:
             known = self.tasks.get(each.attempt_id)
@@ -68,7 +75,7 @@ class Collected:
             metrics = {each.name: each.metrics for each in statistics.tasks if each.metrics}
             self.metrics_log.add(task_manager, metrics, statistics.memory, now_ns=statistics.at_ns)
 
-    def close(self, task_manager: int, report: say.Report) -> None:
+    def close(self, task_manager: int, report: Report) -> None:
         """Take what a TaskManager had recorded when all was over."""
         self.reports[task_manager] = report
 
@@ -112,7 +119,7 @@ def latency_of(parts: Iterable[bytes]) -> LogLinearHistogram:
     return total
 
 
-def backlog_of(channels: Iterable[say.ProducerChannelReport]) -> BacklogSummary:
+def backlog_of(channels: Iterable[ProducerChannelReport]) -> BacklogSummary:
     """The backlog over the data messages of these channels."""
     sent = [each for each in channels if each.buffers]
     buffers = sum(each.buffers for each in sent)

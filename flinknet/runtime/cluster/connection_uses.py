@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from flinknet.results import ConnectionStatus
 
-from .control_messages import UsedConnection
+from .reports import UsedConnection
 
 _Key = tuple[int, int, int]
 """TaskManagers of the producers and of the consumers, and the number between these two."""

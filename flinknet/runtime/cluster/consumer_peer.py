@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.load.counting import COUNTED, STAMPED
-from flinknet.job.load.peer import CONSUMERS, PRODUCERS
+from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 
 from . import control_messages as say

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.config import TCP, Scenario
-from flinknet.job.load.assembly import scheduled_records
+from flinknet.job.load.load_tasks import scheduled_records
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.load.recorded import RECORDED
+from flinknet.job.load.recorded_load import RECORDED
 from flinknet.results import (
     CORES_SHARED,
     DISTURBED,
@@ -20,7 +20,8 @@ from flinknet.results import (
 from flinknet.units import human_count, human_duration
 
 from .asked_rate import KEPT, AskedRate
-from .control_messages import Report, Start
+from .control_messages import Start
+from .reports import Report
 
 SCHEDULE_MISSED_NS = 10_000_000
 """A source that emits a record this late did not keep its schedule."""

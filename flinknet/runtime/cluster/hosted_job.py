@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import TraceError
 from flinknet.job.gates import blocking_storage
 from flinknet.results import Strangers
@@ -16,6 +17,7 @@ from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
 from .load_run import LoadRun
+from .reports import Report
 from .sampling import Sampler, report_of
 from .task_factory import factory_of
 from .task_io import ProcessIO
@@ -62,7 +64,11 @@ class HostedJob:
         self._environment = environment
         self._strangers_before: Strangers = environment.connections.strangers()
 
-    def report(self) -> say.Report:
+    def owns(self, attempt_id: ExecutionAttemptID) -> bool:
+        """Whether an attempt is one of the job's."""
+        return attempt_id.execution_graph_id == self.id
+
+    def report(self) -> Report:
         """What is told of it when it is over."""
         error = None
         try:

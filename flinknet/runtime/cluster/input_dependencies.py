@@ -44,6 +44,7 @@ class InputDependencies:
         self._depth_of = depth_of
         self._condition = StartCondition(graph.job.config.input_dependency_constraint.lower())
         self._has_output: set[tuple[ExecutionAttemptID, int]] = set()
+        self._unread: dict[ExecutionVertex, tuple[ConnectedEdge, ...]] = {}
 
     def note_output(self, subtask: ExecutionVertex, output: int, *, now_ns: int) -> None:
         """There is something to read in a partition of a task, counted among its own."""
@@ -75,7 +76,28 @@ class InputDependencies:
                 chosen += new
         return chosen
 
-    def is_consumable(self, edge: ConnectedEdge) -> bool:
+    def begin(self, subtask: ExecutionVertex, edges: Mapping[int, ConnectedEdge]) -> frozenset[int]:
+        """A task begins. Returns: which of its edges, by number, bring what cannot be read yet."""
+        unread = {at: each for at, each in edges.items() if not self._is_consumable(each)}
+        if unread:
+            self._unread[subtask] = tuple(unread.values())
+        return frozenset(unread)
+
+    def take_readable(self) -> list[tuple[ExecutionVertex, list[ConnectedEdge]]]:
+        """Tasks that began with some of their inputs, and what more they can read from now on."""
+        found = []
+        for subtask, unread in self._unread.items():
+            readable = [each for each in unread if self._is_consumable(each)]
+            if readable:
+                self._unread[subtask] = tuple(each for each in unread if each not in readable)
+                found.append((subtask, readable))
+        return found
+
+    def end(self, subtask: ExecutionVertex) -> None:
+        """An attempt at a task is over."""
+        self._unread.pop(subtask, None)
+
+    def _is_consumable(self, edge: ConnectedEdge) -> bool:
         """Whether a task may request what an edge brings to it."""
         return not self._waits(edge) or self._can_be_read(edge.result)
 

@@ -25,8 +25,8 @@ from ..manifest import manifest_of
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
+from .job_measurements import Measurements, limited_by
 from .job_state import JobState
-from .measurements import Measurements, limited_by
 
 CONTACT_NAME = "jobmanager.json"
 

@@ -23,10 +23,11 @@ from .channel_numbers import ClusterNumbers
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
 from .control_server import ControlServer
-from .job_master import Deployment, JobMaster, SharedCluster
+from .job_master import JobMaster
 from .job_state import Failure
 from .led_job import LedJob, LedJobs
 from .outbox import Outbox
+from .placement import Deployment, SharedCluster
 from .resource_manager import ClusterSpec, ResourceManager
 from .slot_pool import ClusterSlots
 

@@ -7,13 +7,13 @@ Sans-IO: told what TaskManagers said and what time it is, it says what to tell t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
+from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import LocalProtocolError
 from flinknet.graph.execution import ExecutionState
-from flinknet.graph.execution_graph import ConnectedEdge, ExecutionGraph, ExecutionVertex
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from flinknet.graph.failover import (
     SchedulingTopology,
     releasable_partitions,
@@ -21,53 +21,22 @@ from flinknet.graph.failover import (
     subtasks_to_restart,
 )
 from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.graph.planning import depths_of, placed_plan_of, stages_of
-from flinknet.graph.slots import check_resources, share_slots
-from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as say
-from .channel_numbers import ChannelNumbers, ClusterNumbers
+from .channel_numbers import ClusterNumbers
 from .input_dependencies import InputDependencies
 from .job_state import Failure, JobState
-from .restart_delay import ExponentialDelay
-from .slot_pool import ClusterSlots, SlotPool
+from .placement import Deployment, FixedPlan, Placement, SharedCluster
+from .restart_strategy import RestartStrategy
+from .slot_pool import ClusterSlots
 
 _S = ExecutionState
-_UNLIMITED = 1 << 31
 
 START_WAIT_NS = 60_000_000_000
 """How long TaskManagers may take to start."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedPlan:
-    """A plan that was made before, whatever slots there are, with the descriptors of its tasks.
-
-    Attributes:
-        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
-    """
-
-    plan: PhysicalPlan
-    tasks: Sequence[TaskDeploymentDescriptor]
-    stage_of: Mapping[JobVertexID, int]
-
-
-@dataclass(frozen=True, slots=True)
-class SharedCluster:
-    """What the jobs of a cluster have in common: its slots, and the numbers of channels."""
-
-    slots: ClusterSlots
-    numbers: ClusterNumbers
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """Tasks that begin together."""
-
-    plan: PhysicalPlan
-    tasks: tuple[TaskDeploymentDescriptor, ...]
 
 
 class JobMaster:
@@ -115,38 +84,19 @@ class JobMaster:
         self.deployments: list[Deployment] = []
         self._config = config
         self._topology = SchedulingTopology(graph)
-        self._fixed = fixed
-        if fixed is None:
-            self._stage_of, depth_of = stages_of(graph.job), depths_of(graph.job)
-            shared = share_slots(graph, self._stage_of)
-            check_resources(shared, config, slots_each)
-            self._pool = SlotPool(shared, cluster.slots, config.load_balance_mode)
-        else:
-            self._stage_of = depth_of = fixed.stage_of
-            self._pool = SlotPool((), cluster.slots, config.load_balance_mode, fixed.plan.slots)
-        self._inputs = InputDependencies(graph, self._topology, self._stage_of, depth_of)
-        self._unread: dict[ExecutionVertex, tuple[ConnectedEdge, ...]] = {}
-        self._expected = task_managers
-        self._slots_each = slots_each
-        self._is_joining = is_joining
-        self._channel_numbers = ChannelNumbers(
-            cluster.numbers,
-            graph.channels,
-            len(graph.results),
-            config.network.max_tcp_connections,
+        self._placement = placement = Placement(graph, cluster, slots_each, fixed)
+        self._pool = placement.pool
+        self._inputs = InputDependencies(
+            graph, self._topology, placement.stage_of, placement.depth_of
         )
+        self._expected = task_managers
+        self._is_joining = is_joining
         self._waits_for_slots_since_ns: int | None = now_ns
         self._restart_at_ns: int | None = None
         self._to_restart: dict[ExecutionVertex, None] = {}
         self._canceling_since_ns: dict[ExecutionAttemptID, int] = {}
         self._is_consequence = False
-        self._growing_delay = ExponentialDelay()
-        strategy = config.restart_strategy
-        if strategy is None:
-            has_checkpoints = config.checkpoint_interval_ns is not None
-            self._restarts_max = _UNLIMITED if has_checkpoints else 0
-        else:
-            self._restarts_max = config.restart_attempts if strategy == "fixed-delay" else 0
+        self._restart_strategy = RestartStrategy(config)
 
     @property
     def slots_needed(self) -> int:
@@ -172,10 +122,7 @@ class JobMaster:
     @property
     def plan(self) -> PhysicalPlan:
         """Where everything is now; there must be a place for everything."""
-        if self._fixed is not None:
-            return self._fixed.plan
-        count = max([self._expected, *(each + 1 for each in self._pool.task_managers)])
-        return placed_plan_of(self.graph, self._pool.placed(), count, self._slots_each)
+        return self._placement.plan(self._expected)
 
     def slots_in_use(self, task_manager: int) -> int:
         """How many slots of a TaskManager hold something."""
@@ -207,16 +154,7 @@ class JobMaster:
                 self._begin_if_complete(now_ns)
             return
         self._pool.remove(task_manager)
-        for result in self.graph.results.values():
-            for partition in result.partitions:
-                if partition.producer.current.task_manager == task_manager:
-                    partition.is_released = True
-        here = [
-            each
-            for each in self.graph.subtasks()
-            if each.current.task_manager == task_manager and not each.state.is_terminal
-        ]
-        for subtask in here:
+        for subtask in self.graph.lose(task_manager):
             self._fail_attempt(subtask, Failure(reason), now_ns)
 
     def update_state(
@@ -281,9 +219,8 @@ class JobMaster:
 
     def cancel(self, reason: str, *, now_ns: int) -> None:
         """End the job."""
-        if self.state.is_terminal or self.state in (JobState.CANCELLING, JobState.FAILING):
-            return
-        self._end(JobState.CANCELLING, reason, now_ns)
+        if not self.state.is_terminal and not self.state.is_ending:
+            self._end(JobState.CANCELLING, reason, now_ns)
 
     def fail(self, reason: str, *, now_ns: int) -> None:
         """End the job for a reason that no restart would change."""
@@ -292,7 +229,8 @@ class JobMaster:
 
     def next_deadline_ns(self) -> int | None:
         """When `handle_deadline` wants to be called, None for never."""
-        due = [each + self._config.cancellation_timeout_ns for each in self._canceling]
+        timeout_ns = self._config.cancellation_timeout_ns
+        due = [each + timeout_ns for each in self._canceling_since_ns.values()]
         if self._waits_for_slots_since_ns is not None:
             due.append(self._waits_for_slots_since_ns + self._slots_wait_ns)
         if self._restart_at_ns is not None and self._has_ended(self._to_restart):
@@ -311,7 +249,7 @@ class JobMaster:
             else:
                 waited = format_duration_ns(self._slots_wait_ns)
                 self._waits_for_slots_since_ns = None
-                self.fail(f"{self._shortage()}; waited for {waited}", now_ns=now_ns)
+                self.fail(f"{self._pool.shortage}; waited for {waited}", now_ns=now_ns)
         self._restart_if_due(now_ns)
 
     def shortage(self) -> str:
@@ -323,7 +261,7 @@ class JobMaster:
         if self._pool.offered >= self._pool.needed:
             return ""
         waits = format_duration_ns(self._slots_wait_ns)
-        return f"{self._shortage()}; waits {waits} for them (slot.request.timeout)"
+        return f"{self._pool.shortage}; waits {waits} for them (slot.request.timeout)"
 
     def _begin_if_complete(self, now_ns: int) -> None:
         """Every TaskManager that was waited for is there: slots are waited for from now on."""
@@ -346,24 +284,9 @@ class JobMaster:
         timeout_ns = self._config.slot_request_timeout_ns
         return max(timeout_ns, START_WAIT_NS) if self._is_starting else timeout_ns
 
-    @property
-    def _canceling(self) -> Iterable[int]:
-        return self._canceling_since_ns.values()
-
-    def _shortage(self) -> str:
-        there = f"{len(self._pool.task_managers)} TaskManager(s) with {self._slots_each} each"
-        advice = "give more TaskManagers, more slots, or a lower parallelism"
-        if held := self._pool.held_by_others:
-            there += f", {held} of them other jobs',"
-            advice = f"end another job, or {advice}"
-        return (
-            f"the job needs {self._pool.needed} slots, but {there} offer {self._pool.offered};"
-            f" {advice}"
-        )
-
     def _schedule(self, now_ns: int) -> None:
         """Deploy every region that can begin, if there are slots; else wait for them."""
-        if self.state.is_terminal or self.state in (JobState.CANCELLING, JobState.FAILING):
+        if self.state.is_terminal or self.state.is_ending:
             return
         if not self._pool.allocate():
             if self._waits_for_slots_since_ns is None:
@@ -378,41 +301,29 @@ class JobMaster:
 
     def _update_partitions(self) -> None:
         """Tell tasks that began with some of their inputs what more they can read."""
-        for subtask, unread in list(self._unread.items()):
-            readable = [each for each in unread if self._inputs.is_consumable(each)]
-            if readable:
-                index_of = {id(edge.edge): edge.index for edge in self.plan.edges}
-                edges = tuple(index_of[id(each)] for each in readable)
-                current = subtask.current
-                self._tell(current.task_manager, say.UpdatePartitions(current.attempt_id, edges))
-                self._unread[subtask] = tuple(each for each in unread if each not in readable)
+        for subtask, readable in self._inputs.take_readable():
+            index_of = {id(edge.edge): edge.index for edge in self.plan.edges}
+            edges = tuple(index_of[id(each)] for each in readable)
+            current = subtask.current
+            self._tell(current.task_manager, say.UpdatePartitions(current.attempt_id, edges))
 
     def _with_unread(
         self, task: TaskDeploymentDescriptor, plan: PhysicalPlan
     ) -> TaskDeploymentDescriptor:
         """The task with the inputs marked that cannot be read yet."""
         subtask = self.graph.subtask(task.attempt_id.execution_vertex_id)
-        edge_of = {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
-        unread = {
-            gate: edge for gate, edge in edge_of.items() if not self._inputs.is_consumable(edge)
-        }
+        unread = self._inputs.begin(
+            subtask, {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
+        )
         if not unread:
             return task
-        self._unread[subtask] = tuple(unread.values())
         inputs = (replace(each, is_consumable=each.edge not in unread) for each in task.inputs)
         return replace(task, inputs=tuple(inputs))
 
     def _deploy(self, subtasks: Sequence[ExecutionVertex], now_ns: int) -> None:
         plan = self.plan
-        index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
-        keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
-        if self._fixed is None:
-            found = [task for tasks in descriptors_of(plan, only=keys) for task in tasks]
-        else:
-            found = [task for task in self._fixed.tasks if task.key in keys]
-        found.sort(key=lambda task: task.key)  # who writes comes before who reads
         tasks = tuple(
-            self._with_unread(each, plan) for each in self._channel_numbers.numbered(found)
+            self._with_unread(each, plan) for each in self._placement.tasks(plan, subtasks)
         )
         self.deployments.append(Deployment(plan, tasks))
         for task in tasks:
@@ -429,17 +340,15 @@ class JobMaster:
         if self._is_consequence and not failure.is_consequence and was_canceling:
             self.reason, self._is_consequence = text, False  # this is how it began
         self._ended(subtask, now_ns)
-        if was_canceling or self.state in (JobState.CANCELLING, JobState.FAILING):
+        if was_canceling or self.state.is_ending:
             return
         self.reason, self._is_consequence = text, failure.is_consequence
-        if self.restarts >= self._restarts_max:
+        if not self._restart_strategy.may_restart(self.restarts):
             self._end(JobState.FAILING, self.reason, now_ns)
             return
         self.restarts += 1
         self.state = JobState.RESTARTING
-        self._restart_at_ns = now_ns + self._config.restart_delay_ns
-        if self._config.restart_strategy is None:
-            self._restart_at_ns = self._growing_delay.restart_at_ns(now_ns=now_ns)
+        self._restart_at_ns = self._restart_strategy.restart_at_ns(now_ns=now_ns)
         self._to_restart[subtask] = None
         self._involve_others(now_ns)
         self._restart_if_due(now_ns)
@@ -470,11 +379,11 @@ class JobMaster:
 
     def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
         """An attempt is over, whichever way."""
-        self._unread.pop(subtask, None)
+        self._inputs.end(subtask)
         self._canceling_since_ns.pop(subtask.current.attempt_id, None)
         if subtask.state is _S.FINISHED:
             self._release()
-        if self.state in (JobState.CANCELLING, JobState.FAILING):
+        if self.state.is_ending:
             self._end_if_quiet()
         elif self._restart_at_ns is not None:
             self._restart_if_due(now_ns)
@@ -487,12 +396,7 @@ class JobMaster:
         """Let go of partitions whose readers have all finished."""
         if not self._config.releases_partitions:
             return
-        finished = [
-            region
-            for region in self._topology.regions
-            if all(each.state is _S.FINISHED for each in region.subtasks)
-        ]
-        partitions = releasable_partitions(self._topology, finished)
+        partitions = releasable_partitions(self._topology, self._topology.finished)
         self.graph.release(partitions)
         by_place: dict[int | None, list[ExecutionAttemptID]] = {}
         for partition in partitions:

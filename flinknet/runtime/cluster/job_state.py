@@ -23,6 +23,11 @@ class JobState(Enum):
         """Whether nothing follows."""
         return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it ends when none of its tasks is left."""
+        return self in (JobState.CANCELLING, JobState.FAILING)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.results import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
 
-from .deployments import first_deployed_ns, times_of
 from .job_master import JobMaster
-from .measurements import Measurements, prior_attempts
+from .job_measurements import Measurements, prior_attempts
+from .vertex_times import first_deployed_ns, times_of
 
 FAILED_ATTEMPTS_MAX = 16
 """Failed attempts that a status has; result.json has all that are kept."""

@@ -20,7 +20,7 @@ from flinknet.trace.manifest import MANIFEST_NAME, ProcessInfo
 from flinknet.trace.run_directory import RunDirectory, seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
-from ..fill_levels import FillTimeline
+from ..fill_meter import FillTimeline
 from ..host import environment
 from ..manifest import manifest_of
 from ..metrics_log import MetricsLog
@@ -28,17 +28,19 @@ from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from ..spill_file import create_spill_directory
 from . import control_messages as say
+from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
-from .deployments import first_deployed_ns, times_of
 from .endings import Ending, error_of
 from .job_manager import JobManager, taken
-from .job_master import FixedPlan, JobMaster
+from .job_master import JobMaster
 from .led_job import LedJob
-from .measure import assemble, check_records, with_checkpoints
+from .placement import FixedPlan
 from .progress import ProgressMeter
+from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
-from .stages import with_stages
+from .run_result import assemble, check_records, with_checkpoints
+from .vertex_times import first_deployed_ns, times_of
 
 START_DELAY_NS = 50_000_000
 """From the word "start" to the first record, so that every process has heard it."""
@@ -281,7 +283,7 @@ class _Run:
             self._open.add(index)
         elif isinstance(message, say.JobClosed):
             self._collected.close(index, message.report)
-        elif isinstance(message, say.Statistics) and start is not None:
+        elif isinstance(message, Statistics) and start is not None:
             if not self._is_measured and now_ns >= start.measured_from_ns:
                 self._is_measured = True  # so that a run that is interrupted has its measured part
                 self.save_manifest(start)
@@ -329,12 +331,10 @@ class _Run:
             " run directory"
         )
 
-    def _result(
-        self, reports: Sequence[say.Report], start: say.Start, processors: Taken
-    ) -> RunResult:
+    def _result(self, reports: Sequence[Report], start: say.Start, processors: Taken) -> RunResult:
         """Raises: RunFailedError when records were lost, repeated or out of order."""
         plan, scenario = self._plan, self._scenario
-        check_records(plan, reports)
+        check_records(reports)
         trace = str(self._trace_dir) if self._trace_dir is not None else None
         bounds = [report.fill_bounds for report in reports]
         buffering = self._timeline.buffering(start.start_ns, bounds)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from flinknet.config import Scenario
-from flinknet.job.load.assembly import generator_of, run_input_of
 from flinknet.job.load.counting import ForeignSink
+from flinknet.job.load.load_tasks import generator_of, run_input_of
 from flinknet.job.metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns, process_time_ns
-from ..fill_levels import FillMeter
+from ..fill_meter import FillMeter
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as say
+from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
 from .running_task import RunningTask
 
 
@@ -65,9 +66,9 @@ class LoadRun:
         self._starved_ns: Mapping[int, int] = {}
         self._taken_per_s: Mapping[int, float] = {}
         self._unread_share = 0.0
-        self._metrics: dict[str, say.Metrics] = {}
-        self._memory: say.Metrics = {}
-        self._stored: dict[int, say.StoredOutput] = {}
+        self._metrics: dict[str, Metrics] = {}
+        self._memory: Metrics = {}
+        self._stored: dict[int, StoredOutput] = {}
         loop = environment.loop
         self._begun = monotonic_ns(), process_time_ns(), loop.waited_ns, loop.slept_ns
         self._busy_share = self._stolen_share = 0.0
@@ -85,8 +86,8 @@ class LoadRun:
             self._metrics[name] = running.final_metrics(now_ns=monotonic_ns(), is_drained=True)
         for output, partition in zip(running.descriptor.outputs, running.partitions, strict=True):
             if partition.partition_type.is_blocking_or_blocking_persistent:
-                before = self._stored.get(output.edge, say.StoredOutput(output.edge, 0, 0))
-                self._stored[output.edge] = say.StoredOutput(
+                before = self._stored.get(output.edge, StoredOutput(output.edge, 0, 0))
+                self._stored[output.edge] = StoredOutput(
                     output.edge,
                     before.data_bytes + partition.data_bytes,
                     before.stored_bytes + partition.stored_data_bytes,
@@ -135,18 +136,18 @@ class LoadRun:
         for sink in self._sinks:
             run_input_of(sink.task).unpause()
 
-    def note_memory(self, memory: say.Metrics) -> None:
+    def note_memory(self, memory: Metrics) -> None:
         """The memory while records still flow."""
         if memory and not self._is_over:
             self._memory = memory
 
-    def report(self, strangers: Strangers, trace_error: str | None) -> say.Report:
+    def report(self, strangers: Strangers, trace_error: str | None) -> Report:
         """What is told at the end."""
         self.end()
         statistics = self._statistics
         tasks = self._tasks_in_order
         sources = [generator_of(each.task) for each in tasks if each.task.is_source]
-        return say.Report(
+        return Report(
             self.consumer_channels(),
             self.producer_channels(),
             statistics.buffers,
@@ -172,11 +173,11 @@ class LoadRun:
             strangers,
         )
 
-    def producer_channels(self) -> tuple[say.ProducerChannelReport, ...]:
+    def producer_channels(self) -> tuple[ProducerChannelReport, ...]:
         """What was written to each channel."""
         statistics = self._statistics
         return tuple(
-            say.ProducerChannelReport(
+            ProducerChannelReport(
                 index,
                 each.task.sent_records.get(index, 0),
                 self._starved_ns.get(index, 0),
@@ -185,7 +186,7 @@ class LoadRun:
                 int(statistics.channel_backlog_max[index]),
             )
             for each in self._tasks_in_order
-            for output in each.task.outputs
+            for output in each.task.outputs.each
             for index in output.channels
         )
 
@@ -195,7 +196,7 @@ class LoadRun:
 
     @property
     def _sinks(self) -> list[RunningTask]:
-        return [each for each in self._tasks.values() if not each.task.outputs]
+        return [each for each in self._tasks.values() if not each.task.outputs.each]
 
     def _begin(self) -> None:
         """What is counted from now on is measured."""
@@ -220,7 +221,7 @@ class LoadRun:
         self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
         self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
 
-    def consumer_channels(self) -> tuple[say.ConsumerChannelReport, ...]:
+    def consumer_channels(self) -> tuple[ConsumerChannelReport, ...]:
         """What was read of each channel."""
         reports, statistics = [], self._statistics
         for each in self._tasks_in_order:
@@ -230,7 +231,7 @@ class LoadRun:
             for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
                 sink.settle()
                 reports.append(
-                    say.ConsumerChannelReport(
+                    ConsumerChannelReport(
                         channel.index,
                         sink.records,
                         sink.measured_records,

@@ -26,7 +26,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.load.counting import MEASURED, STAMPED
-from flinknet.job.load.peer import CONSUMERS, PRODUCERS
+from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult
@@ -45,6 +45,7 @@ from ..spill_file import create_spill_directory
 from . import control_messages as say
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
+from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor
 
 LOOK_EVERY_NS = 5_000_000
@@ -307,7 +308,7 @@ class Peer:
         return tuple(found)
 
     def _channel(
-        self, index: int, written: int, taken: say.ConsumerChannelReport | None
+        self, index: int, written: int, taken: ConsumerChannelReport | None
     ) -> PeerChannel:
         counts, channel = self._counts, self._load.channels[index]
         backlog = int(counts.backlog_max[index])

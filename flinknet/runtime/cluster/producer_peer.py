@@ -8,7 +8,7 @@ from pathlib import Path
 from flinknet.core.producer import ResultPartition
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import TriggerCheckpoint
-from flinknet.job.load.peer import CONSUMERS, PRODUCERS
+from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 from flinknet.units import NS_PER_MS
 

@@ -11,7 +11,8 @@ from flinknet.job.load.plan import LoadChannel, LoadPlan, task_name
 from flinknet.results import ChannelProgress, Progress, TaskProgress
 
 from .collected import Collected
-from .control_messages import Start, Statistics
+from .control_messages import Start
+from .reports import Statistics
 
 RATE_INTERVAL_MIN_NS = 100_000_000
 """Samples that come closer together say nothing of a rate."""

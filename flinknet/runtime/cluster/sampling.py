@@ -12,7 +12,15 @@ from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns
 from ..connection_manager import ConnectionManager, LocalConnectionManager
-from . import control_messages as say
+from .reports import (
+    ProducerChannelReport,
+    ReadChannel,
+    Report,
+    Statistics,
+    TaskCounts,
+    UsedConnection,
+    WrittenChannel,
+)
 from .running_task import RunningTask
 
 METRICS_PAUSE = 100
@@ -33,10 +41,10 @@ class Sampler:
         self,
         tasks: Iterable[RunningTask],
         *,
-        connections: tuple[say.UsedConnection, ...] = (),
+        connections: tuple[UsedConnection, ...] = (),
         is_last: bool = False,
         fill: FillSample | None = None,
-    ) -> say.Statistics:
+    ) -> Statistics:
         """Tasks and their channels as they are now, and the memory of all; without metrics if they
         were taken a short time ago and are so many that it would cost too much.
 
@@ -52,10 +60,13 @@ class Sampler:
         if has_metrics and not is_last:
             self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
         own = {
-            channel for each in known for output in each.task.outputs for channel in output.channels
+            channel
+            for each in known
+            for output in each.task.outputs.each
+            for channel in output.channels
         }
         written = (
-            say.WrittenChannel(
+            WrittenChannel(
                 channel.channel,
                 channel.backlog_buffers,
                 channel.credits_available,
@@ -66,10 +77,10 @@ class Sampler:
             if channel.channel in own
         )
         read = tuple(channel for each in known for channel in _read(each))
-        return say.Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
+        return Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
 
 
-def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCounts:
+def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> TaskCounts:
     """A task so far."""
     latency = LogLinearHistogram()
     records = size_bytes = 0
@@ -81,7 +92,7 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCou
         latency.merge(meter.latency)
         records += meter.measured_records
         size_bytes += meter.measured_bytes
-    return say.TaskCounts(
+    return TaskCounts(
         running.attempt_id,
         running.task.name,
         running.metrics(now_ns=now_ns) if has_metrics else {},
@@ -92,23 +103,21 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCou
     )
 
 
-def _read(running: RunningTask) -> Iterable[say.ReadChannel]:
+def _read(running: RunningTask) -> Iterable[ReadChannel]:
     gate, network_input = running.task.gate, running.task.network_input
     if gate is None or network_input is None:
         return
     sizes = network_input.checkpoints.read_bytes
     for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
         size_bytes = sizes[channel.index_in_input]
-        yield say.ReadChannel(channel.index, receiver.records, size_bytes)
+        yield ReadChannel(channel.index, receiver.records, size_bytes)
 
 
-def report_of(
-    statistics: EventStatistics, strangers: Strangers, trace_error: str | None
-) -> say.Report:
+def report_of(statistics: EventStatistics, strangers: Strangers, trace_error: str | None) -> Report:
     """What the tasks of a program leave at the end; that of a load is LoadRun's."""
-    return say.Report(
+    return Report(
         producer_channels=tuple(
-            say.ProducerChannelReport(
+            ProducerChannelReport(
                 index,
                 0,
                 0,

@@ -92,6 +92,16 @@ class SlotPool:
         """Number of slots that are there and other jobs'."""
         return len(self._task_managers) * self._cluster.slots_each - self.offered
 
+    @property
+    def shortage(self) -> str:
+        """What is needed and what is there, in words, and what to do about it."""
+        there = f"{len(self._task_managers)} TaskManager(s) with {self._cluster.slots_each} each"
+        advice = "give more TaskManagers, more slots, or a lower parallelism"
+        if held := self.held_by_others:
+            there += f", {held} of them other jobs',"
+            advice = f"end another job, or {advice}"
+        return f"the job needs {self.needed} slots, but {there} offer {self.offered}; {advice}"
+
     def slots_in_use(self, task_manager: int) -> int:
         """How many slots of a TaskManager hold something of the job."""
         return len({slot for at, slot in self._places.values() if at == task_manager})

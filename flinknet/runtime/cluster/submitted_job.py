@@ -36,10 +36,12 @@ from .job_files import (
     spill_directory,
 )
 from .job_manager import JobManager, taken
-from .job_master import Deployment, JobMaster
+from .job_master import JobMaster
+from .job_measurements import Measurements
 from .job_state import JobState
 from .job_status import status_of
-from .measurements import Measurements
+from .placement import Deployment
+from .reports import Statistics
 
 START_DELAY_NS = 100_000_000
 """From the deployment to the first generated record, so that every task runs by then."""
@@ -227,7 +229,7 @@ class SubmittedJob:
     def _receive(self, task_manager: TaskManagerProcess, message: Any) -> None:
         if isinstance(message, say.JobClosed):
             self._measurements.close(task_manager.index, message.report)
-        elif isinstance(message, say.Statistics):
+        elif isinstance(message, Statistics):
             self._measurements.add(task_manager.index, message)
             self._uses.tell(self.job_id, task_manager.index, message.connections)
 

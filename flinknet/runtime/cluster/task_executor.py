@@ -29,6 +29,7 @@ from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
 from .hosted_job import HostedJob
+from .reports import Report
 
 STATISTICS_PAUSE = 20
 """Of so many times what they take: telling them costs a twentieth of the time at most, however many
@@ -125,7 +126,7 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        is_looking = attempts.is_any_set_up or self._asked_for_channels is not None
+        is_looking = attempts.prepared.is_any_set_up or self._asked_for_channels is not None
         if is_looking or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
@@ -151,11 +152,11 @@ class TaskExecutor:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
-        if attempts.is_any_set_up:
+        if attempts.prepared.is_any_set_up:
             attempts.advance_setups(now_ns=now_ns)
-        if attempts.is_any_waiting:
-            channels.check(attempts.waiting_gates)
-        if self._asked_for_channels is not None and attempts.are_channels_open:
+        if attempts.prepared.is_any_waiting:
+            channels.check(attempts.prepared.gates)
+        if self._asked_for_channels is not None and attempts.prepared.are_channels_open:
             self._control.send(say.ChannelsOpen(self._asked_for_channels.job))
             self._asked_for_channels = None
         if attempts.tells_first_output:
@@ -229,7 +230,7 @@ class TaskExecutor:
     def _close(self, job_id: ExecutionGraphID) -> None:
         """A job is over."""
         job = self.attempts.jobs.get(job_id)
-        report = say.Report()  # of one that could not be loaded here
+        report = Report()  # of one that could not be loaded here
         if job is not None:
             report = job.report()
             self.attempts.forget(job)

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from flinknet.config import NetworkConfig, Scenario
+from flinknet.config import Scenario
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import ResultPartition
 from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.io import TaskIO
-from flinknet.job.load.assembly import create_load_task
+from flinknet.job.load.load_tasks import create_load_task
 from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.job.stream_task import StreamTask
 
@@ -26,34 +25,12 @@ from ..task_thread import TaskThread
 from .control_messages import Start, SubmitJob, SubmitLoad
 
 
-class TaskFactory(Protocol):
-    """Makes tasks between their gates and partitions.
+class ProgramFactory:
+    """The tasks of a program: functions do not travel, the program does.
 
     Attributes:
         network: settings of the network for all of them.
         tells_first_output: readers of a task wait for its first output.
-    """
-
-    network: NetworkConfig
-    tells_first_output: bool
-
-    def create(
-        self,
-        descriptor: TaskDeploymentDescriptor,
-        partitions: Sequence[ResultPartition],
-        gates: Sequence[SingleInputGate],
-        start: Start,
-        environment: ShuffleEnvironment,
-        respond: Callable[[Answer], None],
-        io: TaskIO,
-        *,
-        now_ns: int,
-    ) -> StreamTask:
-        """The task of an attempt. Raises: ConfigError, TaskFailedError."""
-
-
-class ProgramFactory:
-    """The tasks of a program: functions do not travel, the program does.
 
     Raises: ConfigError for what is no program.
     """
@@ -87,7 +64,9 @@ class ProgramFactory:
         *,
         now_ns: int,
     ) -> StreamTask:
-        """See TaskFactory; what begins later than the run generates records from then on."""
+        """The task of an attempt, between its gates and partitions; one that begins later than the
+        run generates records from then on. Raises: ConfigError, TaskFailedError.
+        """
         from flinknet.job import create_task
 
         return create_task(
@@ -109,7 +88,7 @@ class ProgramFactory:
 
 
 class LoadFactory:
-    """The tasks of a load."""
+    """The tasks of a load; attributes as of ProgramFactory."""
 
     def __init__(self, scenario: Scenario, records: str) -> None:
         self.scenario = scenario
@@ -129,7 +108,7 @@ class LoadFactory:
         *,
         now_ns: int,
     ) -> StreamTask:
-        """See TaskFactory."""
+        """The task of an attempt; see ProgramFactory."""
         return create_load_task(
             descriptor,
             self.scenario,
@@ -146,6 +125,10 @@ class LoadFactory:
             spills=environment.spills,
             records=self._records,
         )
+
+
+TaskFactory = ProgramFactory | LoadFactory
+"""Makes the tasks of a job."""
 
 
 def factory_of(job: SubmitJob | SubmitLoad) -> TaskFactory:

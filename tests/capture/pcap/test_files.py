@@ -51,10 +51,15 @@ def section(order: Order) -> bytes:
     return block(0x0A0D0D0A, magic + versions + b"\xff" * 8, order)
 
 
-def interface(link_type: int, order: Order, resolution: int | None = None) -> bytes:
+def interface(
+    link_type: int, order: Order, resolution: int | None = None, offset_s: int | None = None
+) -> bytes:
     options = b""
+    if offset_s is not None:
+        options += (14).to_bytes(2, order) + (8).to_bytes(2, order)
+        options += offset_s.to_bytes(8, order, signed=True) + bytes(4)
     if resolution is not None:
-        options = (9).to_bytes(2, order) + (1).to_bytes(2, order) + bytes([resolution, 0, 0, 0])
+        options += (9).to_bytes(2, order) + (1).to_bytes(2, order) + bytes([resolution, 0, 0, 0])
         options += bytes(4)
     head = link_type.to_bytes(2, order) + bytes(2) + (65535).to_bytes(4, order)
     return block(1, head + options, order)
@@ -155,6 +160,13 @@ def test_a_damaged_length_does_not_take_memory(tmp_path: Path) -> None:
     section_only = section("little") + interface(1, "little") + packet(0, 1, b"a", "little")
     with pytest.raises(TraceFormatError, match="damaged: what follows packet 1"):
         read(tmp_path, section_only + b"\x06\0\0\0\xff\xff\xff\x7f\0\0\0\0")
+
+
+@pytest.mark.parametrize("at", [-1, 1 << 62])
+def test_an_instant_that_cannot_be_is_damage(tmp_path: Path, at: int) -> None:
+    late = interface(1, "little", offset_s=at)
+    with pytest.raises(TraceFormatError, match="its instant is"):
+        read(tmp_path, section("little") + late + packet(0, 1, b"a", "little"))
 
 
 def test_a_packet_of_an_interface_that_does_not_exist(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flinknet.capture.rest.answers import SavedAnswers
+from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -34,12 +34,11 @@ def saved(release: str) -> SavedAnswers:
     return SavedAnswers(directory(release))
 
 
-class MadeAnswers:
+class MadeAnswers(HttpAnswers):
     """Answers from a dict; for other paths there is none, as of a JobManager that has gone."""
 
-    name = "made"
-
     def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__("http://made")
         self.answers = answers
         self.asked: list[str] = []
 

@@ -74,5 +74,5 @@ def test_what_is_no_list_of_jobs_is_refused(answer: object) -> None:
 def test_a_job_that_is_not_described_as_flink_does_is_refused(change: dict[str, object]) -> None:
     (job,) = read_jobs(saved("2.3.0"))
     answer = saved("2.3.0").get(f"/jobs/{job.id}") | change
-    with pytest.raises(RemoteTransportError, match=r"not as expected of Flink|is not the id"):
+    with pytest.raises(RemoteTransportError, match=r"not as expected of Flink|is not an id"):
         read_job(MadeAnswers({f"/jobs/{job.id}": answer}), job.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,3 +115,41 @@ def test_metrics_have_short_names() -> None:
     assert short_name("Shuffle.Netty.Input.Buffers.inPoolUsage") == "inPoolUsage"
     assert short_name("Status.Shuffle.Netty.UsedMemorySegments") == "UsedMemorySegments"
     assert short_name("Status.JVM.CPU.Time") == "JVM.CPU.Time"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found[OVERVIEW]["jobs"][0].pop("jid"),
+        lambda found: found[OVERVIEW]["jobs"][0].update(jid="../../secret"),
+        lambda found: found[subtasks_of(found)]["subtasks"][0].update(metrics=[1]),
+        lambda found: found[subtasks_of(found)]["subtasks"][0].update(subtask=float("inf")),
+        lambda found: found[subtasks_of(found)]["subtasks"][0].pop("subtask"),
+        lambda found: found[checkpoints_of(found)].update(history=[1]),
+        lambda found: found[checkpoints_of(found)].update(history=[{"id": []}]),
+    ],
+)
+def test_what_is_not_described_as_flink_does_is_told(change: Callable[[Any], object]) -> None:
+    strange = answers()
+    change(strange.answers)
+    with pytest.raises(RemoteTransportError, match="--rest: "):
+        Sampler(strange, lambda: 5).look()
+
+
+def subtasks_of(found: dict[str, Any]) -> str:
+    return next(each for each in found if each.endswith(str(SINK)))
+
+
+def checkpoints_of(found: dict[str, Any]) -> str:
+    return next(each for each in found if each.endswith("checkpoints"))
+
+
+def test_a_number_beyond_all_floats_is_no_metric() -> None:
+    strange = answers()
+    metrics = "/taskmanagers/tm-0/metrics"
+    strange.answers[metrics] = [
+        {"id": "Status.JVM.CPU.Load", "value": 10**400},
+        {"id": "Status.JVM.CPU.Time", "value": "9" * 5000},
+    ]
+    lines = Sampler(strange, lambda: 5).look()
+    assert not any("JVM.CPU.Load" in each and each.get("task_manager") == "tm-0" for each in lines)

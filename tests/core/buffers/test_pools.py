@@ -341,6 +341,20 @@ def test_listeners_are_served_in_their_order_by_what_comes_back_to_the_global_po
 
 
 @pytest.mark.row("S011")
+def test_a_listener_of_a_pool_that_grows_is_served_by_the_global_pool() -> None:
+    memory = NetworkBufferPool(2, 64)
+    pool = memory.create_buffer_pool(1, 2)
+    rival = memory.create_buffer_pool(1, 1)
+    taken = take(pool, 1)
+    waiting = Waiting(pool, 1)
+    assert pool.add_listener(waiting)
+    rival.destroy()
+    assert len(waiting.buffers) == 1
+    memory.check_invariants()
+    for buffer in (*taken, *waiting.buffers):
+        buffer.recycle()
+
+
 def test_a_listener_that_has_enough_refuses_and_the_next_gets_that_buffer() -> None:
     pool = NetworkBufferPool(3, 1).create_buffer_pool(3, 3)
     buffers = take(pool, 3)

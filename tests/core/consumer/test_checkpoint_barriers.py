@@ -46,7 +46,7 @@ def at_least_once(checkpoint_id: int) -> CheckpointBarrier:
 
 
 class Decisions:
-    """Gate and task of a handler: keeps what it decides, in words."""
+    """Task of a handler: keeps what it decides, in words."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -88,7 +88,6 @@ def handler_of(
     handler = SingleCheckpointBarrierHandler(
         channels,
         decisions,
-        decisions,
         can_be_unaligned=can_be_unaligned,
         counts_ended_channels=counts_ended_channels,
     )
@@ -117,7 +116,7 @@ def test_with_one_channel_the_alignment_takes_no_time() -> None:
 
 def test_the_start_delay_counts_from_the_timestamp_on_the_clock_of_the_run() -> None:
     decisions = Decisions()
-    handler = SingleCheckpointBarrierHandler(1, decisions, decisions, epoch_ns=-7 * MS)
+    handler = SingleCheckpointBarrierHandler(1, decisions, epoch_ns=-7 * MS)
     handler.receive_barrier(aligned(1, 10), 0, now_ns=5 * MS)
     assert decisions.alignments[0].start_delay_ns == 2 * MS
     handler.receive_barrier(aligned(2, 13), 0, now_ns=5 * MS)
@@ -410,7 +409,7 @@ class Streams(Decisions):
         self.now_ns = 0
         self.barrier = barrier
         self.handler = SingleCheckpointBarrierHandler(
-            len(streams), self, self, can_be_unaligned=barrier != aligned(0)
+            len(streams), self, can_be_unaligned=barrier != aligned(0)
         )
 
     def arrive(self, channel: int) -> None:

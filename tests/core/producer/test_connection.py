@@ -16,7 +16,7 @@ from flinknet.core.producer import (
     ProducerConnection,
     ResultPartitionManager,
 )
-from flinknet.core.producer.peer import (
+from flinknet.core.producer.peer_trust import (
     FIRST_FRAME_BYTES_MAX,
     STRANGE_REQUESTS_MAX,
     UNSENT_ERRORS_BYTES_MAX,

@@ -35,13 +35,13 @@ from flinknet.core.wire.messages import (
 )
 from flinknet.core.wire.records import (
     Record,
-    RecordStreamDecoder,
     decode_element,
     encode_record,
 )
 from flinknet.errors import RemoteProtocolError
 from tests.golden_vectors import Vector, golden, vectors
 from tests.pair import partition_of, producer_of, records_of, sent_bytes
+from tests.record_stream import RecordStreamDecoder
 
 NEVER_MS = 2**63 - 1
 

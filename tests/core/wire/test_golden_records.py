@@ -6,7 +6,6 @@ from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.events import decode_event
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.records import (
-    RecordStreamDecoder,
     decode_element,
     encode_record,
 )
@@ -18,6 +17,7 @@ from tests.golden_vectors import (
     describe_message,
     golden,
 )
+from tests.record_stream import RecordStreamDecoder
 
 
 def buffers_of(release: str, vector: Vector) -> list[BufferResponse]:

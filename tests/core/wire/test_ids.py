@@ -16,8 +16,6 @@ from flinknet.core.wire.ids import (
     JobVertexID,
     ResultPartitionID,
     ResultSubpartitionIndexSet,
-    input_channel_id,
-    print_input_channel_id,
 )
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
 from tests.comparisons import compares, compares_in
@@ -53,10 +51,6 @@ def test_a_partition_id_is_printed_as_flink_prints_it() -> None:
     )
 
 
-def test_a_receiver_is_printed_as_its_bytes() -> None:
-    assert print_input_channel_id(input_channel_id(COUNTING)) == "000102030405060708090a0b0c0d0e0f"
-
-
 def test_a_range_counts_its_subpartitions_both_ends_included() -> None:
     assert len(ResultSubpartitionIndexSet(3, 3)) == 1
     assert len(ResultSubpartitionIndexSet(0, 127)) == 128
@@ -70,8 +64,6 @@ def test_ids_of_different_kinds_are_never_equal() -> None:
 
 @pytest.mark.parametrize("length", [0, 15, 17])
 def test_an_id_of_other_than_16_bytes_is_our_own_error(length: int) -> None:
-    with pytest.raises(LocalProtocolError):
-        input_channel_id(bytes(length))
     with pytest.raises(LocalProtocolError):
         JobVertexID(bytes(length))
 

@@ -137,6 +137,30 @@ def test_a_chain_of_superclasses_by_reference_is_bounded() -> None:
         parse_throwable(HEADER + b"\x73" + start_of_a + chain + b"\x78\x70")
 
 
+def test_a_class_that_extends_itself_is_corrupt() -> None:
+    itself = struct.pack(">BI", 0x71, 0x7E0000)
+    with pytest.raises(FrameCorruptedError, match="above itself"):
+        parse_throwable(HEADER + b"\x73" + class_desc("A", itself))
+
+
+def test_a_chain_of_causes_by_reference_is_bounded() -> None:
+    """The annotations of class A hold throwables of which each is caused by the one before."""
+    fields = b"\0\1L\0\5cause\x74\0\1x"
+    throwable = class_desc("java.lang.Throwable", fields=fields)
+    first = b"\x73" + throwable + b"\x70"  # handles: class A, Throwable, the string x, this one
+    causes = b"".join(
+        struct.pack(">BBI", 0x73, 0x71, 0x7E0001) + struct.pack(">BI", 0x71, 0x7E0003 + index)
+        for index in range(200)
+    )
+    start_of_a = struct.pack(">BH", 0x72, 1) + b"A" + struct.pack(">QBH", 1, 2, 0)
+    superclass = struct.pack(">BI", 0x71, 0x7E0001)
+    last = struct.pack(">BI", 0x71, 0x7E0003 + 200)
+    with pytest.raises(FrameCorruptedError, match="causes"):
+        parse_throwable(
+            HEADER + b"\x73" + start_of_a + first + causes + b"\x78" + superclass + last
+        )
+
+
 def test_elements_that_flink_seldom_sends_are_skipped() -> None:
     """An exception whose fields hold one of each, and which wrote optional data behind them."""
     elements = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from contextlib import suppress
 
 import pytest
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 
 from flinknet.core.wire.modified_utf8 import decode_modified_utf8, encode_modified_utf8
 from flinknet.core.wire.records import (
-    LENGTH_PREFIX_BYTES,
     Record,
-    RecordStreamDecoder,
     StreamElement,
     Watermark,
     WatermarkStatus,
@@ -21,7 +18,7 @@ from flinknet.core.wire.records import (
     encode_record,
 )
 from flinknet.errors import FrameCorruptedError
-from tests.strategies import chunkings, elements
+from tests.strategies import elements
 
 any_text = st.text(st.characters(), max_size=20)
 
@@ -31,44 +28,9 @@ def test_encoding_an_element_yields_bytes_that_decode_to_it(element: StreamEleme
     assert decode_element(memoryview(element.encode())) == element
 
 
-@given(st.lists(elements(), max_size=8), st.data())
-def test_a_stream_cut_anywhere_gives_the_same_elements(
-    written: list[StreamElement], data: st.DataObject
-) -> None:
-    decoder = RecordStreamDecoder()
-    stream = b"".join(map(encode_record, written))
-    read = [e for payload in data.draw(chunkings(stream)) for e in decoder.feed(payload)]
-    assert list(map(decode_element, read)) == written
-    assert decoder.pending_bytes == 0
-
-
-def test_an_element_is_complete_only_with_its_last_byte() -> None:
-    stream = encode_record(Record(b"value"))
-    decoder = RecordStreamDecoder()
-    for position in range(len(stream) - 1):
-        assert decoder.feed(stream[position : position + 1]) == []
-        assert decoder.pending_bytes == position + 1
-    assert decoder.feed(stream[-1:]) == [b"\x01value"]
-
-
-def test_fed_memory_may_be_reused() -> None:
-    memory = bytearray(encode_record(Record(b"value")))
-    decoder = RecordStreamDecoder()
-    decoder.feed(memoryview(memory)[:8])
-    memory[:8] = bytes(8)
-    assert decoder.feed(memoryview(memory)[8:]) == [b"\x01value"]
-
-
-def test_an_empty_element_is_cut_out_but_is_no_stream_element() -> None:
-    assert RecordStreamDecoder().feed(bytes(LENGTH_PREFIX_BYTES)) == [b""]
+def test_an_empty_element_is_no_stream_element() -> None:
     with pytest.raises(FrameCorruptedError, match="nothing"):
         decode_element(b"")
-
-
-@pytest.mark.parametrize("length", [-1, 1001, 2**31 - 1])
-def test_a_length_outside_the_bounds_is_rejected_at_once(length: int) -> None:
-    with pytest.raises(FrameCorruptedError, match=str(length)):
-        RecordStreamDecoder(record_bytes_max=1000).feed(struct.pack(">i", length))
 
 
 def test_a_record_without_timestamp_takes_five_bytes_beside_its_value() -> None:
@@ -89,8 +51,6 @@ def test_elements_have_the_bytes_of_the_reference() -> None:
 def test_garbage_raises_nothing_but_corruption(garbage: bytes) -> None:
     with suppress(FrameCorruptedError):
         decode_element(garbage)
-    with suppress(FrameCorruptedError):
-        RecordStreamDecoder(record_bytes_max=1000).feed(garbage)
     with suppress(FrameCorruptedError):
         decode_modified_utf8(garbage)
 

@@ -97,10 +97,10 @@ public final class FlinkPeer {
     private static final long INSTANT_MASK = (1L << 44) - 1;
 
     private final Map<String, String> options;
-    private final NettyShuffleEnvironment environment;
-    private final ShuffleIOOwnerContext owner;
-    private final int port;
-    private final TaskEventDispatcher told = new TaskEventDispatcher();
+    final NettyShuffleEnvironment environment;
+    final ShuffleIOOwnerContext owner;
+    final int port;
+    final TaskEventDispatcher told = new TaskEventDispatcher();
 
     /** A record as flinknet has it: tag 1 (no timestamp) and a value of a known size. */
     static final class Stamped implements IOReadableWritable {
@@ -191,7 +191,7 @@ public final class FlinkPeer {
         }
     }
 
-    private FlinkPeer(Map<String, String> options) throws Exception {
+    FlinkPeer(Map<String, String> options) throws Exception {
         this.options = options;
         Configuration configuration = new Configuration();
         options.forEach(
@@ -261,20 +261,7 @@ public final class FlinkPeer {
         int subpartitions = number("subpartitions", 1);
         List<ResultPartitionDeploymentDescriptor> descriptors = new ArrayList<>();
         for (ResultPartitionID id : ids) {
-            descriptors.add(
-                    new ResultPartitionDeploymentDescriptor(
-                            new PartitionDescriptor(
-                                    id.getPartitionId().getIntermediateDataSetID(),
-                                    ids.size(),
-                                    id.getPartitionId(),
-                                    type(),
-                                    subpartitions,
-                                    0,
-                                    false,
-                                    true,
-                                    false),
-                            descriptor(id, new InetSocketAddress("127.0.0.1", port)),
-                            128));
+            descriptors.add(deployment(id, subpartitions, ids.size()));
         }
         List<ResultPartition> written = environment.createResultPartitionWriters(owner, descriptors);
         for (ResultPartition partition : written) {
@@ -454,7 +441,7 @@ public final class FlinkPeer {
     }
 
     /** What the JobManager would say when a partition is not found: its producer runs. */
-    private static void producerRuns(
+    static void producerRuns(
             IntermediateDataSetID dataSet,
             ResultPartitionID partition,
             java.util.function.Consumer<
@@ -643,7 +630,24 @@ public final class FlinkPeer {
         return results;
     }
 
-    private NettyShuffleDescriptor descriptor(ResultPartitionID id, InetSocketAddress address) {
+    ResultPartitionDeploymentDescriptor deployment(
+            ResultPartitionID id, int subpartitions, int partitions) {
+        return new ResultPartitionDeploymentDescriptor(
+                new PartitionDescriptor(
+                        id.getPartitionId().getIntermediateDataSetID(),
+                        partitions,
+                        id.getPartitionId(),
+                        type(),
+                        subpartitions,
+                        0,
+                        false,
+                        true,
+                        false),
+                descriptor(id, new InetSocketAddress("127.0.0.1", port)),
+                128);
+    }
+
+    NettyShuffleDescriptor descriptor(ResultPartitionID id, InetSocketAddress address) {
         return new NettyShuffleDescriptor(
                 new ResourceID("producer"), new NetworkPartitionConnectionInfo(address, 0), id);
     }
@@ -651,19 +655,22 @@ public final class FlinkPeer {
     private List<ResultPartitionID> partitions() {
         List<ResultPartitionID> ids = new ArrayList<>();
         for (String hex : text("partitions", "").split(",")) {
-            byte[] bytes = new byte[hex.length() / 2];
-            for (int i = 0; i < bytes.length; i++) {
-                bytes[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
-            }
-            ByteBuf buffer = Unpooled.wrappedBuffer(bytes);
-            IntermediateResultPartitionID partition =
-                    IntermediateResultPartitionID.fromByteBuf(buffer);
-            ids.add(new ResultPartitionID(partition, ExecutionAttemptID.fromByteBuf(buffer)));
+            ids.add(partition(hex));
         }
         return ids;
     }
 
-    private ResultPartitionType type() {
+    static ResultPartitionID partition(String hex) {
+        byte[] bytes = new byte[hex.length() / 2];
+        for (int i = 0; i < bytes.length; i++) {
+            bytes[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
+        }
+        ByteBuf buffer = Unpooled.wrappedBuffer(bytes);
+        IntermediateResultPartitionID partition = IntermediateResultPartitionID.fromByteBuf(buffer);
+        return new ResultPartitionID(partition, ExecutionAttemptID.fromByteBuf(buffer));
+    }
+
+    ResultPartitionType type() {
         return ResultPartitionType.valueOf(text("type", "PIPELINED_BOUNDED"));
     }
 
@@ -675,12 +682,12 @@ public final class FlinkPeer {
         return Integer.parseInt(text(name, Integer.toString(otherwise)));
     }
 
-    private static synchronized void say(String line) {
+    static synchronized void say(String line) {
         System.out.println(line);
         System.out.flush();
     }
 
-    private static String chain(Throwable error) {
+    static String chain(Throwable error) {
         StringBuilder text = new StringBuilder();
         for (Throwable each = error; each != null; each = each.getCause()) {
             if (each.getMessage() != null && each.getMessage().equals("interop")) {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.config import RecordSize
-from flinknet.core.wire.records import Record, RecordStreamDecoder, decode_element
+from flinknet.core.wire.records import Record, decode_element
 from flinknet.job.load.draws import DrawnSizes
 from flinknet.job.load.payload import (
     INSTANT_BITS,
@@ -16,6 +16,7 @@ from flinknet.job.load.payload import (
     RecordFactory,
     serialize_mixed,
 )
+from tests.record_stream import RecordStreamDecoder
 
 NUMBERS = 1 << (64 - INSTANT_BITS)
 

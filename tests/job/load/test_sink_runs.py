@@ -9,7 +9,7 @@ from flinknet.core.buffers import DataType
 from flinknet.core.consumer import RemoteInputChannel
 from flinknet.core.probe import TracePoint
 from flinknet.core.wire.messages import BufferResponse
-from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.payload import RecordFactory
 from flinknet.job.load.sink import LatencySink
 from tests.load_tasks import sink_task

@@ -29,6 +29,7 @@ from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.attempt_channels import AttemptChannels
 from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
+from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
 
 pytestmark = pytest.mark.socket
@@ -168,16 +169,16 @@ def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manag
     held = manager.held_by_another()
     manager.submit()
     assert manager.states() == []
-    assert manager.attempts.is_any_set_up
-    assert not manager.attempts.are_channels_open
+    assert manager.attempts.prepared.is_any_set_up
+    assert not manager.attempts.prepared.are_channels_open
     for _ in range(4):
         manager.attempts.advance_setups(now_ns=NOW_NS + S)
         assert manager.states() == []
         held.pop().recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS + S)
     assert manager.states() == [(_E.INITIALIZING, "")]
-    assert not manager.attempts.is_any_set_up
-    (gate,) = manager.attempts.waiting_gates
+    assert not manager.attempts.prepared.is_any_set_up
+    (gate,) = manager.attempts.prepared.gates
     assert [each.initial_credit for each in gate.remote_channels] == [2, 2]
     gate.close()
 
@@ -216,7 +217,7 @@ def test_an_attempt_that_is_cancelled_while_its_gates_wait_gives_back_what_they_
     manager.attempts.cancel(manager.task.attempt_id)
     assert manager.states() == [(_E.CANCELED, "")]
     assert manager.memory.available_buffers == 1
-    assert not manager.attempts.is_any_set_up
+    assert not manager.attempts.prepared.is_any_set_up
 
 
 @pytest.mark.row("S006")
@@ -239,7 +240,7 @@ def test_partitions_that_cannot_be_read_yet_are_requested_when_they_can(manager:
     for buffer in held:
         buffer.recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS)
-    (made,) = manager.attempts.waiting_gates
+    (made,) = manager.attempts.prepared.gates
     assert made.is_requested
     made.close()
 
@@ -272,7 +273,7 @@ def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager:
     manager.submit()
     manager.attempts.start(START, now_ns=NOW_NS)
     connections, running = manager.environment.connections, manager.attempts.running
-    assert manager.channels.used(running) == (say.UsedConnection(0, 0, 2),)
+    assert manager.channels.used(running) == (UsedConnection(0, 0, 2),)
     (client,) = connections.clients
     client.fail(RemoteTransportError("broke"), now_ns=NOW_NS)
     connections.forget_closed()
@@ -328,9 +329,9 @@ def test_a_job_that_is_forgotten_lets_go_of_functions_when_they_return(
 
 def test_a_job_that_is_forgotten_lets_go_of_attempts_that_wait(manager: Manager) -> None:
     manager.submit()
-    assert manager.attempts.is_any_waiting
+    assert manager.attempts.prepared.is_any_waiting
     manager.attempts.forget(manager.job)
-    assert not manager.attempts.is_any_waiting
+    assert not manager.attempts.prepared.is_any_waiting
     assert manager.memory.available_buffers == SEGMENTS
     assert not manager.memory.pools
 

@@ -23,6 +23,13 @@ from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.control_connection import (
     ControlConnection,
 )
+from flinknet.runtime.cluster.reports import (
+    ReadChannel,
+    Report,
+    Statistics,
+    TaskCounts,
+    UsedConnection,
+)
 from tests.graph.programs import all_to_all
 
 *_, DESCRIPTOR = chain.from_iterable(
@@ -37,16 +44,16 @@ MESSAGES = [
     say.InitializeJob(JOB, say.SubmitLoad(Scenario()), "/run", None, None),
     say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, say.Start(1, 2, None, None, 3, 4)),
     say.HeartbeatAnswer(3),
-    say.Statistics(
+    Statistics(
         4,
-        (say.TaskCounts(ATTEMPT, "t", {"numIn": 5, "share": 0.5, "is": True}, b"\x00\xff"),),
-        (say.ReadChannel(7, 8, 9),),
+        (TaskCounts(ATTEMPT, "t", {"numIn": 5, "share": 0.5, "is": True}, b"\x00\xff"),),
+        (ReadChannel(7, 8, 9),),
         fill=FillSample(1, FillLevels(6), True, False, True),
-        connections=(say.UsedConnection(0, 1, 2),),
+        connections=(UsedConnection(0, 1, 2),),
     ),
     say.JobCommand(JOB, TriggerCheckpoint(1, 2)),
     say.JobAnswer(JOB, AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False)),
-    say.JobClosed(JOB, say.Report(buffers=3)),
+    say.JobClosed(JOB, Report(buffers=3)),
     say.CancelTask(ATTEMPT),
     JobStatus(
         "id",

@@ -21,10 +21,12 @@ from flinknet.runtime.cluster.child import JobManagerSpec
 from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
 from flinknet.runtime.cluster.connection_uses import ConnectionUses
 from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
-from flinknet.runtime.cluster.job_master import JobMaster, SharedCluster
+from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_process import JobManagerProcess
 from flinknet.runtime.cluster.job_settings import joined_settings
 from flinknet.runtime.cluster.job_state import JobState
+from flinknet.runtime.cluster.placement import SharedCluster
+from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.cluster.slot_pool import ClusterSlots, SlotPool
 from flinknet.runtime.cluster.submitted_job import SubmittedJob
 from tests.graph.programs import environment
@@ -229,9 +231,9 @@ def test_a_connection_is_told_with_all_jobs_that_use_it() -> None:
     uses = ConnectionUses()
     uses.begin("1", "One")
     uses.begin("2", "Two")
-    uses.tell("1", 1, [say.UsedConnection(0, 0, 4)])
-    uses.tell("2", 1, [say.UsedConnection(0, 0, 2), say.UsedConnection(0, 1, 3)])
-    uses.tell("2", 0, [say.UsedConnection(1, 0, 2)])
+    uses.tell("1", 1, [UsedConnection(0, 0, 4)])
+    uses.tell("2", 1, [UsedConnection(0, 0, 2), UsedConnection(0, 1, 3)])
+    uses.tell("2", 0, [UsedConnection(1, 0, 2)])
     shared = ConnectionStatus("tm-0->tm-1", 4, ("Two",))
     assert uses.of("1") == (shared,)
     assert uses.of("2") == (
@@ -368,7 +370,7 @@ def test_connections_to_a_task_manager_that_a_job_ends_are_told_no_more(
 ) -> None:
     task_managers = [session.register() for _ in range(2)]
     one, two = (session.run(name, *task_managers) for name in ("one", "two"))
-    session.process._uses.tell(one.job_id, 1, [say.UsedConnection(0, 0, 4)])
+    session.process._uses.tell(one.job_id, 1, [UsedConnection(0, 0, 4)])
     client = session.client()
     (used,) = client.says(say.RequestStatus(one.job_id)).connections
     assert used.name == "tm-0->tm-1"

@@ -1,0 +1,113 @@
+# mypyc
+"""PeerTrust: the consumer's TaskManager at the other end, and how far it is trusted.
+
+Differs from Flink, which believes everybody: until a peer has requested something of the run its
+frames are short, its requests are counted and limited, and it is not read while it does not read
+its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flinknet.core.control_messages import ControlMessages
+from flinknet.core.probe import MessageKind
+from flinknet.core.wire.frames import FRAME_BYTES_MAX, FrameDecoder
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.java_errors import JavaThrowable
+from flinknet.core.wire.messages import ErrorResponse
+from flinknet.errors import RemoteProtocolError
+
+FIRST_FRAME_BYTES_MAX = 4096
+"""Longest frame before a connection has requested something of the run: a PartitionRequest has 97
+bytes."""
+
+STRANGE_REQUESTS_MAX = 128
+"""Requests for receivers that are not of the run; a connection that makes more of them is closed.
+"""
+
+UNSENT_ERRORS_BYTES_MAX = 64 * 1024
+"""A peer that leaves more than this unread is not read any more (Netty's high water mark)."""
+
+_ERROR_RESPONSE = int(MessageKind.ERROR_RESPONSE)
+
+
+class PeerTrust:
+    """Counts what a peer asks for that is not of the run, and answers with errors.
+
+    Args:
+        decoder: of its messages.
+        control: takes the errors.
+        channel_of: index of each channel in the run, by receiver id.
+
+    Attributes:
+        is_of_run: it has requested something that belongs to the run.
+        strange_requests: messages for receivers that are not of the run.
+        is_read: False while too many errors wait to be sent.
+    """
+
+    __slots__ = (
+        "_channel_of",
+        "_control",
+        "_decoder",
+        "_unsent_errors_bytes",
+        "is_of_run",
+        "is_read",
+        "strange_requests",
+    )
+
+    def __init__(
+        self, decoder: FrameDecoder, control: ControlMessages, channel_of: Mapping[bytes, int]
+    ) -> None:
+        self._decoder = decoder
+        self._control = control
+        self._channel_of = channel_of
+        self._unsent_errors_bytes = 0
+        self.is_of_run = False
+        self.is_read = True
+        self.strange_requests = 0
+
+    def channel_of(self, receiver_id: bytes | None) -> int:
+        """Index of a channel in the run, -1 if it is not of the run."""
+        return -1 if receiver_id is None else self._channel_of.get(receiver_id, -1)
+
+    def admit(self) -> None:
+        """It has requested something of the run."""
+        self.is_of_run = True
+        self._decoder.frame_bytes_max = FRAME_BYTES_MAX
+
+    def count_request(self, receiver_id: bytes) -> None:
+        """Count a message whose receiver is not of the run.
+
+        Raises: RemoteProtocolError when there were too many of them.
+        """
+        if receiver_id in self._channel_of:
+            return
+        self.strange_requests += 1
+        if self.strange_requests > STRANGE_REQUESTS_MAX:
+            raise RemoteProtocolError(
+                f"more than {STRANGE_REQUESTS_MAX} requests for receivers that are not of this run"
+            )
+
+    def send_error(self, class_name: str, text: str, receiver_id: bytes | None) -> None:
+        """Answer with an ErrorResponse: for one receiver, or fatal for the connection (None)."""
+        receiver = InputChannelID(receiver_id) if receiver_id is not None else None
+        answer = ErrorResponse(JavaThrowable(class_name, text), receiver).encode()
+        self._control.send(answer, _ERROR_RESPONSE, self.channel_of(receiver_id))
+        self._unsent_errors_bytes += len(answer)
+        if self._unsent_errors_bytes > UNSENT_ERRORS_BYTES_MAX:
+            self.is_read = False
+
+    def handle_answers_sent(self) -> None:
+        """The driver has taken all that waited."""
+        self._unsent_errors_bytes = 0
+
+    @property
+    def may_resume_reading(self) -> bool:
+        """Whether it was not read, and has read its answers."""
+        return not self.is_read and not self._unsent_errors_bytes
+
+    def resume_reading(self) -> None:
+        """Read it, if it has read its answers."""
+        if not self._unsent_errors_bytes:
+            self.is_read = True

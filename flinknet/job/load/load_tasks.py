@@ -1,0 +1,355 @@
+"""Tasks of a load between their gates and partitions, as descriptors have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.config import NetworkConfig, Scenario, SlowConsumer
+from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
+from flinknet.core.probe import Probe
+from flinknet.core.producer import (
+    BROADCAST,
+    BroadcastSelector,
+    OutputFlusher,
+    RecordWriter,
+    ResultPartition,
+)
+
+from ..barriers import CheckpointResponder, ignore
+from ..descriptor import TaskDeploymentDescriptor
+from ..gates import input_of
+from ..selectors import create_selector
+from ..stream_task import StreamTask
+from ..task_frame import TaskFrame
+from .arrivals import Arrivals, ScheduledArrivals
+from .chains import Forward, Generate, Measure
+from .counting import MEASURED, STAMPED, CountingSink, StampedSink
+from .draws import KeyDraws, TakeSizes
+from .forward import RecordForwarder
+from .generator import LoadGenerator, RecordBatcher
+from .outputs import ForwardedOutput, GeneratedOutput
+from .plan import task_name
+from .recorded_load import RECORDED, RecordedLoad
+from .run_input import RunInput
+from .sink import LatencySink
+
+GENERATOR = "load"
+"""Id of the operator that generates, among the sources of its task."""
+
+
+class LoadTasks:
+    """Makes the subtasks of a run that have their partitions and gates.
+
+    Args:
+        respond: takes the tasks' answers about checkpoints.
+        start_ns: when tasks start; stamps of records count from there.
+        timestamp_epoch_ns: the instant that timestamps of barriers count from.
+        spills: takes records that are too long for memory; None to keep all of them there.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        respond: CheckpointResponder = ignore,
+        *,
+        start_ns: int,
+        timestamp_epoch_ns: int = 0,
+        spills: SpillStore | None = None,
+    ) -> None:
+        self._network = network
+        self._respond = respond
+        self._start_ns = start_ns
+        self._epoch_ns = timestamp_epoch_ns
+        self._spills = spills
+
+    def source(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        generator: LoadGenerator,
+        batcher: RecordBatcher,
+        writer: RecordWriter,
+        flusher: OutputFlusher,
+        probe: Probe,
+        keys: KeyDraws,
+    ) -> StreamTask:
+        """A subtask that makes records.
+
+        Args:
+            keys: for hash partitioning.
+        """
+        frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
+        output = GeneratedOutput(
+            described.edge, writer, batcher, flusher, described.channels, frame.context, keys
+        )
+        frame.set_outputs((output,), (described.partitioner,))
+        chain = Generate(output, frame.context)
+        return frame.task(chain, {GENERATOR: generator}, None, start_ns=self._start_ns)
+
+    def relay(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        gate: SingleInputGate | UnionInputGate,
+        sinks: tuple[LatencySink, ...],
+        writer: RecordWriter,
+        flusher: OutputFlusher,
+        probe: Probe,
+        *,
+        delay_ns_per_record: int = 0,
+        keys: KeyDraws | None = None,
+    ) -> StreamTask:
+        """A subtask that passes records on (Flink: OneInputStreamTask around an identity map).
+
+        Args:
+            sinks: one for each channel of the gate; they check and time what arrives here.
+            keys: for hash partitioning; None for the number that each record came with.
+        """
+        frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
+        is_broadcast = isinstance(writer.selector, BroadcastSelector)
+        numbered = (BROADCAST,) if is_broadcast else range(described.subpartitions)
+        forwarder = RecordForwarder(numbered, epoch_ns=self._start_ns)
+        output = ForwardedOutput(
+            described.edge, writer, forwarder, flusher, described.channels, frame.context, keys
+        )
+        frame.set_outputs((output,), (described.partitioner,))
+        chain = Forward(output, frame.context, delay_ns_per_record=delay_ns_per_record)
+        reading = frame.input_checkpoints(gate)
+        run_input = RunInput(gate, sinks, probe, reading, spills=self._spills)
+        return frame.task(chain, {}, run_input, start_ns=self._start_ns)
+
+    def sink(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        gate: SingleInputGate | UnionInputGate,
+        sinks: tuple[LatencySink, ...],
+        probe: Probe,
+        *,
+        delay_ns_per_record: int = 0,
+        takes_runs: bool = False,
+    ) -> StreamTask:
+        """A subtask that takes records out.
+
+        Args:
+            sinks, delay_ns_per_record, takes_runs: see RunInput.
+        """
+        frame = self._frame(descriptor, probe)
+        measure = Measure(frame.context, sinks)
+        run_input = RunInput(
+            gate,
+            sinks,
+            probe,
+            frame.input_checkpoints(gate),
+            measure=measure,
+            delay_ns_per_record=delay_ns_per_record,
+            takes_runs=takes_runs,
+            spills=self._spills,
+        )
+        return frame.task(measure, {}, run_input, start_ns=self._start_ns)
+
+    def _frame(self, descriptor: TaskDeploymentDescriptor, probe: Probe) -> TaskFrame:
+        return TaskFrame(
+            *(descriptor, task_name(descriptor), self._network, probe, self._respond),
+            timestamp_epoch_ns=self._epoch_ns,
+        )
+
+
+def generator_of(task: StreamTask) -> LoadGenerator:
+    """What makes the records of a source."""
+    generator = task.sources[GENERATOR]
+    assert isinstance(generator, LoadGenerator)
+    return generator
+
+
+def run_input_of(task: StreamTask) -> RunInput:
+    """What reads the gates of a relay or a sink."""
+    assert isinstance(task.network_input, RunInput)
+    return task.network_input
+
+
+def create_load_task(
+    descriptor: TaskDeploymentDescriptor,
+    scenario: Scenario,
+    partitions: Sequence[ResultPartition],
+    gates: Sequence[SingleInputGate],
+    probe: Probe,
+    respond: CheckpointResponder = ignore,
+    *,
+    start_ns: int,
+    end_ns: int | None,
+    measured_from_ns: int,
+    measured_to_ns: int | None = None,
+    give_up_ns: int | None = None,
+    timestamp_epoch_ns: int = 0,
+    spills: SpillStore | None = None,
+    records: str = MEASURED,
+) -> StreamTask:
+    """The task of a descriptor, as the workload of the scenario has it.
+
+    Args:
+        partitions, gates: of the descriptor's outputs and inputs, in their order.
+        respond, timestamp_epoch_ns, spills: see LoadTasks.
+        start_ns, end_ns, give_up_ns: see create_source.
+        measured_from_ns, measured_to_ns: records due in between count for latency.
+        records: what a sink takes them for (MEASURED, STAMPED, COUNTED).
+    """
+    tasks = LoadTasks(
+        scenario.network,
+        respond,
+        start_ns=start_ns,
+        timestamp_epoch_ns=timestamp_epoch_ns,
+        spills=spills,
+    )
+    if not gates:
+        return create_source(
+            tasks,
+            scenario,
+            descriptor,
+            partitions[0],
+            probe,
+            start_ns=start_ns,
+            measured_from_ns=measured_from_ns,
+            end_ns=end_ns,
+            give_up_ns=give_up_ns,
+        )
+    gate = input_of(gates)
+    delay_ns = 0 if partitions else delay_of(descriptor.subtask, scenario.workload.slow_consumers)
+    sinks = []
+    for _ in gate.channels:
+        if records == MEASURED:
+            sink = LatencySink(
+                epoch_ns=start_ns,
+                delay_ns_per_record=max(delay_ns, 0),
+                is_open_loop=not scenario.workload.is_max_rate,
+            )
+            sink.measured_from_ns, sink.measured_to_ns = measured_from_ns, measured_to_ns
+        else:
+            foreign = StampedSink if records == STAMPED else CountingSink
+            sink = foreign(delay_ns_per_record=max(delay_ns, 0))
+        sinks.append(sink)
+    if partitions:
+        flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start_ns)
+        return create_relay(
+            *(tasks, scenario, descriptor, gate, partitions[0], tuple(sinks), flusher, probe)
+        )
+    return tasks.sink(
+        *(descriptor, gate, tuple(sinks), probe),
+        delay_ns_per_record=delay_ns,
+        takes_runs=records == MEASURED,
+    )
+
+
+def create_source(
+    tasks: LoadTasks,
+    scenario: Scenario,
+    descriptor: TaskDeploymentDescriptor,
+    partition: ResultPartition,
+    probe: Probe,
+    *,
+    start_ns: int,
+    measured_from_ns: int,
+    end_ns: int | None,
+    give_up_ns: int | None = None,
+) -> StreamTask:
+    """The task of a source that makes records as the workload has it.
+
+    Args:
+        end_ns: when it stops; None for a workload that has a number of records.
+        give_up_ns: when records of a rate that are due and have not been sent are given up.
+    """
+    workload, seed = scenario.workload, scenario.seed
+    producer, (output,) = descriptor.subtask, descriptor.outputs
+    selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
+    arrivals: Arrivals | None = None
+    take_sizes: TakeSizes | None = None
+    if workload.arrivals.startswith(RECORDED):
+        recorded = RecordedLoad.load(
+            workload.arrivals, producer, start_ns=start_ns, measured_from_ns=measured_from_ns
+        )
+        arrivals, take_sizes = recorded.arrivals(), recorded.take_sizes()
+        selector = recorded.selector() or selector
+    elif not workload.is_max_rate:
+        arrivals = ScheduledArrivals(
+            workload.arrivals,
+            workload.rate_per_s,
+            start_ns=start_ns,
+            records=scheduled_records(workload.rate_per_s, workload.records, start_ns, end_ns),
+            seed=seed * 1_000_003 + producer,
+            counted_from_ns=None if workload.records is None else measured_from_ns,
+            give_up_ns=give_up_ns,
+        )
+    is_broadcast = isinstance(selector, BroadcastSelector)
+    batcher = RecordBatcher(
+        workload,
+        (BROADCAST,) if is_broadcast else tuple(range(output.subpartitions)),
+        epoch_ns=start_ns,
+        seed=seed * 7_368_787 + producer,
+        take_sizes=take_sizes,
+    )
+    return tasks.source(
+        descriptor,
+        LoadGenerator(
+            arrivals,
+            batcher.batch_records,
+            records=workload.records,
+            start_ns=start_ns,
+            measured_from_ns=measured_from_ns,
+            end_ns=end_ns,
+        ),
+        batcher,
+        RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
+        OutputFlusher(output.buffer_timeout_ns, start_ns=start_ns),
+        probe,
+        key_draws(scenario, producer),
+    )
+
+
+def create_relay(
+    tasks: LoadTasks,
+    scenario: Scenario,
+    descriptor: TaskDeploymentDescriptor,
+    gate: SingleInputGate | UnionInputGate,
+    partition: ResultPartition,
+    sinks: tuple[LatencySink, ...],
+    flusher: OutputFlusher,
+    probe: Probe,
+) -> StreamTask:
+    """The task of a relay."""
+    (output,) = descriptor.outputs
+    selector = create_selector(
+        output.partitioner, output.subpartitions, scenario.seed + descriptor.subtask
+    )
+    return tasks.relay(
+        descriptor,
+        gate,
+        sinks,
+        RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
+        flusher,
+        probe,
+        delay_ns_per_record=scenario.workload.relay_delays_ns[descriptor.vertex - 1],
+        keys=key_draws(scenario, descriptor.subtask) if scenario.workload.key_skew else None,
+    )
+
+
+def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
+    """The keys of a subtask's records."""
+    workload = scenario.workload
+    return KeyDraws(workload.keys, workload.key_skew, scenario.seed * 15_485_863 + subtask)
+
+
+def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:
+    """The delay per record that a consumer begins with: 0 for those that are not slow, or only for
+    a while, which is a part of the measured one.
+    """
+    for slow in slow_consumers:
+        if slow.index == consumer:
+            return slow.delay_ns_per_record if slow.slow_ns is None else 0
+    return 0
+
+
+def scheduled_records(
+    rate_per_s: float, records: int | None, start_ns: int, end_ns: int | None
+) -> int:
+    """Records of one source: those asked for behind the warm-up, or all from start to end."""
+    if records is not None:
+        return records
+    assert end_ns is not None
+    return max(1, round((end_ns - start_ns) / 1e9 * rate_per_s))

@@ -1,0 +1,418 @@
+"""Tasks of programs: what a descriptor says, between its gates and partitions.
+Both drivers build their TaskManagers with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import SingleInputGate, SpillStore
+from flinknet.core.probe import Probe
+from flinknet.core.producer import (
+    ChannelSelector,
+    CustomSelector,
+    KeyGroupSelector,
+    OutputFlusher,
+    RecordWriter,
+    ResultPartition,
+)
+from flinknet.core.wire.ids import JobVertexID
+from flinknet.core.wire.records import LatencyMarker
+from flinknet.errors import ConfigError, TaskFailedError
+from flinknet.graph.job_graph import JobGraph
+from flinknet.graph.operator_chain import OperatorChain
+from flinknet.graph.stream_config import NetworkInput, StreamConfig
+from flinknet.graph.stream_graph import StreamEdge
+
+from .barriers import CheckpointResponder, ignore
+from .chain_runner import ChainRunner
+from .channel_input import ChannelInput
+from .descriptor import (
+    InputGateDeploymentDescriptor,
+    ResultPartitionDeploymentDescriptor,
+    TaskDeploymentDescriptor,
+)
+from .elements import StreamElementSerializer
+from .event_time import Timer, TimestampsAndWatermarksOperator
+from .gates import input_of
+from .io import TaskIO
+from .latency_stats import LatencyStats
+from .network_input import ElementInput
+from .record_output import RecordOutput
+from .selectors import create_selector, drawing
+from .serializers import serializer_of
+from .sources import record_source
+from .stream_task import StreamTask
+from .task_frame import TaskFrame
+from .task_operators import TaskOperators, plain, source_of
+from .task_worker import TaskWorker
+from .watermark_valve import StatusWatermarkValve
+
+_KEYED = ("hash", "custom")
+
+
+def network_of(job: JobGraph) -> NetworkConfig:
+    """Settings of the network for a job: what its program says of checkpoints wins."""
+    config = job.config
+    return replace(
+        config.network,
+        checkpoint_interval_ns=job.checkpoints.get("interval_ns"),
+        checkpoint_mode=config.checkpoint_mode,
+        unaligned_checkpoints=config.has_unaligned_checkpoints,
+        forced_unaligned_checkpoints=config.forces_unaligned_checkpoints,
+    )
+
+
+def create_task(
+    descriptor: TaskDeploymentDescriptor,
+    job: JobGraph,
+    partitions: Sequence[ResultPartition],
+    gates: Sequence[SingleInputGate],
+    probe: Probe,
+    respond: CheckpointResponder = ignore,
+    *,
+    io: TaskIO,
+    start_ns: int,
+    end_ns: int | None = None,
+    measured_from_ns: int = 0,
+    measured_to_ns: int | None = None,
+    timestamp_epoch_ns: int = 0,
+    seed: int = 1,
+    spills: SpillStore | None = None,
+    worker: Callable[[str], TaskWorker] | None = None,
+) -> StreamTask:
+    """The task of a descriptor; its operators are opened, or the worker opens them.
+
+    Args:
+        job: from the same program; functions, partitioners and types of records are found there.
+        partitions, gates: of the descriptor's outputs and inputs, in their order.
+        respond: takes the task's answers about checkpoints, under its execution_vertex_id.
+        io: takes what sinks put out. What sources need stands in the task's `text_inputs`.
+        start_ns: generated records are due from then on.
+        end_ns: and none from then on; None for no end.
+        measured_from_ns, measured_to_ns: records due in between count for latency.
+        timestamp_epoch_ns: the instant that timestamps of barriers count from.
+        seed: of what is drawn: keys, arrivals, where rebalance begins, shuffle.
+        spills: takes records that are too long for memory; None to keep all of them there.
+        worker: makes what a task of this name works in, if it calls functions of the program; None
+            where they are called in its steps.
+
+    Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
+        operator cannot be opened.
+    """
+    return _ProgramTask(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
+        partitions,
+        gates,
+        io,
+        spills,
+        worker,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        measured=(measured_from_ns, measured_to_ns),
+    )
+
+
+class _ProgramTask:
+    """Puts one task together."""
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        job: JobGraph,
+        probe: Probe,
+        respond: CheckpointResponder,
+        seed: int,
+        timestamp_epoch_ns: int,
+    ) -> None:
+        self._descriptor = descriptor
+        self._config = descriptor.config
+        self._configs = {self._config.operator_id: self._config, **self._config.chained}
+        self._job = job
+        self._edge_of = dict(self._edges())
+        self._epoch_ns = timestamp_epoch_ns
+        self._network = network_of(job)
+        self._probe = probe
+        self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
+        self._frame = TaskFrame(
+            *(descriptor, descriptor.name, self._network, probe, respond),
+            timestamp_epoch_ns=timestamp_epoch_ns,
+        )
+
+    def task(
+        self,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+        io: TaskIO,
+        spills: SpillStore | None,
+        worker: Callable[[str], TaskWorker] | None,
+        *,
+        start_ns: int,
+        end_ns: int | None,
+        measured: tuple[int, int | None],
+    ) -> StreamTask:
+        """The task."""
+        descriptor = self._descriptor
+        outputs = [
+            self._output(described, partition, start_ns)
+            for described, partition in zip(descriptor.outputs, partitions, strict=True)
+        ]
+        self._frame.set_outputs(outputs, list(map(self._barriers, descriptor.outputs)))
+        operators = TaskOperators(
+            self._job,
+            self._config,
+            self._frame.context,
+            io,
+            descriptor.subtask,
+            descriptor.parallelism,
+        )
+        latency_stats = self._latency_stats()
+        report = None if latency_stats is None else partial(self._report, latency_stats)
+        try:
+            chain = OperatorChain(
+                self._config,
+                operators.factories,
+                self._writers(outputs),
+                report_latency=report,
+                draw=self._drawn("outputs of latency markers"),
+            )
+        except (ConfigError, TaskFailedError):
+            raise
+        except Exception as error:
+            raise TaskFailedError(
+                f"{descriptor.name}: its operators cannot be made: {type(error).__name__}: {error}"
+            ) from error
+        has_arrays = operators.has_arrays(chain.operators)
+        sources = {
+            operator_id: record_source(
+                source,
+                descriptor.subtask,
+                descriptor.parallelism,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                seed=self._drawn_seed(f"source {operator_id}"),
+                has_arrays=has_arrays,
+            )
+            for operator_id, operator in chain.operators.items()
+            if (source := source_of(operator)) is not None
+        }
+        network_input = None
+        if gates:
+            network_input = self._network_input(gates, spills, has_arrays)
+        runner = ChainRunner(
+            descriptor.name,
+            chain,
+            operators.names,
+            operators.batched(chain.operators),
+            self._frame.context,
+            sources=list(sources),
+            timers=self._timers(chain, sources, start_ns),
+            latency_stats=latency_stats,
+        )
+        for meter in runner.latency_meters:
+            meter.measured_from_ns, meter.measured_to_ns = measured
+        calls_functions = operators.call_functions(chain.operators) or any(
+            each.partitioner in _KEYED for each in descriptor.outputs
+        )
+        return self._frame.task(
+            runner,
+            sources,
+            network_input,
+            start_ns=start_ns,
+            worker=worker(descriptor.name) if worker is not None and calls_functions else None,
+        )
+
+    def _output(
+        self,
+        described: ResultPartitionDeploymentDescriptor,
+        partition: ResultPartition,
+        start_ns: int,
+    ) -> RecordOutput:
+        leaving = next(
+            each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
+        )
+        edge = self._edge_of[leaving.edge_id]
+        writer = RecordWriter(
+            partition,
+            self._selector(described, edge),
+            buffer_timeout_ns=described.buffer_timeout_ns,
+        )
+        return RecordOutput(
+            self._configs[leaving.operator_id].operator_name,
+            described.edge,
+            writer,
+            StreamElementSerializer(serializer_of(edge.record_type)),
+            OutputFlusher(described.buffer_timeout_ns, start_ns=start_ns),
+            self._frame.context,
+            described.channels,
+            key_selector=(
+                edge.partitioner.key_selector if described.partitioner in _KEYED else None
+            ),
+            hashes_keys=described.partitioner == "hash",
+            has_event_time=edge.source.has_event_time,
+            draw=self._drawn(f"latency markers of edge {described.edge}"),
+        )
+
+    def _latency_stats(self) -> LatencyStats | None:
+        config = self._job.config
+        if config.latency_interval_ns <= 0:
+            return None
+        return LatencyStats(config.latency_granularity, config.latency_history)
+
+    def _report(self, stats: LatencyStats, operator_id: str, marker: LatencyMarker) -> None:
+        stats.report(operator_id, marker, now_ms=self._frame.context.time_of_day_ms)
+
+    def _timers(
+        self, chain: OperatorChain, sources: Mapping[str, Any], start_ns: int
+    ) -> list[Timer]:
+        """What operators do by the clock: sources emit latency markers, others watermarks."""
+        config, timers = self._job.config, []
+        if config.latency_interval_ns > 0:
+            for operator_id in sources:
+                emit = partial(self._emit_marker, chain, operator_id)
+                timers.append(Timer(emit, config.latency_interval_ns, first_ns=start_ns))
+        interval_ns = config.auto_watermark_interval_ns
+        if interval_ns > 0 and not self._job.is_batch:
+            for operator_id in chain.operators:
+                operator, output = chain.entry(operator_id)
+                (operator,) = plain([operator])
+                if isinstance(operator, TimestampsAndWatermarksOperator):
+                    timers.append(
+                        Timer(
+                            partial(operator.emit_periodic, output),
+                            interval_ns,
+                            first_ns=start_ns + interval_ns,
+                        )
+                    )
+        return timers
+
+    def _emit_marker(self, chain: OperatorChain, operator_id: str) -> None:
+        now_ms = self._frame.context.time_of_day_ms
+        marker = LatencyMarker(now_ms, bytes.fromhex(operator_id), self._descriptor.subtask)
+        chain.emit_latency_marker(marker, operator_id)
+
+    def _writers(self, outputs: Sequence[RecordOutput]) -> dict[str, Callable[[Any], None]]:
+        """What takes the records of each edge; edges that share a data set write it once."""
+        of_data_set = {
+            str(described.data_set_id): output
+            for described, output in zip(self._descriptor.outputs, outputs, strict=True)
+        }
+        writers: dict[str, Callable[[Any], None]] = {}
+        for leaving in self._config.outputs:
+            writers[leaving.edge_id] = of_data_set.pop(leaving.data_set_id, _drop)
+        return writers
+
+    def _selector(
+        self, described: ResultPartitionDeploymentDescriptor, edge: StreamEdge
+    ) -> ChannelSelector:
+        channels = described.subpartitions
+        if described.partitioner == "hash":
+            return KeyGroupSelector(channels, described.target_key_groups)
+        if described.partitioner == "custom":
+            assert edge.partitioner.function is not None
+            return CustomSelector(channels, edge.partitioner.function)
+        seed = self._drawn_seed(f"edge {described.edge}")
+        return create_selector(described.partitioner, channels, seed)
+
+    def _barriers(self, described: ResultPartitionDeploymentDescriptor) -> str:
+        """The partitioner that decides how barriers are aligned on an edge."""
+        leaving = next(
+            each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
+        )
+        edge = self._edge_of[leaving.edge_id]
+        if edge.supports_unaligned_checkpoints or self._network.forced_unaligned_checkpoints:
+            return described.partitioner
+        return "forward"
+
+    def _network_input(
+        self,
+        gates: Sequence[SingleInputGate],
+        spills: SpillStore | None,
+        has_arrays: bool,
+    ) -> ElementInput:
+        gate = input_of(gates)
+        receivers: list[ChannelInput] = []
+        known: dict[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]] = {}
+        for target, count in self._channels_of_inputs().items():
+            known[target] = StatusWatermarkValve(count), iter(range(count))
+        for described in self._descriptor.inputs:
+            receivers += self._channel_inputs(described, known, has_arrays)
+        return ElementInput(
+            gate,
+            tuple(receivers),
+            self._probe,
+            self._frame.input_checkpoints(gate),
+            spills=spills,
+        )
+
+    def _channels_of_inputs(self) -> dict[tuple[str, int], int]:
+        """How many channels bring the records of each input of the operators: several gates may."""
+        counts: dict[tuple[str, int], int] = {}
+        for described in self._descriptor.inputs:
+            coming = self._coming(described)
+            target = coming.operator_id, coming.input_number
+            counts[target] = counts.get(target, 0) + len(described.channels)
+        return counts
+
+    def _coming(self, described: InputGateDeploymentDescriptor) -> NetworkInput:
+        return next(
+            each for each in self._config.inputs if each.edge_id == described.stream_edge_id
+        )
+
+    def _channel_inputs(
+        self,
+        described: InputGateDeploymentDescriptor,
+        valves: Mapping[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]],
+        has_arrays: bool,
+    ) -> list[ChannelInput]:
+        coming = self._coming(described)
+        edge = self._edge_of[coming.edge_id]
+        valve, numbers = valves[coming.operator_id, coming.input_number]
+        elements = StreamElementSerializer(serializer_of(edge.record_type), has_arrays=has_arrays)
+        return [
+            ChannelInput(
+                *(described.edge, coming.operator_id, coming.input_number, elements),
+                *(next(numbers), valve),
+                has_event_time=edge.source.has_event_time,
+                due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
+            )
+            for _ in described.channels
+        ]
+
+    def _edges(self) -> Iterator[tuple[str, StreamEdge]]:
+        """The edges of the vertex in the program, by what they were called when the job was
+        deployed: numbers in their names go on from program to program, so that their order counts.
+        """
+        descriptor, deployed = self._descriptor, self._config
+        vertex = self._job.vertices.get(JobVertexID(bytes.fromhex(descriptor.vertex_id)))
+        then = _edge_ids(deployed)
+        now = _edge_ids(vertex.config) if vertex is not None and vertex.config else []
+        if [operator_id for operator_id, _ in then] != [operator_id for operator_id, _ in now]:
+            raise ConfigError(
+                f"the program has no {descriptor.vertex_name} as the job was deployed with; it has"
+                " changed since, or does not build the same graph twice"
+            )
+        for (_, known_as), (_, edge_id) in zip(then, now, strict=True):
+            yield known_as, self._job.stream_edges[edge_id]
+
+    def _drawn(self, what: str) -> Callable[[int], int]:
+        """Draws one of so many."""
+        return drawing(self._drawn_seed(what))
+
+    def _drawn_seed(self, what: str) -> int:
+        digest = hashlib.sha256(f"{self._seed} {what}".encode()).digest()
+        return int.from_bytes(digest[:6], "big")
+
+
+def _edge_ids(config: StreamConfig) -> list[tuple[str, str]]:
+    """Operator and edge of each end of a chain: what leaves, then what comes in."""
+    leaving = [(each.operator_id, each.edge_id) for each in config.outputs]
+    return leaving + [(each.operator_id, each.edge_id) for each in config.inputs]
+
+
+def _drop(value: Any) -> None:
+    """Takes the records of an edge that shares its data set with another."""

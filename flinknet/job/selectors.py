@@ -1,0 +1,108 @@
+"""Partitioners: from a name to a selector, and what was sent to each channel.
+
+`custom:MODULE:FUNCTION` names a Python callable `partition(key, channels) -> channel`; a name, and
+not the callable itself, because a scenario travels to other processes and into the manifest.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.config import CUSTOM_PARTITIONER
+from flinknet.core.producer import (
+    BroadcastSelector,
+    ChannelSelector,
+    CustomSelector,
+    ForwardSelector,
+    GlobalSelector,
+    KeyGroupSelector,
+    RebalanceSelector,
+    RescaleSelector,
+    ShuffleSelector,
+)
+from flinknet.core.producer.key_groups import default_max_parallelism
+from flinknet.errors import ConfigError
+
+Partition = Callable[[int, int], int]
+"""A user's partitioner: 32-bit key hash and number of channels in, channel out (Flink:
+Partitioner)."""
+
+
+def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
+    """The selector of a partitioner over a producer's channels.
+
+    The seed says where rebalance begins and what shuffle draws. Raises: ConfigError.
+    """
+    if partitioner == "forward":
+        return ForwardSelector()
+    if partitioner == "global":
+        return GlobalSelector()
+    if partitioner == "broadcast":
+        return BroadcastSelector()
+    if partitioner == "hash":
+        return KeyGroupSelector(channels, default_max_parallelism(channels))
+    if partitioner == "rebalance":
+        return RebalanceSelector(channels, seed % channels)
+    if partitioner == "rescale":
+        return RescaleSelector(channels)
+    if partitioner == "shuffle":
+        return ShuffleSelector(channels, _uniform(channels, seed))
+    if partitioner.startswith(CUSTOM_PARTITIONER):
+        return CustomSelector(channels, find_custom(partitioner))
+    raise ConfigError(f"partitioner {partitioner!r} is not known")
+
+
+def find_custom(partitioner: str) -> Partition:
+    """The callable that `custom:MODULE:FUNCTION` names; what it raises comes as a ConfigError.
+
+    Raises: ConfigError when there is none.
+    """
+    module_name, colon, function_name = partitioner.removeprefix(CUSTOM_PARTITIONER).partition(":")
+    if not (module_name and colon and function_name):
+        raise ConfigError(
+            f"partitioner {partitioner!r} names no function; write custom:MODULE:FUNCTION, such as"
+            " custom:my_partitioners:by_parity"
+        )
+    try:
+        found = getattr(importlib.import_module(module_name), function_name, None)
+    except ImportError as error:
+        raise ConfigError(
+            f"partitioner {partitioner!r}: {error}; is it in this directory?"
+        ) from None
+    except Exception as error:  # the module is the user's, whatever it does
+        raise ConfigError(
+            f"partitioner {partitioner!r}: module {module_name} cannot be imported:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+    if not callable(found):
+        raise ConfigError(
+            f"partitioner {partitioner!r}: module {module_name} has no function {function_name}"
+        )
+    function = cast(Partition, found)
+
+    def partition(key: int, channels: int) -> int:
+        try:
+            return function(key, channels)
+        except Exception as error:
+            raise ConfigError(
+                f"partitioner {partitioner!r} failed for key {key} and {channels} channels:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+
+    return partition
+
+
+def drawing(seed: int) -> Callable[[int], int]:
+    """Draws one of so many, all alike."""
+    random = np.random.default_rng(seed)
+    return lambda count: int(random.integers(count))
+
+
+def _uniform(channels: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
+    random = np.random.default_rng(seed)
+    return lambda records: random.integers(0, channels, records)

@@ -1,0 +1,110 @@
+"""What a run was put together from, and what it is known to lack: the first lines of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.results import ClockRelation, ReplayedRecording, TraceDescription, TraceLoss
+from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
+from flinknet.units import human_duration
+
+LOSSES_SHOWN = 8
+NAMES_SHOWN = 5
+
+SHORTER_FROM = 0.05
+"""Share of the run that a recording lacks at an end, from which on that is stated."""
+
+_BASES = {
+    MESSAGES: "by messages that both recorded",
+    WALL_CLOCKS: "by the hosts' wall clocks",
+    ASSUMED: "assumed: as if their data had begun at the same time",
+}
+
+
+def recording_lines(trace: TraceDescription) -> list[str]:
+    """Losses, and the recordings where they are several."""
+    labels = {each.path: each.label for each in trace.recordings}
+    lines = [loss_line(each, labels.get(each.path)) for each in trace.losses[:LOSSES_SHOWN]]
+    if len(trace.losses) > LOSSES_SHOWN:
+        lines.append(f"and {len(trace.losses) - LOSSES_SHOWN:,} more losses (--json has all)")
+    if not trace.recordings:
+        return lines
+    lines += [set_line(trace.recordings), *_unused_line(trace), *_short_lines(trace)]
+    return [*lines, *clock_lines(trace.recordings)]
+
+
+def loss_line(loss: TraceLoss, label: str | None = None) -> str:
+    """One loss, and where."""
+    where = label or loss.path
+    return f"{where}{f'/{loss.file}' if loss.file else ''}: {loss.text}"
+
+
+def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
+    """That they are one run, and what of them counts.
+
+    Args:
+        of_what: what the channels belong to, as words to put behind them.
+    """
+    names = named([each.label for each in recordings])
+    channels = sum(each.channels_counted for each in recordings)
+    twice = sum(each.channels - each.channels_counted for each in recordings)
+    line = f"one run of {len(recordings):,} recordings ({names}): {_count(channels, 'channel')}"
+    line += of_what
+    return f"{line}, {twice:,} recorded twice and counted once" if twice else line
+
+
+def _unused_line(trace: TraceDescription) -> list[str]:
+    unused = [each.label for each in trace.recordings if not each.channels_counted]
+    return [f"not used, other recordings have all of its channels: {named(unused)}"] * bool(unused)
+
+
+def _short_lines(trace: TraceDescription) -> list[str]:
+    """Recordings that begin later or end earlier than the run."""
+    whole_ns = trace.part.whole_ns
+    least_ns = SHORTER_FROM * whole_ns
+    short = []
+    for each in trace.recordings:
+        if each.from_ns is None or each.to_ns is None:
+            short.append(f"{each.label} has no data")
+        elif each.from_ns > least_ns or each.to_ns < whole_ns - least_ns:
+            first, last = (
+                human_duration(min(max(at_ns, 0), whole_ns)) for at_ns in (each.from_ns, each.to_ns)
+            )
+            short.append(f"{each.label} has data from {first} to {last}")
+    if not short:
+        return []
+    return [f"not all recordings cover the {human_duration(whole_ns)} of the run: {named(short)}"]
+
+
+def clock_lines(recordings: Sequence[ReplayedRecording]) -> list[str]:
+    """How their clocks are related; nothing where they have one."""
+    others = [each for each in recordings if each.clock.basis != SAME_CLOCK]
+    if not others:
+        return []
+    related = named([f"{each.label} {clock_text(each.clock)}" for each in others], separator="; ")
+    return [
+        f"clocks of other hosts than {recordings[0].label}'s: {related}. Figures of a channel need"
+        " one clock only; sums over time and the part of the run that is used need all"
+    ]
+
+
+def clock_text(clock: ClockRelation) -> str:
+    """The offset of a clock and its error."""
+    if clock.basis == SAME_CLOCK:
+        return "same clock"
+    error = "error unknown"
+    if clock.error_ns is not None:
+        error = f"error at most {human_duration(clock.error_ns)}"
+    sign = "-" if clock.offset_ns < 0 else "+"
+    return f"{sign}{human_duration(abs(clock.offset_ns))}, {error} ({_BASES[clock.basis]})"
+
+
+def named(names: Sequence[str], separator: str = ", ") -> str:
+    """The first of some names, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    shown = separator.join(names[:NAMES_SHOWN])
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,227 @@
+# mypyc
+"""PreparedAttempts: attempts on their way to a task: their gates wait for memory and then, with a
+load, for the start of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
+from flinknet.core.producer import ResultPartition
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.gates import GateSetup, create_partitions
+
+from ..clock import monotonic_ns
+from ..shuffle_environment import ShuffleEnvironment
+from .attempt_channels import AttemptChannels, are_read
+from .control_messages import Start, SubmitTask
+from .hosted_job import HostedJob
+from .running_task import told
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """An attempt whose gates wait for memory that others are to give back."""
+
+    job: HostedJob
+    descriptor: TaskDeploymentDescriptor
+    addresses: Mapping[int, tuple[str, int]]
+    start: Start | None
+    partitions: tuple[ResultPartition, ...]
+    gates: GateSetup
+
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        self.gates.cancel()
+        for partition in self.partitions:
+            partition.fail(cause)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedAttempt:
+    """An attempt that has all that its task needs.
+
+    Attributes:
+        start: of its task; None: with the run.
+    """
+
+    job: HostedJob
+    descriptor: TaskDeploymentDescriptor
+    start: Start | None
+    partitions: tuple[ResultPartition, ...]
+    gates: tuple[SingleInputGate, ...]
+
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        for partition in self.partitions:
+            partition.fail(cause)
+        for gate in self.gates:
+            gate.close()
+
+
+class PreparedAttempts:
+    """Those of one process.
+
+    Args:
+        check_producer: called with an attempt and its channel whose producer does not have the
+            partition.
+    """
+
+    def __init__(
+        self,
+        environment: ShuffleEnvironment,
+        channels: AttemptChannels,
+        check_producer: Callable[[ExecutionAttemptID, RemoteInputChannel, int], None],
+    ) -> None:
+        self._environment = environment
+        self._channels = channels
+        self._check_producer = check_producer
+        self._setups: list[_Setup] = []
+        self._waiting: list[OpenedAttempt] = []
+        self._unread: dict[ExecutionAttemptID, set[int]] = {}
+
+    @property
+    def is_any_set_up(self) -> bool:
+        """Whether there are attempts whose gates wait for memory."""
+        return bool(self._setups)
+
+    @property
+    def is_any_waiting(self) -> bool:
+        """Whether there are attempts that wait for the start of the run."""
+        return bool(self._waiting)
+
+    @property
+    def gates(self) -> list[SingleInputGate]:
+        """Of those that wait for the start of the run."""
+        return [gate for each in self._waiting for gate in each.gates]
+
+    @property
+    def are_channels_open(self) -> bool:
+        """Whether each channel that those that wait write has its reader."""
+        return not self._setups and are_read(
+            partition for each in self._waiting for partition in each.partitions
+        )
+
+    def set_up(self, job: HostedJob, message: SubmitTask, *, now_ns: int) -> None:
+        """Create partitions, and take the memory of gates, as far as it is there.
+
+        Raises: what stands in the way.
+        """
+        descriptor, environment = message.task, self._environment
+        own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
+        written = [channel for output in descriptor.outputs for channel in output.channels]
+        environment.traces.claim(job.trace, (*own, *written))
+        partitions = create_partitions(
+            descriptor,
+            job.network,
+            environment.pool,
+            environment.partitions,
+            storage=job.storage,
+        )
+        try:
+            gates = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)
+        except BaseException as error:
+            for partition in partitions:
+                partition.fail(told(error))
+            raise
+        if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
+            self._unread[descriptor.attempt_id] = unread
+        self._setups.append(
+            _Setup(job, descriptor, message.addresses, message.start, partitions, gates)
+        )
+
+    def advance(
+        self, *, now_ns: int
+    ) -> Iterator[tuple[ExecutionAttemptID, OpenedAttempt | BaseException]]:
+        """Go on with attempts for whose gates there is memory now.
+
+        Yields: each of them with its gates open, or why that cannot be.
+        """
+        setups, self._setups = self._setups, []
+        for setup in setups:
+            found: OpenedAttempt | BaseException
+            try:
+                if not setup.gates.is_complete(now_ns=now_ns):
+                    self._setups.append(setup)
+                    continue
+                found = self._open(setup)
+            except (Exception, SystemExit) as error:
+                setup.cancel(told(error))
+                found = error
+            yield setup.descriptor.attempt_id, found
+
+    def wait(self, opened: OpenedAttempt) -> None:
+        """One begins with the run."""
+        self._waiting.append(opened)
+
+    def begin(self) -> list[OpenedAttempt]:
+        """The run begins. Returns: those that wait for that."""
+        begun, self._waiting = self._waiting, []
+        return begun
+
+    def note_readable(self, attempt_id: ExecutionAttemptID, edges: Iterable[int]) -> None:
+        """What these edges bring to an attempt can be read now."""
+        self._unread.get(attempt_id, set()).difference_update(edges)
+
+    def cancel(self, attempt_id: ExecutionAttemptID) -> bool:
+        """End one that has no task. Returns: whether it was here."""
+        self.end(attempt_id)
+        setups = [each for each in self._setups if each.descriptor.attempt_id == attempt_id]
+        for setup in setups:
+            self._setups.remove(setup)
+            setup.cancel("it was canceled")
+        waiting = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
+        for opened in waiting:
+            self._waiting.remove(opened)
+            opened.cancel("it was canceled")
+        return bool(setups or waiting)
+
+    def end(self, attempt_id: ExecutionAttemptID) -> None:
+        """One is over, with or without a task."""
+        self._unread.pop(attempt_id, None)
+
+    def forget(self, job: HostedJob) -> None:
+        """A job is over."""
+        for setup in [each for each in self._setups if each.job is job]:
+            self._setups.remove(setup)
+            setup.cancel("its job is over")
+        for opened in [each for each in self._waiting if each.job is job]:
+            self._waiting.remove(opened)
+            opened.cancel("its job is over")
+        for attempt_id in [each for each in self._unread if job.owns(each)]:
+            del self._unread[attempt_id]
+
+    def release(self, cause: str) -> None:
+        """All end with their process."""
+        for setup in self._setups:
+            setup.cancel(cause)
+        for opened in self._waiting:
+            opened.cancel(cause)
+
+    def _open(self, setup: _Setup) -> OpenedAttempt:
+        """The gates; those ask for what they read that can be read, when what was recovered of
+        their channels has been.
+        """
+        environment, descriptor = self._environment, setup.descriptor
+        gates = setup.gates.gates(
+            partitions=environment.partitions,
+            connect=partial(self._channels.connect, setup.addresses),
+            probe=environment.recorder,
+        )
+        for channel in [each for gate in gates for each in gate.remote_channels]:
+            channel.check_producer = partial(self._check_producer, descriptor.attempt_id)
+        for each, gate in zip(descriptor.inputs, gates, strict=True):
+            if setup.start is not None:  # its task reads what was recovered, and asks then
+                gate.finish_read_recovered_state()
+            gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
+            if gate.is_state_consumed:
+                self._request(descriptor.attempt_id, each.edge, gate)
+        return OpenedAttempt(setup.job, descriptor, setup.start, setup.partitions, gates)
+
+    def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
+        if edge not in self._unread.get(attempt_id, ()):
+            self._channels.request([gate], now_ns=monotonic_ns())

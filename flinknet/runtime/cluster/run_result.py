@@ -1,0 +1,261 @@
+"""From the reports of all TaskManagers to one RunResult: totals, per channel, what limited the run,
+what to doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from flinknet.config import Scenario
+from flinknet.core.probe import FlushReason
+from flinknet.errors import RunFailedError
+from flinknet.job.load.plan import LoadPlan
+from flinknet.job.task_metrics import back_pressure_level
+from flinknet.options import effective_flink_keys
+from flinknet.results import (
+    Buffering,
+    ChannelMeasured,
+    CheckpointSummary,
+    CreditSummary,
+    DebloatedGate,
+    FlushCounts,
+    Measured,
+    ProcessorUse,
+    RunMetrics,
+    RunResult,
+    RunWarning,
+    Taken,
+    Wiring,
+)
+
+from ..fill_meter import SAMPLES_MAX
+from .asked_rate import asked_rate
+from .collected import Collected, backlog_of, latency_of
+from .control_messages import Start
+from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
+from .reports import ConsumerChannelReport, ProducerChannelReport, Report
+
+
+def check_records(reports: Sequence[Report]) -> None:
+    """Every record came once and in order on its channel.
+
+    Raises: RunFailedError that counts what did not.
+    """
+    sent = {
+        each.channel: each.sent_records for report in reports for each in report.producer_channels
+    }
+    faults = []
+    for report in reports:
+        for channel in report.consumer_channels:
+            # A loss that the record numbers showed is one that the totals show too.
+            missing = sent[channel.channel] - channel.records
+            lost, repeated = channel.lost, channel.repeated
+            if missing > 0:
+                lost += missing
+            elif missing < 0:
+                repeated -= missing
+            if lost or repeated or channel.reordered:
+                faults.append(
+                    f"channel {channel.channel}: {lost} lost, {repeated} repeated,"
+                    f" {channel.reordered} out of order"
+                )
+    if faults:
+        raise RunFailedError("records did not arrive once and in order: " + "; ".join(faults[:5]))
+
+
+def assemble(
+    load: LoadPlan,
+    collected: Collected,
+    start: Start,
+    trace: str | None,
+    buffering: Buffering | None = None,
+    taken: Taken | None = None,
+) -> RunResult:
+    """One result from what every TaskManager reported.
+
+    Args:
+        taken: of the processors meanwhile; None if nobody looked.
+    """
+    scenario, reports = load.scenario, collected.reports_in_order
+    consumers = [each for report in reports for each in report.consumer_channels]
+    producers = {each.channel: each for report in reports for each in report.producer_channels}
+    last = [each for each in consumers if load.is_last(load.channels[each.channel])]
+    latency = latency_of(each.latency for each in last)
+    uncorrected = latency_of(each.uncorrected for each in last)
+    records = sum(each.measured_records for each in last)
+    last_ns = max((each.last_measured_ns for each in last), default=0)
+    duration_ns = max(last_ns, start.measured_to_ns or 0) - start.measured_from_ns
+    duration_ns = duration_ns if records else (start.measured_to_ns or 0) - start.measured_from_ns
+    duration_ns = max(duration_ns, 1)
+    size = sum(each.measured_bytes for each in last)
+    reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
+    is_max_rate = scenario.workload.is_max_rate
+    measured = Measured(
+        records=records,
+        bytes=size,
+        buffers=sum(report.buffers for report in reports),
+        events=sum(report.events for report in reports),
+        duration_ns=duration_ns,
+        throughput_records_per_s=records / duration_ns * 1e9 if records else None,
+        throughput_bytes_per_s=size / duration_ns * 1e9 if records else None,
+        latency_ns=latency.summary(),
+        latency_uncorrected_ns=(latency if is_max_rate else uncorrected).summary(),
+        backlog_buffers=backlog_of(producers.values()),
+        credits=CreditSummary(
+            announced=sum(report.credit_announced for report in reports),
+            messages=sum(report.credit_messages for report in reports),
+            starved_ns=sum(each.starved_ns for each in producers.values()),
+        ),
+        flushes=FlushCounts(
+            full=reasons[FlushReason.FULL],
+            timeout=reasons[FlushReason.FLUSH],
+            event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
+        ),
+    )
+    within_ns = _within_ns(measured, start)
+    asked = (
+        None
+        if scenario.workload.is_blocking
+        else asked_rate(
+            scenario, last, within_ns=within_ns, throughput=measured.throughput_records_per_s or 0.0
+        )
+    )
+    processors = ProcessorUse(
+        busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
+        lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
+        **(asdict(taken) if taken is not None else {}),
+    )
+    pace = pace_of(scenario, measured, reports, load, asked, processors, within_ns=within_ns)
+    given_up = given_up_of(load, measured, reports, start, pace)
+    return RunResult(
+        config=dict(effective_flink_keys(scenario.network)),
+        workload=describe_workload(scenario),
+        measured=measured,
+        channels=tuple(
+            _channel(load, each, producers[each.channel], duration_ns) for each in consumers
+        ),
+        limited_by=limited_by(
+            scenario,
+            measured,
+            load,
+            asked,
+            processors,
+            pace,
+            within_ns=within_ns,
+            has_given_up=bool(given_up),
+        ),
+        warnings=(
+            *given_up,
+            *warnings_of(scenario, measured, reports, asked, processors, pace),
+            *collected.warnings(),
+        ),
+        trace=trace,
+        buffering=buffering,
+        wiring=_wiring(load, consumers),
+        debloating=_debloating(scenario, reports, start),
+        metrics=_metrics(reports),
+        processors=processors,
+    )
+
+
+def with_checkpoints(
+    result: RunResult, summary: CheckpointSummary | None, scenario: Scenario
+) -> RunResult:
+    """The result with what became of the checkpoints, or with why there were none."""
+    if summary is not None:
+        return replace(result, measured=replace(result.measured, checkpoints=summary))
+    if scenario.network.checkpoint_interval_ns is None:
+        return result
+    text = (
+        "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
+        " leave --checkpoint-interval out, or use --partition-type pipelined-bounded"
+    )
+    return replace(result, warnings=(*result.warnings, RunWarning("no-checkpoints", text)))
+
+
+def _debloating(
+    scenario: Scenario, reports: Sequence[Report], start: Start
+) -> tuple[DebloatedGate, ...]:
+    """The evaluations of each gate, from the start of the run on."""
+    return tuple(
+        DebloatedGate(
+            name,
+            scenario.network.debloating_target_ns,
+            tuple(
+                replace(each, at_ns=each.at_ns - start.start_ns)
+                for each in samples[:: 1 + max(0, len(samples) - 1) // SAMPLES_MAX]
+            ),
+        )
+        for report in reports
+        for name, samples in report.debloating
+    )
+
+
+def _metrics(reports: Sequence[Report]) -> RunMetrics:
+    return RunMetrics(
+        {
+            name: {**found, "backpressureLevel": back_pressure_level(found)}
+            for report in reports
+            for name, found in report.tasks.items()
+        },
+        {f"tm-{index}": report.memory for index, report in enumerate(reports)},
+    )
+
+
+def describe_workload(scenario: Scenario) -> dict[str, Any]:
+    """The workload as JSON-ready plain data, with the seed."""
+    described: dict[str, Any] = scenario.to_dict()["workload"]
+    described["slow_consumers"] = [dict(each) for each in described["slow_consumers"]]
+    if scenario.workload.is_max_rate:
+        described["rate_per_s"] = "max"
+    described["task_managers"] = scenario.task_managers
+    described["placement"] = scenario.placement
+    described["flow_control"] = scenario.flow_control
+    described["seed"] = scenario.seed
+    return described
+
+
+def _channel(
+    load: LoadPlan,
+    consumer: ConsumerChannelReport,
+    producer: ProducerChannelReport,
+    duration_ns: int,
+) -> ChannelMeasured:
+    deployed = load.channels[consumer.channel]
+    records = consumer.measured_records
+    return ChannelMeasured(
+        channel=consumer.channel,
+        producer=deployed.producer,
+        consumer=deployed.consumer,
+        records=records,
+        throughput_records_per_s=records / duration_ns * 1e9 if records else None,
+        latency_ns=latency_of([consumer.latency]).summary(),
+        backlog_buffers=backlog_of([producer]),
+        taken_records_per_s=consumer.taken_records_per_s,
+        edge=deployed.edge,
+        is_local=deployed.is_local,
+    )
+
+
+def _wiring(load: LoadPlan, consumers: Sequence[ConsumerChannelReport]) -> Wiring:
+    bytes_in = {each.channel: each.bytes_in for each in consumers}
+    local = [each.index for each in load.channels if each.is_local]
+    bytes_in_local = sum(bytes_in.get(index, 0) for index in local)
+    return Wiring(
+        local_channels=len(local),
+        remote_channels=len(load.channels) - len(local),
+        connections=load.connections(),
+        bytes_in_local=bytes_in_local,
+        bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
+    )
+
+
+def _within_ns(measured: Measured, start: Start) -> int:
+    """The measured part by the clock, in which credit-starved time and taken records are counted:
+    the drain behind it is left out.
+    """
+    if start.measured_to_ns is None:
+        return measured.duration_ns
+    return max(start.measured_to_ns - start.measured_from_ns, 1)

@@ -1,0 +1,166 @@
+"""FillMeter: the six buffering places as one TaskManager sees them, its own halves of them; and
+FillTimeline, which puts the halves together again.
+
+What the receiver's kernel has and has not acknowledged yet counts in both sockets.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+from flinknet.core.connection import RECEIVE_BYTES, Connection
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.producer import ProducerConnection, ResultPartition
+from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.job import fill_levels
+from flinknet.results import Buffering, FillLevels, FillSample
+
+from .sockets import unacknowledged_bytes, unread_bytes
+from .transport import TcpTransport
+
+SAMPLES_MAX = 600
+"""A timeline of more samples is thinned out evenly: a screen shows no more."""
+
+_PACKET_BYTES = 64 * 1024
+"""The kernel takes a whole packet while any of a socket's buffer is free."""
+
+
+class FillMeter:
+    """Reads the fill levels of one TaskManager when it is asked; nothing is counted meanwhile.
+
+    Args:
+        total_buffers: of the TaskManager's network memory.
+        is_broadcast: whether the subpartitions of a partition share their buffers.
+    """
+
+    def __init__(self, *, total_buffers: int, segment_size_bytes: int, is_broadcast: bool) -> None:
+        self._partitions: list[ResultPartition] = []
+        self._gates: list[SingleInputGate] = []
+        self._bounds = FillLevels()
+        self._total_buffers = total_buffers
+        self._segment_size_bytes = segment_size_bytes
+        self._is_broadcast = is_broadcast
+        self._sockets_max = FillLevels()
+
+    def add(
+        self,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+    ) -> None:
+        """Look at these from now on, too."""
+        self._partitions += partitions
+        self._gates += gates
+        self._bounds += FillLevels(
+            subpartition_bytes=fill_levels.subpartition_bytes_max(
+                partitions, self._total_buffers, is_shared=self._is_broadcast
+            ),
+            input_channel_bytes=fill_levels.input_channel_bytes_max(gates),
+        )
+
+    def sample(
+        self, transports: Sequence[TcpTransport], *, now_ns: int, is_writing: bool
+    ) -> FillSample:
+        """Where bytes lie now on this side.
+
+        Args:
+            transports: those that the event loop has now.
+            is_writing: whether no writer waits.
+        """
+        levels = FillLevels(
+            subpartition_bytes=fill_levels.subpartition_bytes(self._partitions),
+            input_channel_bytes=fill_levels.input_channel_bytes(self._gates),
+        )
+        bounds = FillLevels()
+        is_reading = is_writable = True
+        for transport in transports:
+            connection = _innermost(transport.connection)
+            if isinstance(connection, ProducerConnection):
+                is_writable = is_writable and connection.water_marks.is_writable
+                levels += FillLevels(
+                    netty_outbound_bytes=transport.unsent_bytes,
+                    socket_send_bytes=unacknowledged_bytes(transport.sock),
+                )
+                bounds += FillLevels(
+                    netty_outbound_bytes=connection.water_marks.high_bytes
+                    + self._segment_size_bytes
+                    + BUFFER_RESPONSE_HEADER_BYTES,
+                    socket_send_bytes=_size(transport.sock, socket.SO_SNDBUF),
+                )
+            elif isinstance(connection, ConsumerConnection):
+                is_reading = is_reading and connection.wants_data
+                levels += FillLevels(
+                    socket_receive_bytes=unread_bytes(transport.sock),
+                    netty_inbound_bytes=fill_levels.netty_inbound_bytes([connection]),
+                )
+                bounds += FillLevels(
+                    socket_receive_bytes=_size(transport.sock, socket.SO_RCVBUF),
+                    netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
+                        [connection],
+                        receive_bytes=RECEIVE_BYTES,
+                        segment_size_bytes=self._segment_size_bytes,
+                    ),
+                )
+        self._note_bounds(bounds)
+        return FillSample(now_ns, levels, is_reading, is_writable, is_writing)
+
+    def bounds(self) -> FillLevels:
+        """The most that each place here can hold; for sockets, which grow as they are used, the
+        largest that was seen.
+        """
+        return self._bounds + self._sockets_max
+
+    def _note_bounds(self, bounds: FillLevels) -> None:
+        seen = self._sockets_max
+        self._sockets_max = FillLevels(
+            netty_outbound_bytes=max(seen.netty_outbound_bytes, bounds.netty_outbound_bytes),
+            socket_send_bytes=max(seen.socket_send_bytes, bounds.socket_send_bytes),
+            socket_receive_bytes=max(seen.socket_receive_bytes, bounds.socket_receive_bytes),
+            netty_inbound_bytes=max(seen.netty_inbound_bytes, bounds.netty_inbound_bytes),
+        )
+
+
+class FillTimeline:
+    """Samples of all TaskManagers, put together by intervals: each half as it was last seen."""
+
+    def __init__(self, interval_ns: int) -> None:
+        self._interval_ns = interval_ns
+        self._halves: dict[int, list[FillSample]] = {}
+
+    def add(self, index: int, sample: FillSample) -> None:
+        """Take what one TaskManager saw."""
+        self._halves.setdefault(index, []).append(sample)
+
+    def buffering(self, start_ns: int, bounds: Sequence[FillLevels]) -> Buffering:
+        """The places over the run, with the bounds of all TaskManagers."""
+        total = sum(bounds, FillLevels())
+        by_interval: dict[int, dict[int, FillSample]] = {}
+        for index, samples in self._halves.items():
+            for sample in samples:
+                number = (sample.at_ns - start_ns) // self._interval_ns
+                by_interval.setdefault(number, {})[index] = sample
+        known: dict[int, FillSample] = {}
+        whole = []
+        for number in sorted(by_interval):
+            known |= by_interval[number]
+            whole.append(
+                FillSample(
+                    at_ns=max(0, number * self._interval_ns),
+                    levels=sum((each.levels for each in known.values()), FillLevels()),
+                    is_reading=all(each.is_reading for each in known.values()),
+                    is_writable=all(each.is_writable for each in known.values()),
+                    is_writing=all(each.is_writing for each in known.values()),
+                )
+            )
+        return Buffering(total, tuple(whole[:: 1 + max(0, len(whole) - 1) // SAMPLES_MAX]))
+
+
+def _innermost(connection: Connection) -> Connection:
+    """The connection of the core, behind TLS if there is any."""
+    inner: Connection | None = getattr(connection, "inner", None)
+    return connection if inner is None else inner
+
+
+def _size(sock: socket.socket, option: int) -> int:
+    """The present size of a socket's buffer, and a packet."""
+    return sock.getsockopt(socket.SOL_SOCKET, option) + _PACKET_BYTES

@@ -1,0 +1,110 @@
+"""Channels: the partitions and gates of a cluster, which are there before its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.probe import Probe
+from flinknet.core.producer import PipelinedSubpartition, ResultPartition
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.gates import create_gates, create_partitions
+
+from .faults import FaultPlan
+from .hosts import SimulatedHosts
+from .task_manager import SimulatedTaskManager
+from .wiring import Wiring
+
+
+class Channels:
+    """Makes partitions and gates, and requests the ones of the others.
+
+    Attributes:
+        partition_of: by edge and subtask that writes it.
+        gate_of: by edge and subtask that reads it.
+    """
+
+    def __init__(
+        self,
+        hosts: SimulatedHosts,
+        network: NetworkConfig,
+        faults: FaultPlan,
+        probes: Sequence[Probe],
+        wiring: Wiring,
+    ) -> None:
+        self.partition_of: dict[tuple[int, int], ResultPartition] = {}
+        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
+        self._hosts = hosts
+        self._task_managers = tuple(hosts.task_managers)
+        self._network = network
+        self._first_number = faults.first_sequence_number
+        self._probes = probes
+        self._wiring = wiring
+
+    def create_partitions(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
+        """With their pools, and registered."""
+        for each in subtasks:
+            place = each.task_manager
+            partitions = create_partitions(
+                each,
+                self._network,
+                self._task_managers[place].memory,
+                self._hosts.partitions[place],
+                storage=self._hosts.storages[place],
+            )
+            for output, partition in zip(each.outputs, partitions, strict=True):
+                self.partition_of[output.edge, each.subtask] = partition
+                for queue in partition.subpartitions:
+                    if isinstance(queue, PipelinedSubpartition):
+                        queue.begin_with(self._first_number)
+        self._wake()
+
+    def create_gates(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
+        """With their channels, none of which is requested."""
+        for each in subtasks:
+            place = each.task_manager
+            gates = create_gates(
+                each,
+                self._network,
+                self._task_managers[place].memory,
+                partitions=self._hosts.partitions[place],
+                connect=partial(self._wiring.connection_of, place),
+                probe=self._probes[place],
+            )
+            for described, gate in zip(each.inputs, gates, strict=True):
+                self.gate_of[described.edge, each.subtask] = gate
+                if not described.partition_type.is_blocking_or_blocking_persistent:
+                    for channel in gate.remote_channels:
+                        channel.expected_sequence_number = self._first_number
+        self._wake()
+
+    def request(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
+        """Let all gates request what they read."""
+        for each in subtasks:
+            task_manager = self._task_managers[each.task_manager]
+            for described in each.inputs:
+                gate = self.gate_of[described.edge, each.subtask]
+                gate.request_partitions(now_ns=task_manager.now_ns)
+                self._repeat_requests(gate, task_manager)
+        self._wake()
+
+    def _repeat_requests(self, gate: SingleInputGate, task_manager: SimulatedTaskManager) -> None:
+        """Of channels within a TaskManager; those of connections are repeated there."""
+        due_ns = gate.next_deadline_ns()
+        if due_ns is None:
+            return
+
+        def repeat() -> None:
+            gate.handle_deadline(now_ns=task_manager.now_ns)
+            task_manager.wake(self._hosts.scheduler.now_ns)
+            self._repeat_requests(gate, task_manager)
+
+        clock = task_manager.clock
+        at_ns = due_ns if clock is None else clock.virtual_ns(due_ns)
+        self._hosts.scheduler.at(at_ns, repeat)
+
+    def _wake(self) -> None:
+        for task_manager in self._task_managers:
+            task_manager.wake(self._hosts.scheduler.now_ns)

@@ -1,0 +1,108 @@
+"""SimulatedHosts: the TaskManagers that jobs run on, together or one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.connection import Connection
+from flinknet.core.producer import BoundedData, ResultPartitionManager
+from flinknet.core.producer.result_partition_factory import in_memory
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.errors import FlinknetError
+from flinknet.job.gates import blocking_storage
+
+from .faults import NO_FAULTS, FaultPlan, LostWakeups
+from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from .scheduler import Scheduler
+from .task_manager import SimulatedTaskManager
+
+
+def no_wrap(connection: Connection, _is_server: bool) -> Connection:
+    """Nothing is put around a connection."""
+    return connection
+
+
+def _let_it_close(_error: FlinknetError) -> None:
+    """A connection that cannot be followed says why, and closes when that is sent."""
+
+
+class SimulatedHosts:
+    """TaskManagers with their memory and their partitions, and the time that passes for all.
+
+    Attributes:
+        task_managers, partitions, storages: one of each for a TaskManager.
+
+    Args:
+        segments: of the network memory of each TaskManager.
+        network: settings of all jobs.
+        start_ns: virtual time at first.
+        faults: clocks and lost wake-ups.
+        create_data: where blocking partitions keep their bytes.
+        answers_at_once: see SimulatedTaskManager.
+        wrap: puts a layer around each connection of which it is said whether it serves: TLS.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[int],
+        network: NetworkConfig,
+        *,
+        start_ns: int,
+        faults: FaultPlan = NO_FAULTS,
+        create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
+        answers_at_once: bool = False,
+        wrap: Callable[[Connection, bool], Connection] = no_wrap,
+    ) -> None:
+        self.scheduler = Scheduler(start_ns=start_ns)
+        self._segments = segments
+        self._segment_size_bytes = network.segment_size_bytes
+        self._faults = faults
+        self._answers_at_once = answers_at_once
+        self.wrap = wrap
+        self._visitors: SimulatedTaskManager | None = None
+        self.task_managers = [self._start(index) for index in range(len(segments))]
+        self.partitions = [ResultPartitionManager() for _ in segments]
+        self.storages = [blocking_storage(network, create_data) for _ in segments]
+
+    def replace(self, index: int) -> None:
+        """The process of a TaskManager has died; another one takes its place for jobs to come."""
+        dead = self.task_managers[index]
+        dead.tasks, dead.ends = (), []
+        self.task_managers[index] = self._start(index)
+        self.partitions[index] = ResultPartitionManager()
+
+    def visit(self, index: int, serving: Connection, stranger: Connection) -> SimulatedLink:
+        """Let somebody who belongs to no job connect to the data port of a TaskManager, which
+        closes the connection when it cannot be followed.
+        """
+        if self._visitors is None:
+            memory = NetworkBufferPool(0, self._segment_size_bytes)
+            self._visitors = SimulatedTaskManager("strangers", self.scheduler, memory)
+        places = (self.task_managers[index], serving), (self._visitors, stranger)
+        settings, costs = LinkSettings(), SendCosts()
+        ends = [LinkEnd(each, settings, costs, place.wake) for place, each in places]
+        ends[0].join(ends[1])
+        link = SimulatedLink(*ends)
+        for (place, _), end in zip(places, ends, strict=True):
+            end.clock = place.clock
+            end.fail = _let_it_close
+            place.ends.append(end)
+            place.wake(self.scheduler.now_ns)
+        return link
+
+    def _start(self, index: int) -> SimulatedTaskManager:
+        faults = self._faults
+        started = SimulatedTaskManager(
+            f"tm-{index}",
+            self.scheduler,
+            NetworkBufferPool(self._segments[index], self._segment_size_bytes),
+            answers_at_once=self._answers_at_once,
+        )
+        for clock in faults.clocks:
+            if clock.task_manager == index:
+                started.clock = clock
+        if faults.tick_ns:
+            started.lost_wakeups = LostWakeups(faults, index)
+        return started

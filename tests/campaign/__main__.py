@@ -1,0 +1,154 @@
+"""The fault campaign: `python -m tests.campaign --minutes 30`; see docs/campaign.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from collections import Counter
+from dataclasses import asdict
+from itertools import count
+from multiprocessing.queues import Queue
+from pathlib import Path
+from time import monotonic
+
+from .drawn_exchange import SHAPE_SEEDS
+from .exchange import tls_wrap
+from .marks import MARKS
+from .trial import Failure, Marks, failure_of, smaller
+
+KEPT = Path(".campaign") / "failures.jsonl"
+FAILURES_MAX = 5
+"""Of different kinds, after which a campaign ends early."""
+
+Report = tuple[int, Marks, Failure | None]
+"""Runs since the last one, what they reached, and how the last one failed."""
+
+REPORT_S = 1.0
+
+
+def main() -> int:
+    """Run a campaign, or repeat one trial. Returns: the exit code."""
+    arguments = _arguments()
+    if arguments.seed is not None:
+        return _repeat(arguments.seed, arguments.choices)
+    return _campaign(arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0, help="duration; default: 1")
+    parser.add_argument("--runs", type=int, help="stop after so many runs")
+    parser.add_argument("--first", type=int, help="first seed; default: a new one")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--any-marks", action="store_true", help="do not fail for unreached states")
+    parser.add_argument("--seed", type=int, help="repeat the trial of this seed")
+    parser.add_argument("--choices", type=json.loads, help="the choices of it that are not 0")
+    return parser.parse_args()
+
+
+def _repeat(seed: int, choices: dict[str, int] | None) -> int:
+    marks: Marks = Counter()
+    failure = failure_of(seed, marks, choices)
+    for name, times in sorted(marks.items()):
+        if times:
+            print(f"{times:8}  {name}")
+    if failure is None:
+        print(f"seed {seed} passes")
+        return 0
+    print(failure.text)
+    return 1
+
+
+def _campaign(arguments: argparse.Namespace) -> int:
+    first = arguments.first
+    if first is None:
+        first = int.from_bytes(os.urandom(6)) << 12
+    processes = arguments.processes
+    until_s = monotonic() + 60 * arguments.minutes
+    runs_each = None if arguments.runs is None else -(-arguments.runs // processes)
+    context = multiprocessing.get_context("fork")
+    reports: Queue[Report | None] = context.Queue()
+    workers = [
+        context.Process(
+            target=_work, args=(first, number, processes, until_s, runs_each, reports), daemon=True
+        )
+        for number in range(processes)
+    ]
+    _prepare()
+    print(f"seeds from {first} on {processes} processes", flush=True)
+    began_s = monotonic()
+    for each in workers:
+        each.start()
+    runs, marks, failures, working = 0, Counter[str](), dict[str, Failure](), processes
+    while working and len(failures) < FAILURES_MAX:
+        report = reports.get()
+        if report is None:
+            working -= 1
+            continue
+        runs += report[0]
+        marks.update(report[1])
+        failure = report[2]
+        if failure is not None and failure.kind not in failures:
+            failures[failure.kind] = failure
+            _keep(failure)
+            print(f"\n{failure.text}\nrepeat it: {failure.command}\n", flush=True)
+    for each in workers:
+        each.terminate()
+    took_s = monotonic() - began_s
+    unreached = [name for name in MARKS if not marks[name]]
+    for name in (*MARKS, *sorted(set(marks) - set(MARKS))):
+        print(f"{marks[name]:10}  {name}" + ("  <- never reached" if not marks[name] else ""))
+    print(
+        f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
+        f" {len(MARKS) - len(unreached)} of {len(MARKS)} states reached"
+    )
+    for each in failures.values():
+        print(f"FAILED {each.kind}\n       {each.command}")
+    return int(bool(failures) or (bool(unreached) and not arguments.any_marks))
+
+
+def _prepare() -> None:
+    """What all processes share is made before they are forked."""
+    tls_wrap()
+
+
+def _work(
+    first: int,
+    number: int,
+    processes: int,
+    until_s: float,
+    runs: int | None,
+    reports: Queue[Report | None],
+) -> None:
+    """Run every so many-th group of seeds that have a plan in common."""
+    done, marks, reported_s = 0, Counter[str](), monotonic()
+    known: set[str] = set()
+    for run in count():
+        if monotonic() > until_s or run == runs:
+            break
+        group, seed = divmod(run, SHAPE_SEEDS)
+        failure = failure_of(first + (group * processes + number) * SHAPE_SEEDS + seed, marks)
+        done += 1
+        if failure is not None and failure.kind not in known:
+            known.add(failure.kind)
+            failure = smaller(failure)
+            known.add(failure.kind)
+        elif failure is None and monotonic() < reported_s + REPORT_S:
+            continue
+        reports.put((done, marks, failure))
+        done, marks, reported_s = 0, Counter[str](), monotonic()
+    reports.put((done, marks, None))
+    reports.put(None)
+
+
+def _keep(failure: Failure) -> None:
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a") as kept:
+        kept.write(json.dumps(asdict(failure) | {"command": failure.command}) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

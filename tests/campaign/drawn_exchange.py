@@ -1,0 +1,294 @@
+"""What a trial of the data channel is: a job, and what goes wrong, drawn from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from flinknet.config import (
+    BLOCKING,
+    CREDIT,
+    PARTITIONERS,
+    PIPELINED,
+    PIPELINED_APPROXIMATE,
+    PIPELINED_BOUNDED,
+    TCP,
+    NetworkConfig,
+    RecordSize,
+    Scenario,
+    SlowConsumer,
+    WorkloadConfig,
+)
+from flinknet.job.load.plan import LoadPlan, load_plan_of
+from flinknet.simulator.cluster import OPENING_NS, START_NS
+from flinknet.simulator.faults import FaultPlan, Injection, Interval
+from flinknet.simulator.host_clock import ClockChange, HostClock
+
+from .disk import SOUND, DiskFaults
+from .draw import Draw
+from .hostile import hostile_bytes
+
+MS = 1_000_000
+NEVER = -1
+DURATION_NS = 20 * MS
+"""Within which faults happen."""
+
+SHAPE_SEEDS = 8
+"""Successive seeds whose jobs have the same plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A trial.
+
+    Attributes:
+        load: of the job that things happen to.
+        neighbour: a job on the same hosts to which nothing of its own happens; None for none.
+        is_encrypted: TLS around every connection.
+        capacity_bytes: of the sockets of a link.
+        interval_steps: between two looks at the invariants.
+    """
+
+    load: LoadPlan
+    faults: FaultPlan
+    neighbour: LoadPlan | None = None
+    is_encrypted: bool = False
+    disk: DiskFaults = SOUND
+    capacity_bytes: int = 4 << 20
+    interval_steps: int = 1
+
+
+def drawn_exchange(draw: Draw) -> Exchange:
+    """Anything."""
+    load = _load_of(draw)
+    scenario, workload = load.scenario, load.scenario.workload
+    has_neighbour = draw.chance("neighbour", 8)
+    neighbour = None
+    if has_neighbour:
+        records = draw.one_of("neighbour records", (1, 5, 20))
+        neighbour = another(load, 1, replace(workload, records=records))
+    is_encrypted = draw.chance("encrypted", 48)
+    is_pipelined = not workload.is_blocking
+    disk = SOUND if is_pipelined else _disk_faults(draw)
+    faults = replace(
+        _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
+        first_sequence_number=(
+            draw.one_of("first number", (0, 0, 0, 2**31 - 3)) if is_pipelined else 0
+        ),
+        storage_fails=disk.may_end_the_job,
+    )
+    workload = replace(workload, slow_consumers=faults.slow_consumers)
+    return Exchange(
+        replace(load, scenario=replace(scenario, workload=workload)),
+        faults,
+        neighbour,
+        is_encrypted,
+        disk,
+        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
+        draw.one_of("interval steps", (1, 5, 5, 5)),
+    )
+
+
+def another(load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
+    """Another job, or attempt, of the same shape."""
+    shape = replace(load.scenario, seed=load.scenario.seed + job, workload=workload)
+    return load_plan_of(shape)
+
+
+def _disk_faults(draw: Draw) -> DiskFaults:
+    kind = draw.one_of("disk", ("sound", "short", "full", "unreadable", "rotten"))
+    return DiskFaults(
+        draw.one_of("disk write bytes", (100, 10)) if kind == "short" else 0,
+        draw.one_of("disk room bytes", (5000, 500, 50)) if kind == "full" else 0,
+        1 + draw.below("disk read", 4) if kind == "unreadable" else 0,
+        1 + draw.below("disk byte", 3000) if kind == "rotten" else 0,
+    )
+
+
+_plan_of = lru_cache(maxsize=8)(load_plan_of)
+
+
+def _load_of(draw: Draw) -> LoadPlan:
+    """A job. What its plan depends on is the same for SHAPE_SEEDS successive seeds: planning takes
+    as long as a trial.
+    """
+    shape = _shape(draw.of_group(SHAPE_SEEDS))
+    return _with_load(_plan_of(shape), *_run_of(draw, shape), draw.seed)
+
+
+def _with_load(
+    plan: LoadPlan, network: NetworkConfig, workload: WorkloadConfig, seed: int
+) -> LoadPlan:
+    scenario = replace(plan.scenario, network=network, workload=workload, seed=seed)
+    return replace(plan, scenario=scenario)
+
+
+def _shape(draw: Draw) -> Scenario:
+    """What a plan depends on."""
+    one_of = draw.one_of
+    relays = one_of("relays", (0, 0, 0, 0, 0, 0, 0, 1))
+    producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
+    partitioner = one_of("partitioner", [each for each in PARTITIONERS if each != "forward"])
+    if producers == consumers and draw.chance("forward", 3):
+        partitioner = "forward"
+    partition_type = one_of(
+        "partition type",
+        (*[PIPELINED_BOUNDED] * 9, PIPELINED, PIPELINED_APPROXIMATE, BLOCKING),
+    )
+    is_blocking = partition_type == BLOCKING
+    flow_control = one_of("flow control", (CREDIT,) * 7 + (TCP,))
+    segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
+    network = NetworkConfig(
+        segment_size_bytes=segment_size_bytes,
+        network_memory_bytes=segment_size_bytes * 10_000,
+        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
+        floating_buffers=one_of("floating buffers", (8, 1, 4)),
+        max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
+        max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
+        compression_codec=one_of("codec", ("NONE", "LZ4", "ZSTD")),
+        sort_shuffle_min_buffers=16,
+        sort_shuffle_min_parallelism=one_of("sort shuffle", (1, 1000)),
+        batch_shuffle_read_bytes=segment_size_bytes * 64,
+        max_tcp_connections=one_of("connections", (1, 1, 1, 2)),
+    )
+    if not is_blocking and flow_control == CREDIT:
+        mode = one_of("checkpoints", ("none",) * 4 + ("aligned", "unaligned", "timing out"))
+        if mode != "none":
+            network = replace(
+                network,
+                checkpoint_interval_ns=one_of("checkpoint interval", (3 * MS, MS // 2)),
+                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS)),
+                unaligned_checkpoints=mode != "aligned",
+                aligned_checkpoint_timeout_ns=MS // 5 if mode == "timing out" else 0,
+            )
+    workload = WorkloadConfig(
+        producers=producers,
+        consumers=consumers,
+        partitioner=partitioner,
+        partition_type=partition_type,
+        relays=relays,
+    )
+    placement = one_of("placement", ("split", "split", "split", "spread"))
+    task_managers = relays + 2 + one_of("more TaskManagers", (0, 0, 0, 1, 2))
+    return Scenario(network, workload, task_managers, draw.seed, flow_control, placement)
+
+
+def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]:
+    """What a plan does not depend on."""
+    one_of, workload = draw.one_of, shape.workload
+    low_bytes = one_of("record bytes", (8, 20, 100, 300))
+    high_bytes = low_bytes + one_of("record spread bytes", (0, 0, 50, 200))
+    network = replace(
+        shape.network,
+        buffer_timeout_ns=one_of("buffer timeout", (0, MS, 5 * MS, NEVER)),
+        debloating_enabled=(
+            shape.flow_control == CREDIT
+            and not workload.is_blocking
+            and draw.chance("debloating", 8)
+        ),
+        debloating_period_ns=2 * MS,
+        debloating_samples=2,
+        debloating_target_ns=MS,
+        min_segment_size_bytes=32,
+        starting_segment_size_bytes=64,
+        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
+        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
+    )
+    return network, replace(
+        workload,
+        rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
+        records=one_of("records", (1, 0, 2, 5, 10, 20, 20, 20, 40, 100)),
+        record_size=RecordSize(low_bytes, high_bytes),
+        arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
+    )
+
+
+def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool) -> FaultPlan:
+    scenario = load.scenario
+    one_of, below, chance = draw.one_of, draw.below, draw.chance
+    consumers = scenario.workload.consumers
+
+    def at_ns(name: str) -> int:
+        return below(f"{name} at", DURATION_NS)
+
+    def intervals(kind: str, indices: int) -> tuple[Interval, ...]:
+        found = []
+        for number in range(one_of(f"{kind}s", (0, 0, 0, 1, 2))):
+            name = f"{kind} {number}"
+            from_ns = at_ns(name)
+            to_ns = from_ns + 1 + below(f"{name} length", DURATION_NS // 2)
+            found.append(Interval(below(f"{name} index", indices), from_ns, to_ns))
+        return tuple(found)
+
+    links = len(load.connections())
+    end = one_of(
+        "end",
+        (
+            *("none",) * 8,
+            *("reset", "half-open", "crash", "cancel", "injection"),
+        ),
+    )
+    if not links and end in ("reset", "half-open", "injection"):
+        end = "cancel"
+    link, side = below("end link", max(links, 1)), below("end side", 2)
+    slow: tuple[SlowConsumer, ...] = ()
+    if chance("slow consumer", 3):
+        delay_ns = one_of("slow delay", (100, 10_000, 100_000))
+        slow = (SlowConsumer(below("slow index", consumers), delay_ns),)
+    injections: tuple[Injection, ...] = ()
+    if end == "injection":
+        receivers = [each.receiver_id for each in load.channels if not each.is_local]
+        partition = load.channels[0].partition_id
+        data = hostile_bytes(draw, "injection", receivers, partition)
+        injections = (Injection(link, side, at_ns("end"), data),)
+    pieces = one_of("pieces", (0, 0, 30, 100))
+    late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
+    return FaultPlan(
+        seed=draw.seed,
+        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 7),
+        delay_ns_max=one_of("delay", (0, 1000, MS)),
+        stalls=intervals("stall", links) if links else (),
+        resets=((link, at_ns("end")),) if end == "reset" else (),
+        half_opens=((link, side, at_ns("end")),) if end == "half-open" else (),
+        crashes=(
+            ((below("end TaskManager", scenario.task_managers), at_ns("end")),)
+            if end == "crash"
+            else ()
+        ),
+        cancels_at_ns=(at_ns("end"),) if end == "cancel" else (),
+        injections=injections,
+        slow_consumers=slow,
+        pauses=intervals("pause", consumers),
+        exhaustions=intervals("exhaustion", scenario.task_managers) if may_exhaust else (),
+        late_partitions_ns=late_ns,
+        tick_ns=one_of("tick", (0, 0, 0, 0, 0, 0, 0, MS)),
+        clocks=_clocks(draw, scenario) if chance("clocks", 8) else (),
+    )
+
+
+def _bytes_of(scenario: Scenario) -> int:
+    workload = scenario.workload
+    records = (workload.records or 0) * workload.producers * workload.copies
+    return int(records * workload.record_size.mean_bytes)
+
+
+def _clocks(draw: Draw, scenario: Scenario) -> tuple[HostClock, ...]:
+    found = []
+    for index in range(scenario.task_managers):
+        changes = [
+            ClockChange(
+                START_NS - OPENING_NS // 2,
+                rate_ppm=1_000_000 + 1000 * draw.one_of(f"clock {index} rate", (0, 1, -1, 100)),
+            )
+        ]
+        leap_ns = draw.one_of(f"clock {index} leap", (0, 0, 5 * MS, -5 * MS))
+        if leap_ns:
+            changes.append(
+                ClockChange(
+                    START_NS + draw.below(f"clock {index} at", DURATION_NS),
+                    leap_ns,
+                    changes[0].rate_ppm,
+                )
+            )
+        found.append(HostClock(index, tuple(changes)))
+    return tuple(found)

@@ -1,0 +1,117 @@
+"""What no peer of Flink's sends, and who sends it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from flinknet.core.producer.peer import STRANGE_REQUESTS_MAX
+
+from flinknet.core.connection import SEND_BATCH_BYTES
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.wire.messages import (
+    AckAllUserRecordsProcessed,
+    AddCredit,
+    BacklogAnnouncement,
+    CancelPartitionRequest,
+    CloseRequest,
+    NewBufferSize,
+    PartitionRequest,
+    ResumeConsumption,
+    SegmentId,
+)
+from flinknet.core.wire.plain_frames import encode_buffer_response_header
+from flinknet.errors import TransportError
+from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
+
+from .draw import Draw
+
+UNKNOWN = InputChannelID(b"\x55" * 16)
+NUMBERS = (1, 0, -1, 2**31 - 1, -(2**31), 1000)
+
+
+def hostile_bytes(
+    draw: Draw, name: str, receivers: Sequence[InputChannelID], partition: ResultPartitionID
+) -> bytes:
+    """A message that is wrong, in its form or where it comes.
+
+    Args:
+        receivers: of the channels of the job.
+        partition: that somebody reads.
+    """
+    receiver = draw.one_of(f"{name} receiver", (UNKNOWN, *receivers))
+    number = draw.one_of(f"{name} number", NUMBERS)
+    indices = ResultSubpartitionIndexSet(0, 0)
+    whole = [
+        *OF_NO_PROTOCOL.values(),
+        *(frame(3, length=length) for length in LYING_LENGTHS.values()),
+        *(frame(message_id, b"x" * (number % 64)) for message_id in (-1 % 256, *range(14))),
+        CancelPartitionRequest(receiver).encode(),
+        ResumeConsumption(receiver).encode(),
+        AckAllUserRecordsProcessed(receiver).encode(),
+        CloseRequest().encode(),
+        struct.pack(">iBi16s", 29, 0, number, receiver),
+        frame(5, struct.pack(">i", number) + receiver),
+        AddCredit(max(number, 1), receiver).encode(),
+        NewBufferSize(max(number, 1), receiver).encode(),
+        SegmentId(0, number, receiver).encode(),
+        BacklogAnnouncement(max(number, 0), receiver).encode(),
+        PartitionRequest(partition, indices, receiver, number).encode(),
+        PartitionRequest(partition, indices, receiver, 2).encode() * 3,
+        b"".join(
+            PartitionRequest(partition, indices, InputChannelID(struct.pack(">QQ", 7, each)), 2)
+            .encode()
+            .replace(b"d", b"e")
+            for each in range(STRANGE_REQUESTS_MAX + 2)
+        ),
+        encode_buffer_response_header(receiver, 0, number, 3, 1, 0, 5) + b"hello",
+        encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
+        encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
+    ]
+    sent = draw.one_of(f"{name} message", whole)
+    damage = draw.one_of(f"{name} damage", ("none", "none", "cut", "flip"))
+    at = draw.below(f"{name} place", max(len(sent), 1))
+    if damage == "cut":
+        return sent[:at]
+    if damage == "flip":
+        return sent[:at] + bytes([sent[at] ^ 1 << number % 8]) + sent[at + 1 :]
+    return sent
+
+
+class Stranger:
+    """A Connection that says something, hears or does not hear what is answered, and goes or stays.
+
+    Attributes:
+        heard_bytes: of the answers.
+    """
+
+    def __init__(self, words: Sequence[bytes], *, hears: bool, goes: bool) -> None:
+        self.heard_bytes = 0
+        self.is_closing = False
+        self.wants_data = hears
+        self._words = [each for each in words if each]
+        self._goes = goes
+
+    def receive_data(self, data: memoryview, *, now_ns: int) -> None:
+        """An answer."""
+        self.heard_bytes += len(data)
+
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        """It was shown the door."""
+        self._words.clear()
+
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
+        """What it has to say, a word at a time."""
+        if self._words:
+            return [self._words.pop(0)]
+        self.is_closing = self._goes
+        return []
+
+    def next_deadline_ns(self) -> int | None:
+        """Never."""
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Nothing is ever due."""

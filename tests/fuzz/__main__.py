@@ -1,0 +1,226 @@
+"""Coverage-guided fuzzing of everything that reads bytes from elsewhere, with Atheris:
+
+    python -m tests.fuzz                          a minute of each target, from its corpus
+    python -m tests.fuzz --seconds 600 trace      ten minutes of one
+    python -m tests.fuzz --keep                   and keep what reached new code in the corpus
+    python -m tests.fuzz --input FILE trace       one input again
+
+It runs the interpreted core, whose lines it can see. Exit code 1 if any input failed; the input
+lies next to the report then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.fuzz.json_mutator import json_mutator
+from tests.fuzz.target import Target, read_corpus, write_corpus
+
+HANG_S = 10
+MEMORY_MB = 2048
+WORDS_MAX = 1000
+_CHILD = "FLINKNET_FUZZED"
+_REACHING = "--reaching"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one target; `failed` is the input that did."""
+
+    name: str
+    runs: int
+    seconds: float
+    inputs: int
+    failed: Path | None
+    log: str
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all by default")
+    parser.add_argument("--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("--runs", type=int, default=-1, help="of each target at most")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--keep", action="store_true", help="write new inputs to the corpus")
+    parser.add_argument("--input", type=Path, help="run this one only")
+    parser.add_argument("--out", type=Path, default=Path("fuzz-failures"))
+    options = parser.parse_args(arguments)
+    known = _targets()
+    names = options.targets or list(known)
+    if not known.keys() >= set(names):
+        parser.error(f"targets are {', '.join(known)}")
+    if options.input is not None:
+        for name in names:
+            known[name].run(options.input.read_bytes())
+        return 0
+    try:
+        import atheris  # noqa: F401
+    except ImportError:
+        parser.error("Atheris is missing: pip install 'atheris>=3'")
+    outcomes = []
+    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for each in pool.map(lambda name: _fuzz(name, options), names):
+            outcomes.append(each)
+            rate = each.runs / max(each.seconds, 1e-3)
+            print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
+    print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
+    for each in outcomes:
+        if each.failed is not None:
+            print(
+                f"\n{each.log}\n{each.name} failed; once more: python -m tests.fuzz"
+                f" --input {each.failed} {each.name}"
+            )
+    return int(any(each.failed is not None for each in outcomes))
+
+
+def _targets() -> dict[str, Target]:
+    from tests.fuzz import file_targets, wire_targets
+
+    return {each.name: each for each in (*wire_targets.TARGETS, *file_targets.TARGETS)}
+
+
+def _target(name: str) -> Target:
+    """One of them; the readers of files are imported for their own only."""
+    from tests.fuzz import wire_targets
+
+    known = {each.name: each for each in wire_targets.TARGETS}
+    return known[name] if name in known else _targets()[name]
+
+
+def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
+    """Fuzz one target in a process of its own."""
+    target = _targets()[name]
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
+        old, new = Path(place, "old"), Path(place, "new")
+        for directory in (old, new):
+            directory.mkdir()
+        words = Path(place, "words")
+        known = [data for _, data in read_corpus(name)]
+        for number, data in enumerate(known or target.seeds()):
+            (old / f"{number:05}").write_bytes(data)
+        words.write_text(_words(known or list(target.seeds())))
+        began = time.monotonic()
+        ran = _child(
+            name,
+            f"-max_total_time={options.seconds}",
+            f"-runs={options.runs}",
+            f"-artifact_prefix={place}/",
+            f"-dict={words}",
+            str(new),
+            str(old),
+        )
+        seconds = time.monotonic() - began
+        runs = max((int(each) for each in re.findall(r"^#(\d+)", ran, re.M)), default=0)
+        failed = _kept(Path(place), options.out, name)
+        inputs = len(known)
+        if options.keep and failed is None:
+            found = _child(name, _REACHING, str(old), str(new)).split()
+            inputs = len(found)
+            write_corpus(name, [Path(path).read_bytes() for path in found])
+    return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
+
+
+def _words(inputs: Sequence[bytes]) -> str:
+    """The words in some inputs, as a dictionary of libFuzzer's."""
+    words = {word for data in inputs for word in re.findall(rb"[A-Za-z][\w.-]{2,40}", data)}
+    return "".join(f'"{word.decode()}"\n' for word in sorted(words)[:WORDS_MAX])
+
+
+def _kept(place: Path, out: Path, name: str) -> Path | None:
+    """Keep the input that failed."""
+    for kind in ("crash", "timeout", "oom"):
+        for path in place.glob(f"{kind}-*"):
+            out.mkdir(exist_ok=True)
+            kept = out / f"{name}-{path.name}"
+            kept.write_bytes(path.read_bytes())
+            return kept
+    return None
+
+
+def _tail(log: str) -> str:
+    """The end of what a target said: from the traceback on."""
+    start = log.find("=== Uncaught")
+    return log[start:][:6000] if start >= 0 else log[-2000:]
+
+
+def _child(name: str, *flags: str) -> str:
+    """Run Atheris on one target; returns what it said."""
+    command = [
+        *(sys.executable, "-m", "tests.fuzz"),
+        *(f"-timeout={HANG_S}", f"-rss_limit_mb={MEMORY_MB}"),
+        f"-max_len={_target(name).max_bytes}",
+        *flags,
+    ]
+    done = subprocess.run(
+        command,
+        env=os.environ | {"FLINKNET_COMPILED": "0", _CHILD: name, "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    return done.stdout if _REACHING in flags else done.stdout + done.stderr
+
+
+def _print_reaching(target: Target, directories: Iterable[Path]) -> None:
+    """Print the inputs that together reach every step from line to line that any of them reaches,
+    the smallest first.
+    """
+    reached: set[tuple[str, int, int]] = set()
+    before = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal before
+        if "/flinknet/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            reached.add((frame.f_code.co_filename, before, frame.f_lineno))
+            before = frame.f_lineno
+        return trace
+
+    inputs = [path for directory in directories for path in directory.iterdir()]
+    for path in sorted(inputs, key=lambda path: (path.stat().st_size, path.name)):
+        known = len(reached)
+        sys.settrace(trace)
+        try:
+            target.run(path.read_bytes())
+        finally:
+            sys.settrace(None)
+        if len(reached) > known:
+            print(path)
+
+
+def _be_fuzzed(name: str) -> None:
+    """The process of one target: Atheris's own command line."""
+    import atheris
+
+    with atheris.instrument_imports(include=["flinknet"], enable_loader_override=False):
+        target = _target(name)
+    if target.json_from is None:
+        atheris.Setup(sys.argv, target.run)
+    else:
+        mutator = json_mutator(target.json_from)
+        atheris.Setup(sys.argv, target.run, custom_mutator=mutator)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    if _CHILD in os.environ and sys.argv[-3] == _REACHING:
+        _print_reaching(_target(os.environ[_CHILD]), map(Path, sys.argv[-2:]))
+    elif _CHILD in os.environ:
+        _be_fuzzed(os.environ[_CHILD])
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""Who survives: `python -m tests.mutants`; see docs/campaign.md.
+
+Each mutant is looked for by a campaign first, and by the unit tests if that does not find it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+
+from .mutants import FLINKNET, MUTANTS
+from .source import SWITCH, install
+
+SIMULATION_FLOOR = 0.95
+UNIT_TESTS = ("tests/core", "tests/job")
+
+
+def main() -> int:
+    """Look for all mutants. Returns: the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of a campaign; default: 40")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--first", type=int, default=1, help="first seed")
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of mutants")
+    parser.add_argument("--simulation", action="store_true", help="no unit tests")
+    parser.add_argument("--hunt", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.hunt is not None:
+        return _hunt(arguments.hunt, arguments.first, arguments.seconds)
+    numbers = arguments.only or range(len(MUTANTS))
+    found: Counter[str] = Counter()
+    with ThreadPoolExecutor(arguments.processes) as threads:
+        look = [threads.submit(_who_finds, number, arguments) for number in numbers]
+        for number, each in zip(numbers, look, strict=True):
+            by = each.result()
+            found[by.partition(" ")[0]] += 1
+            mutant = MUTANTS[number]
+            print(f"| {number} | {mutant.what} | `{mutant.path}` | {by} |", flush=True)
+    share = found["simulation"] / len(numbers)
+    print(
+        f"{len(numbers)} mutants: {found['simulation']} found by simulation ({share:.0%}),"
+        f" {found['unit']} more by unit tests, {found['nobody']} by nobody"
+    )
+    return int(share < SIMULATION_FLOOR or found["nobody"] > 0)
+
+
+def _who_finds(number: int, arguments: argparse.Namespace) -> str:
+    """Who finds a mutant, and after how long."""
+    began_s = monotonic()
+    root = FLINKNET.parent
+    hunt = [
+        *(sys.executable, "-m", "tests.mutants", "--hunt", str(number)),
+        *("--first", str(arguments.first), "--seconds", str(arguments.seconds)),
+    ]
+    hunted = subprocess.run(hunt, cwd=root, capture_output=True, text=True)
+    if hunted.returncode == 1:
+        runs = hunted.stdout.strip().rpartition("\n")[2]
+        return f"simulation ({runs})"
+    if hunted.returncode:
+        raise RuntimeError(hunted.stderr)
+    if arguments.simulation:
+        return "nobody"
+    tests = [
+        *(sys.executable, "-m", "pytest", "-x", "-q", "-p", "tests.mutants.source"),
+        *("-p", "no:cacheprovider", "-n", "0", *UNIT_TESTS),
+    ]
+    environment = os.environ | {SWITCH: str(number), "PYTHONPATH": str(root)}
+    tested = subprocess.run(tests, cwd=root, env=environment, capture_output=True, text=True)
+    return f"unit tests ({monotonic() - began_s:.0f} s)" if tested.returncode == 1 else "nobody"
+
+
+def _hunt(number: int, first: int, seconds: float) -> int:
+    """Run trials with a mutant until one fails. Returns: 1 if one does."""
+    install(number)
+    from tests.campaign.trial import failure_of
+
+    until_s = monotonic() + seconds
+    runs = 0
+    while monotonic() < until_s:
+        failure = failure_of(first + runs, Counter())
+        runs += 1
+        if failure is not None:
+            print(failure.kind)
+            print(f"run {runs}")
+            return 1
+    print(f"{runs} runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The producer that consumers of `by_consumers` misbehave to, and what it does about it."""
+
+from __future__ import annotations
+
+from flinknet.core.probe import NullProbe
+from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
+from flinknet.core.wire.events import OtherEvent
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
+from flinknet.core.wire.messages import (
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+    Message,
+    PartitionRequest,
+)
+from flinknet.errors import RemoteProtocolError
+from tests.pair import (
+    OTHER_RECEIVER,
+    RECEIVER,
+    REQUEST_TIMEOUT_NS,
+    partition_id,
+    partition_of,
+    producer_of,
+    records_of,
+    sent_bytes,
+)
+from tests.peers.by_consumers import (
+    BROKEN,
+    CANCELED,
+    CLOSED,
+    FAILED,
+    FATAL,
+    FOR_TASK,
+    GONE,
+    IGNORED,
+    LATE,
+    READS,
+    REFUSED,
+    STRANGE,
+    THERE,
+    TOLD,
+    WAITS,
+    Case,
+    request,
+)
+
+
+class Producer:
+    """A producer with three connections: that of the peer, with a channel of its own beside the one
+    that misbehaves, and one of somebody else.
+    """
+
+    def __init__(self, when: str) -> None:
+        self.partition, self.memory = partition_of(3, identity=THERE)
+        self.beside, self.beside_memory = partition_of(1, identity=partition_id(1))
+        failing, self.failing_memory = partition_of(1, identity=partition_id(2))
+        self.peer, self.manager = producer_of(self.partition, self.beside, failing)
+        self.told: list[OtherEvent] = []
+        for each in (self.partition, self.beside):
+            each.task_events.subscribe(FOR_TASK.class_name, self.told.append)
+            each.task_events.register()
+        self.others = ProducerConnection(
+            self.manager, NullProbe(), {OTHER_RECEIVER: 1}, partition_request_timeout_ns=1
+        )
+        tell(self.others, PartitionRequest(THERE, only(2), OTHER_RECEIVER, 9))
+        if when != STRANGE:
+            tell(self.peer, PartitionRequest(partition_id(1), only(0), OTHER_RECEIVER, 9))
+        if when in (READS, CANCELED):
+            tell(self.peer, request())
+        elif when == WAITS:
+            tell(self.peer, request(of=GONE))
+        elif when == FAILED:
+            tell(self.peer, request(of=partition_id(2)))
+            failing.fail("why")
+        if when == CANCELED:
+            tell(self.peer, CancelPartitionRequest(RECEIVER))
+        heard(self.peer)
+        self.failing = failing
+
+    def gets(self, connection: ProducerConnection, receiver: InputChannelID) -> bool:
+        """Write something into every channel. Returns: whether this one gets its part."""
+        for partition in (self.partition, self.beside):
+            if not partition.is_released:
+                write(partition)
+        data = [each for each in heard(connection) if isinstance(each, BufferResponse)]
+        return receiver in {each.receiver_id for each in data}
+
+    def close(self) -> None:
+        """Everything ends; nothing may be missing."""
+        for connection in (self.peer, self.others):
+            connection.receive_eof(now_ns=0)
+        for partition in (self.partition, self.beside, self.failing):
+            self.manager.release(partition)
+        for memory in (self.memory, self.beside_memory, self.failing_memory):
+            assert memory.available_buffers == memory.total_buffers
+
+
+def only(index: int) -> ResultSubpartitionIndexSet:
+    return ResultSubpartitionIndexSet(index, index)
+
+
+def tell(connection: ProducerConnection, message: Message) -> None:
+    connection.receive_data(memoryview(message.encode()), now_ns=0)
+
+
+def heard(connection: ProducerConnection) -> list[Message]:
+    return FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection))
+
+
+def write(partition: PipelinedResultPartition) -> None:
+    for index in range(len(partition.subpartitions)):
+        partition.emit(index, records_of([100]))
+    partition.flush_all()
+
+
+def outcome(producer: Producer, case: Case) -> str:
+    """What the producer does."""
+    peer = producer.peer
+    try:
+        peer.receive_data(memoryview(case.data), now_ns=0)
+    except RemoteProtocolError:
+        assert peer.is_closing
+    errors = [each for each in heard(peer) if isinstance(each, ErrorResponse)]
+    is_late = not errors and peer.next_deadline_ns() is not None and case.when != WAITS
+    if is_late:
+        assert peer.next_deadline_ns() == REQUEST_TIMEOUT_NS
+        peer.handle_deadline(now_ns=REQUEST_TIMEOUT_NS)
+        errors = [each for each in heard(peer) if isinstance(each, ErrorResponse)]
+    if producer.told:
+        assert (errors, producer.told) == ([], [FOR_TASK])
+        return TOLD
+    if not errors:
+        return CLOSED if peer.is_closing else IGNORED
+    (error,) = errors
+    assert error.cause.message
+    if error.receiver_id is None:
+        return BROKEN if peer.is_closing else FATAL
+    assert error.receiver_id == RECEIVER
+    return LATE if is_late else REFUSED

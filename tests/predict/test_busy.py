@@ -1,0 +1,104 @@
+"""What tasks take for a record, by the time that Flink says they were busy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.predict.captured import load_captured
+from flinknet.predict.fit.busy import busy_ns_per_record
+from flinknet.predict.fit.round_trips import WORK_UNKNOWN
+from flinknet.predict.recorded import RecordedExchange, SimulatedOutcome
+from flinknet.predict.what_if import simulate
+from flinknet.trace import open_run
+from flinknet.trace.metrics import METRICS_NAME
+from tests.recorded_run import START_NS
+from tests.tapped_run import exchange_of, write_tapped_exchange
+
+MS, US = 1_000_000, 1_000
+SECOND_NS = 1_000 * MS
+
+TIMEOUT_20MS = NetworkConfig(buffer_timeout_ns=20 * MS)
+WORK_NS = 800 * US
+
+
+def slow_sinks(path: Path, consumers: int = 2) -> tuple[Path, RecordedExchange]:
+    """A tap of 600 records a second to each of some sinks that work 0.8 ms on each."""
+    arrivals_ns = [np.arange(3_000) * SECOND_NS // 600 for _ in range(consumers)]
+    truth = exchange_of(
+        arrivals_ns, TIMEOUT_20MS, duration_ns=5 * SECOND_NS, consume_ns_per_record=WORK_NS
+    )
+    return write_tapped_exchange(path, truth), truth
+
+
+def add_metrics(path: Path, busy_ms_per_s: Sequence[float], records_per_s: float) -> None:
+    """Describe the job, and say each second how busy its sinks are."""
+    tasks = [f"sink ({n + 1}/{len(busy_ms_per_s)})" for n in range(len(busy_ms_per_s))]
+    vertices: list[dict[str, Any]] = [
+        {"index": 0, "name": "source", "tasks": ["source (1/1)"], "job": "j", "id": "v0"},
+        {"index": 1, "name": "sink", "tasks": tasks, "job": "j", "id": "v1"},
+    ]
+    job = {"vertices": vertices, "edges": [{"index": 0, "source": 0, "target": 1}]}
+    manifest = open_run(path).manifest
+    assert manifest is not None
+    replace(manifest, scenario={**manifest.scenario, "job": job}).save(path)
+    with (path / METRICS_NAME).open("w", encoding="utf-8") as file:
+        for second in range(6):
+            for task, busy_ms in zip(tasks, busy_ms_per_s, strict=True):
+                line = {"at_ns": START_NS + second * SECOND_NS, "task": task, "task_manager": "tm"}
+                line |= {"job": "j", "vertex": "v1", "accumulateBusyTimeMs": second * busy_ms}
+                line |= {"numRecordsIn": second * records_per_s}
+                file.write(json.dumps(line) + "\n")
+
+
+def p50_ns(outcome: SimulatedOutcome) -> float:
+    found = outcome.latency.summary().p50
+    assert found is not None
+    return found
+
+
+def test_records_wait_for_the_work_on_those_before_them(tmp_path: Path) -> None:
+    path, truth = slow_sinks(tmp_path / "run")
+    whole = START_NS, START_NS + 5 * SECOND_NS
+    wanted_ns = p50_ns(simulate(truth, TIMEOUT_20MS))
+    unnamed, fit = load_captured(path, *whole)
+    assert any(WORK_UNKNOWN in each for each in fit.notes)
+    assert p50_ns(simulate(unnamed, TIMEOUT_20MS)) < 0.8 * wanted_ns
+    add_metrics(path, [480.0, 480.0], 600)
+    named, fit = load_captured(path, *whole)
+    assert not any(WORK_UNKNOWN in each for each in fit.notes)
+    assert named.costs.consume_ns_per_record == pytest.approx([WORK_NS, WORK_NS], rel=0.02)
+    assert p50_ns(simulate(named, TIMEOUT_20MS)) == pytest.approx(wanted_ns, rel=0.05)
+
+
+def test_each_sink_has_its_own(tmp_path: Path) -> None:
+    path, _ = slow_sinks(tmp_path / "run")
+    add_metrics(path, [480.0, 60.0], 600)
+    exchange, fit = load_captured(path, START_NS, START_NS + 5 * SECOND_NS)
+    first_ns, second_ns = exchange.costs.consume_ns_per_record
+    assert first_ns == pytest.approx(WORK_NS, rel=0.02)
+    assert second_ns == pytest.approx(100 * US, rel=0.1)
+    assert fit.unseen is not None
+    drawn = [fit.unseen.drawn(exchange, n).costs.consume_ns_per_record for n in range(1, 9)]
+    ratios = [first / second for first, second in drawn]
+    assert ratios == pytest.approx([first_ns / second_ns] * 8)
+    assert len({first for first, _ in drawn}) == 8
+
+
+def test_what_flink_did_not_count_is_missing(tmp_path: Path) -> None:
+    path, _ = slow_sinks(tmp_path / "run")
+    manifest = open_run(path).manifest
+    assert manifest is not None
+    assert busy_ns_per_record(path, manifest, 0, START_NS, START_NS + 5 * SECOND_NS) == {}
+    add_metrics(path, [480.0, 480.0], 0)
+    manifest = open_run(path).manifest
+    assert manifest is not None
+    assert busy_ns_per_record(path, manifest, 0, START_NS, START_NS + 5 * SECOND_NS) == {}
+    assert busy_ns_per_record(path, manifest, None, START_NS, START_NS + 5 * SECOND_NS) == {}

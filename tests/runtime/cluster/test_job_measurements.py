@@ -1,0 +1,207 @@
+"""What TaskManagers told of a job, put together by vertex and by edge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.graph import execution_graph_of, job_graph_of
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import BacklogSummary, EdgeMeasured, TaskMeasured, VertexMeasured
+from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.job_measurements import Measurements, limited_by
+from flinknet.runtime.cluster.reports import (
+    ProducerChannelReport,
+    ReadChannel,
+    Report,
+    Statistics,
+    TaskCounts,
+    WrittenChannel,
+)
+from tests.graph.programs import all_to_all
+
+S = 1_000_000_000
+
+
+def deployed() -> tuple[Measurements, dict[str, ExecutionAttemptID]]:
+    """Two producers and two consumers on two TaskManagers, from second 0 on, measured from 1."""
+    master = JobMaster(execution_graph_of(job_graph_of(all_to_all(2))), 2, 1, now_ns=0)
+    master.register(0, now_ns=0)
+    master.register(1, now_ns=0)
+    (deployment,) = master.deployments
+    measurements = Measurements(start_ns=0, measured_from_ns=S)
+    measurements.deploy(deployment.plan, deployment.tasks)
+    return measurements, {task.name: task.attempt_id for task in deployment.tasks}
+
+
+def times(busy: float, idle: float, waiting: float) -> dict[str, float]:
+    return {
+        "accumulateBusyTimeMs": busy,
+        "accumulateIdleTimeMs": idle,
+        "accumulateBackPressuredTimeMs": waiting,
+        "numRecordsOut": 10.0,
+    }
+
+
+def read(at_ns: int, *records: int) -> Statistics:
+    channels = tuple(ReadChannel(at, count, 8 * count) for at, count in enumerate(records))
+    return Statistics(at_ns, read=channels)
+
+
+def test_rates_are_of_the_measured_part_and_end_with_the_last_record() -> None:
+    measurements, _ = deployed()
+    measurements.add(0, read(S // 2, 50, 50, 50, 50))
+    measurements.add(0, read(S, 100, 100, 100, 100))
+    measurements.add(0, read(3 * S, 300, 200, 100, 200))
+    measurements.add(0, read(9 * S, 300, 200, 100, 200))
+    assert measurements.plan is not None
+    (edge,) = measurements.edges(measurements.plan)
+    assert (edge.records, edge.bytes) == (800, 6400)
+    assert edge.throughput_records_per_s == pytest.approx(200)
+    assert edge.throughput_bytes_per_s == pytest.approx(1600)
+    assert (edge.channels, edge.local_channels) == (4, 2)
+
+
+def test_a_job_shorter_than_its_warm_up_has_the_rates_of_all_of_it() -> None:
+    measurements, _ = deployed()
+    measurements.add(0, read(S // 2, 50, 50, 0, 0))
+    assert measurements.plan is not None
+    (edge,) = measurements.edges(measurements.plan)
+    assert edge.throughput_records_per_s == pytest.approx(200)
+
+
+def test_text_that_is_read_before_generated_records_begin_has_a_rate() -> None:
+    measurements, _ = deployed()
+    measurements.start_ns = S // 10
+    measurements.add(0, read(S // 20, 5, 5, 0, 0))
+    assert measurements.plan is not None
+    (edge,) = measurements.edges(measurements.plan)
+    assert edge.throughput_records_per_s == pytest.approx(200)
+
+
+def test_backlog_and_credit_of_remote_channels_are_those_of_their_edge() -> None:
+    measurements, _ = deployed()
+    for index, sent in enumerate(((1, 0, 0, 4, 8, 5), (2, 0, 0, 4, 4, 2))):
+        report = Report(producer_channels=(ProducerChannelReport(*sent),))
+        measurements.close(index, report)
+    starved = (WrittenChannel(1, 0, 2, 30), WrittenChannel(2, 0, 2, 40))
+    measurements.add(0, Statistics(S, written=starved))
+    assert measurements.plan is not None
+    (edge,) = measurements.edges(measurements.plan)
+    assert edge.buffers == 8
+    assert edge.backlog_buffers == BacklogSummary(1.5, 5)
+    assert edge.starved_ns == 70
+    assert measurements.connections() == {"tm-0->tm-1": 1, "tm-1->tm-0": 1}
+
+
+def test_shares_are_those_of_the_measured_part() -> None:
+    measurements, attempts = deployed()
+    name = "Source: A (1/2)"
+    for at_ns, found in ((S, times(900, 100, 0)), (2 * S, times(1000, 100, 300))):
+        counts = (TaskCounts(attempts[name], name, found),)
+        measurements.add(0, Statistics(at_ns, counts))
+    assert measurements.plan is not None
+    source, sink = measurements.vertices(measurements.plan)
+    assert (source.tasks[0].busy, source.tasks[0].back_pressured) == (0.25, 0.75)
+    assert source.tasks[1].busy is None
+    assert source.busy == 0.25
+    assert sink.busy is None
+    assert source.records_out == 10
+
+
+def test_latencies_of_all_subtasks_of_a_vertex_are_one_distribution() -> None:
+    measurements, attempts = deployed()
+    for name, value in (("Sink: B (1/2)", 10), ("Sink: B (2/2)", 30)):
+        ages = LogLinearHistogram()
+        ages.add([value])
+        counts = TaskCounts(attempts[name], name, times(1, 0, 0), ages.to_bytes())
+        measurements.add(0, Statistics(S, (counts,)))
+    assert measurements.plan is not None
+    source, sink = measurements.vertices(measurements.plan)
+    assert source.latency_ns is None
+    assert sink.latency_ns is not None
+    assert (sink.latency_ns.count, sink.latency_ns.min, sink.latency_ns.max) == (2, 10, 30)
+
+
+def vertex(name: str, busy: float, pressed: float) -> VertexMeasured:
+    return VertexMeasured(0, name, 1, 0, 0, busy, 1 - busy - pressed, pressed, None, ())
+
+
+def edge(index: int, source: str, target: str) -> EdgeMeasured:
+    none = BacklogSummary(None, None)
+    return EdgeMeasured(index, source, target, "hash", 1, 0, 0, 0, None, None, 0, none, None)
+
+
+def test_the_bottleneck_is_the_task_behind_the_last_that_waits() -> None:
+    vertices = [vertex("A", 0.1, 0.9), vertex("B", 0.2, 0.8), vertex("C", 1.0, 0.0)]
+    found = limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")])
+    assert found.startswith("C: it is busy 100% of the time, and B waits 80%")
+    assert "edge 1" in found
+
+
+def test_where_nobody_waits_the_sources_are_the_limit() -> None:
+    vertices = [vertex("A", 0.5, 0.05), vertex("B", 0.2, 0.0)]
+    assert limited_by(vertices, [edge(0, "A", "B")]).startswith("its sources")
+
+
+@pytest.mark.parametrize(
+    ("shares", "named", "waiting"),
+    [
+        # busy and back-pressured, of A -> B -> C
+        ([(0.7, 0.25), (0.02, 0.099), (0.9, 0.0)], "C: it is busy 90%", "and B waits 10%"),
+        ([(0.7, 0.25), (0.02, 0.101), (0.9, 0.0)], "C: it is busy 90%", "and B waits 10%"),
+        ([(0.7, 0.25), (0.02, 0.0), (0.9, 0.0)], "C: it is busy 90% of the time.", ""),
+        ([(0.0, 0.9), (0.9, 0.099), (0.4, 0.0)], "B: it is busy 90%", "and A waits 90%"),
+        ([(0.0, 0.9), (0.9, 0.101), (0.4, 0.0)], "B: it is busy 90%", "and A waits 90%"),
+        ([(0.1, 0.9), (0.5, 0.5), (0.45, 0.0)], "C: it is busy 45%", "and B waits 50%"),
+        ([(0.75, 0.25), (0.02, 0.2), (0.7, 0.0)], "C: it is busy 70%", "and B waits 20%"),
+        ([(0.88, 0.12), (0.02, 0.0), (0.02, 0.0)], "A: it is busy 88% of the time.", ""),
+        ([(0.1, 0.9), (0.05, 0.0), (0.01, 0.0)], "B: it is busy 5%", "and A waits 90%"),
+        ([(0.2, 0.0), (0.9, 0.12), (0.02, 0.0)], "B: it is busy 90% of the time.", ""),
+        ([(0.0, 0.9), (0.5, 0.0), (0.5, 0.0)], "C: it is busy 50% of the time.", ""),
+    ],
+)
+def test_the_busiest_of_those_behind_who_waits_is_the_limit(
+    shares: list[tuple[float, float]], named: str, waiting: str
+) -> None:
+    vertices = [vertex(name, *each) for name, each in zip("ABC", shares, strict=True)]
+    found = limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")])
+    assert found.startswith(named)
+    assert waiting in found
+
+
+def test_a_branch_that_nobody_waits_for_is_not_the_limit() -> None:
+    vertices = [
+        *(vertex("A", 0.1, 0.8), vertex("Idle", 0.02, 0.0), vertex("Slow", 0.8, 0.0)),
+        *(vertex("B", 0.1, 0.0), vertex("Other", 0.95, 0.0)),
+    ]
+    edges = [edge(0, "A", "Idle"), edge(1, "A", "Slow"), edge(2, "B", "Other")]
+    found = limited_by(vertices, edges)
+    assert (
+        found
+        == "Slow: it is busy 80% of the time, and A waits 80% of the time for its output"
+        + (" (edge 1).")
+    )
+
+
+def test_one_busy_task_among_idle_ones_is_the_limit() -> None:
+    """On average its vertex is less busy than the one in front of it."""
+    tasks = tuple(
+        TaskMeasured(
+            f"C ({number}/4)", 0, "finished", "tm-0", busy, 1 - busy, 0.0, {"numRecordsIn": records}
+        )
+        for number, busy, records in (
+            (1, 0.02, 10.0),
+            (2, 0.95, 970.0),
+            (3, 0.02, 10.0),
+            (4, 0.02, 10.0),
+        )
+    )
+    slow = replace(vertex("C", 0.25, 0.0), tasks=tasks)
+    vertices = [vertex("A", 0.1, 0.9), vertex("B", 0.3, 0.5), slow]
+    assert limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")]) == (
+        "C (2/4): it is busy 95% of the time, the other subtasks 2% (it has 97% of the records),"
+        " and B waits 50% of the time for its output (edge 1)."
+    )

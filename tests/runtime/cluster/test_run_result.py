@@ -1,0 +1,488 @@
+"""From reports to one result: totals, what limited the run, what to doubt, and when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.errors import RunFailedError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.plan import LoadPlan, load_plan_of
+from flinknet.results import (
+    DISTURBED_BY_STRANGERS,
+    STRANGERS,
+    RunResult,
+    Strangers,
+    Taken,
+)
+from flinknet.runtime.cluster.collected import Collected
+from flinknet.runtime.cluster.control_messages import Start
+from flinknet.runtime.cluster.progress import ProgressMeter
+from flinknet.runtime.cluster.reports import (
+    ConsumerChannelReport,
+    ProducerChannelReport,
+    ReadChannel,
+    Report,
+    Statistics,
+    TaskCounts,
+    WrittenChannel,
+)
+from flinknet.runtime.cluster.run_result import assemble, check_records
+
+S = 1_000_000_000
+START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)
+EMPTY = LogLinearHistogram().to_bytes()
+
+
+def load_of(**workload: object) -> LoadPlan:
+    return load_plan_of(Scenario(NetworkConfig(), replace(WorkloadConfig(), **workload)))  # type: ignore[arg-type]
+
+
+def histogram(*values: int) -> bytes:
+    found = LogLinearHistogram()
+    found.add(np.array(values, np.int64))
+    return found.to_bytes()
+
+
+def consumed(
+    channel: int = 0, records: int = 1000, *, measured: int = 800, **faults: int
+) -> ConsumerChannelReport:
+    return ConsumerChannelReport(
+        channel,
+        records,
+        measured,
+        measured * 100,
+        2 * S + S // 2,
+        histogram(*range(1, measured + 1)),
+        EMPTY,
+        faults.get("lost", 0),
+        faults.get("repeated", 0),
+        faults.get("reordered", 0),
+    )
+
+
+def produced(channel: int = 0, records: int = 1000, starved_ns: int = 0) -> ProducerChannelReport:
+    return ProducerChannelReport(channel, records, starved_ns, 10, 40, 9)
+
+
+def collected(*reports: Report) -> Collected:
+    return Collected(reports=dict(enumerate(reports)))
+
+
+def result_of(
+    upstream: Report, downstream: Report, *, start: Start = START, **workload: object
+) -> RunResult:
+    return assemble(load_of(**workload), collected(upstream, downstream), start, None)
+
+
+UPSTREAM = Report(
+    producer_channels=(produced(),), buffers=10, events=3, reasons=(0, 6, 2, 1, 1), busy_share=0.5
+)
+DOWNSTREAM = Report(
+    consumer_channels=(consumed(),), credit_announced=12, credit_messages=4, busy_share=0.5
+)
+
+
+def test_totals_are_added_up_over_task_managers() -> None:
+    result = result_of(UPSTREAM, DOWNSTREAM)
+    measured = result.measured
+    assert (measured.records, measured.bytes, measured.buffers, measured.events) == (
+        800,
+        80_000,
+        10,
+        3,
+    )
+    assert measured.duration_ns == S
+    assert measured.throughput_records_per_s == 800
+    assert measured.throughput_bytes_per_s == 80_000
+    assert (measured.backlog_buffers.mean, measured.backlog_buffers.max) == (4, 9)
+    assert (measured.credits.announced, measured.credits.messages) == (12, 4)
+    assert (measured.flushes.full, measured.flushes.timeout, measured.flushes.event) == (6, 2, 2)
+    assert measured.latency_ns.count == 800
+    assert measured.latency_uncorrected_ns == measured.latency_ns
+    (channel,) = result.channels
+    assert (channel.producer, channel.consumer, channel.records) == (0, 0, 800)
+    assert result.workload["rate_per_s"] == "max"
+    assert result.config["execution.buffer-timeout.interval"] == "100 ms"
+
+
+def test_without_an_end_the_run_lasts_until_its_last_record() -> None:
+    result = result_of(UPSTREAM, DOWNSTREAM, start=Start(S, 2 * S, None, None))
+    assert result.measured.duration_ns == S // 2
+
+
+def test_a_run_without_records_has_no_figures() -> None:
+    nothing = Report(consumer_channels=(consumed(records=0, measured=0),))
+    silent = Report(producer_channels=(ProducerChannelReport(0, 0, 0, 0, 0, 0),))
+    result = result_of(silent, nothing)
+    assert result.measured.throughput_records_per_s is None
+    assert result.measured.backlog_buffers.mean is None
+    assert "no record was measured" in result.limited_by
+    assert [warning.code for warning in result.warnings] == ["few-samples"]
+    paused = (SlowConsumer(0, 1_000_000),)
+    stopped = result_of(silent, nothing, slow_consumers=paused)
+    assert stopped.limited_by.startswith("the slow consumer (0): no record was measured")
+
+
+def test_records_that_were_due_and_never_sent_are_counted_in_a_warning() -> None:
+    start = replace(START, give_up_ns=13 * S)
+    result = result_of(UPSTREAM, DOWNSTREAM, start=start, rate_per_s=2000.0, duration_ns=S)
+    (warning,) = [each for each in result.warnings if each.code == "given-up"]
+    assert warning.text.startswith(
+        "3.00 k of 4.00 k records that were due had not been sent 10.0 s"
+    )
+    whole = result_of(UPSTREAM, DOWNSTREAM, start=start, rate_per_s=500.0, duration_ns=S)
+    endless = result_of(UPSTREAM, DOWNSTREAM, start=START, rate_per_s=2000.0, records=4000)
+    assert "given-up" not in {each.code for each in (*whole.warnings, *endless.warnings)}
+
+
+def test_a_run_that_gave_all_up_is_limited_by_its_load_and_has_no_others() -> None:
+    nothing = Report(consumer_channels=(consumed(records=800, measured=0),))
+    start = replace(START, give_up_ns=13 * S)
+    result = result_of(UPSTREAM, nothing, start=start, rate_per_s=2000.0, duration_ns=S)
+    assert result.limited_by.startswith("the load: no record was measured")
+    (warning,) = [each for each in result.warnings if each.code == "given-up"]
+    assert "others" not in warning.text
+
+
+def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> None:
+    late = replace(consumed(), last_measured_ns=6 * S)
+    upstream = replace(UPSTREAM, producer_channels=(produced(starved_ns=S),))
+    result = result_of(upstream, replace(DOWNSTREAM, consumer_channels=(late,)))
+    assert result.measured.duration_ns == 4 * S
+    assert "no credit for 100% of the time" in result.limited_by
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream", "workload", "words"),
+    [
+        ({}, {}, {"rate_per_s": 810.0}, "the requested rate"),
+        ({}, {}, {"rate_per_s": 405.0, "partitioner": "broadcast", "producers": 1}, "rate"),
+        ({}, {}, {"slow_consumers": (SlowConsumer(0, 5),)}, "the slow consumer (0)"),
+        ({"producer_channels": (produced(starved_ns=S // 2),)}, {}, {}, "credit: .* 50%"),
+        ({"busy_share": 0.9}, {}, {}, "the producers' CPU"),
+        ({}, {"busy_share": 0.9}, {}, "the consumers' CPU"),
+        ({}, {}, {}, "the CPU on both sides"),
+    ],
+)
+def test_one_sentence_says_what_held_the_run_back(
+    upstream: dict[str, object],
+    downstream: dict[str, object],
+    workload: dict[str, object],
+    words: str,
+) -> None:
+    reports = [
+        replace(UPSTREAM, **upstream),  # type: ignore[arg-type]
+        replace(DOWNSTREAM, **downstream),  # type: ignore[arg-type]
+    ]
+    result = assemble(load_of(**workload), collected(*reports), START, None)
+    head, *rest = words.split(".*")
+    assert result.limited_by.startswith(head) or head in result.limited_by
+    assert all(each.strip() in result.limited_by for each in rest)
+
+
+def taken(per_s: float, *, behind_ns: int) -> Report:
+    """A sink that took so many records a second by the clock, and its last one so late."""
+    own = replace(consumed(), taken_records_per_s=per_s, last_measured_ns=3 * S + behind_ns)
+    return replace(DOWNSTREAM, consumer_channels=(own,))
+
+
+def test_a_last_flush_behind_the_end_is_no_queue() -> None:
+    """800 records/s, of which those of the last 100 ms came with the flush after the end."""
+    result = result_of(UPSTREAM, taken(725, behind_ns=60_000_000), rate_per_s=800.0)
+    assert result.measured.throughput_records_per_s == pytest.approx(755, abs=1)
+    assert result.limited_by.startswith(
+        "the requested rate, which was reached (its last records came 60.0 ms after the"
+        " measured part"
+    )
+    assert not result.warnings
+
+
+def test_a_queue_that_grew_in_the_measured_part_is_told_and_the_rate_was_not_kept() -> None:
+    result = result_of(UPSTREAM, taken(600, behind_ns=60_000_000), rate_per_s=800.0)
+    assert "was reached" not in result.limited_by
+    (warning,) = result.warnings
+    assert warning.code == "rate-not-reached"
+    # 200 fell due and were not taken, 80 of them may wait for a flush
+    assert "not reached: 600 of 800 records/s" in warning.text
+    assert "the queue grew by 120 records" in warning.text
+
+
+@pytest.mark.parametrize("per_s", range(600, 801, 10))
+def test_sentence_and_warning_never_contradict_each_other(per_s: int) -> None:
+    result = result_of(UPSTREAM, taken(per_s, behind_ns=90_000_000), rate_per_s=800.0)
+    is_doubted = "rate-not-reached" in [each.code for each in result.warnings]
+    assert is_doubted is not ("which was reached" in result.limited_by)
+
+
+def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() -> None:
+    texts = []
+    for busy in (0.12, 0.97):
+        upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=busy)
+        result = result_of(upstream, taken(800, behind_ns=0), rate_per_s=800.0)
+        texts += [each.text for each in result.warnings if each.code == "schedule-missed"]
+    idle, full = texts
+    assert "the machine is the cause" in idle
+    assert "--rate" not in idle
+    assert "Lower --rate" in full
+    assert "machine" not in full
+
+
+@pytest.mark.parametrize(
+    ("busy", "others", "cores", "starved", "words"),
+    [
+        (
+            0.1,
+            0.3,
+            2,
+            0.0,
+            "other processes (or the host): a TaskManager waited for a CPU 30% of the time",
+        ),
+        (0.1, 0.3, 2, 0.25, "other processes (or the host)"),
+        (0.1, 0.3, 1, 0.0, "too few cores: .* 30% of the time"),
+        (0.1, 0.0, 2, 0.0, "nothing in the run"),
+        (0.1, 0.0, 2, 0.1, "credit: .* 10%"),
+        (0.1, 0.1, 2, 0.4, "credit: .* 40%"),
+        (0.6, 0.3, 2, 0.0, "the CPU on both sides"),
+        (0.6, 0.0, 2, 0.1, "the CPU on both sides"),
+        (0.95, 0.3, 2, 0.1, "the CPU on both sides"),
+    ],
+)
+@pytest.mark.parametrize("rate_per_s", [float("inf"), 800.0])
+def test_a_processor_that_was_idle_is_not_the_limit(
+    rate_per_s: float, busy: float, others: float, cores: int, starved: float, words: str
+) -> None:
+    reports = [
+        replace(
+            UPSTREAM,
+            busy_share=busy,
+            stolen_share=others,
+            producer_channels=(produced(starved_ns=round(starved * S)),),
+        ),
+        replace(taken(400, behind_ns=0), busy_share=busy),
+    ]
+    workload = {} if rate_per_s == float("inf") else {"rate_per_s": rate_per_s}
+    result = assemble(
+        load_of(**workload), collected(*reports), START, None, taken=Taken(None, cores=cores)
+    )
+    head, *rest = words.split(".*")
+    assert result.limited_by.startswith(head.strip())
+    assert all(each.strip() in result.limited_by for each in rest)
+
+
+@pytest.mark.parametrize("others", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("starved", [0.0, 0.04, 0.2])
+@pytest.mark.parametrize("busy", [0.1, 0.6, 0.95])
+def test_all_that_is_said_of_one_run_names_one_cause(
+    busy: float, starved: float, others: float
+) -> None:
+    upstream = replace(
+        UPSTREAM,
+        late_ns_max=20_000_000,
+        busy_share=busy,
+        stolen_share=others,
+        producer_channels=(produced(starved_ns=round(starved * S)),),
+    )
+    reports = [upstream, replace(taken(600, behind_ns=0), busy_share=busy)]
+    start = replace(START, give_up_ns=13 * S)
+    run = assemble(load_of(rate_per_s=800.0), collected(*reports), start, None)
+    texts = {each.code: each.text for each in run.warnings}
+    is_load = "Lower --rate" in texts["schedule-missed"]
+    assert is_load is ("Lower --rate" in texts["given-up"])
+    assert is_load is not ("the machine is the cause" in texts["given-up"])
+    assert is_load is not ("the machine is the cause" in texts["schedule-missed"])
+    assert is_load is ("Lower --rate" in texts["rate-not-reached"])
+    assert is_load is run.limited_by.startswith(("the CPU", "credit"))
+
+
+@pytest.mark.parametrize("per_s", [600, 800])
+def test_late_records_of_an_idle_run_are_the_machines_whether_the_rate_was_kept_or_not(
+    per_s: int,
+) -> None:
+    upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=0.1, stolen_share=0.1)
+    starved = replace(upstream, producer_channels=(produced(starved_ns=S // 12),))
+    for each in (upstream, starved):
+        downstream = replace(taken(per_s, behind_ns=0), busy_share=0.1)
+        result = result_of(each, downstream, rate_per_s=800.0)
+        assert not any("Lower --rate" in warning.text for warning in result.warnings)
+        assert any("the machine is the cause" in warning.text for warning in result.warnings)
+
+
+def test_doubts_are_told_with_what_to_do() -> None:
+    result = result_of(
+        replace(UPSTREAM, late_ns_max=20_000_000, stolen_share=0.2, trace_error="disk full"),
+        DOWNSTREAM,
+        rate_per_s=800.0,
+    )
+    found = {warning.code: warning.text for warning in result.warnings}
+    assert set(found) == {"schedule-missed", "disturbed", "trace-incomplete"}
+    assert "20.0 ms" in found["schedule-missed"]
+    assert "tm-0: disk full" in found["trace-incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("stolen", "host", "codes"),
+    [
+        (0.004, 0.009, []),
+        (0.004, None, []),
+        (0.011, None, ["p99-disturbed"]),
+        (0.004, 0.012, ["p99-disturbed"]),
+        (0.02, 0.06, ["disturbed"]),
+    ],
+)
+def test_what_others_took_is_doubted_from_where_it_reaches_p99(
+    stolen: float, host: float | None, codes: list[str]
+) -> None:
+    reports = [UPSTREAM, replace(DOWNSTREAM, stolen_share=stolen)]
+    taken = Taken(host, {"kdamond": 0.02}, 0.03, 1e6)
+    result = assemble(load_of(), collected(*reports), START, None, taken=taken)
+    assert [warning.code for warning in result.warnings] == codes
+    assert result.processors is not None
+    assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
+    assert result.processors.others_share == {"kdamond": 0.02}
+    assert (result.processors.outside_share, result.processors.outside_slice_ns) == (0.03, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("visits", "code", "text"),
+    [
+        ([Strangers(), Strangers()], None, ""),
+        (
+            [Strangers(1, 0, 97), Strangers(1, 1, 97)],
+            STRANGERS,
+            "2 connections, 1 request, 194 B received; find",
+        ),
+        ([Strangers(), Strangers(1, 0, 1 << 20)], DISTURBED_BY_STRANGERS, "throughput may be too"),
+        ([Strangers(1, 300), Strangers(1, 300)], DISTURBED_BY_STRANGERS, "600 requests"),
+        ([Strangers(99), Strangers()], DISTURBED_BY_STRANGERS, "99 connections"),
+    ],
+)
+def test_strangers_at_the_data_ports_are_named_and_doubted_if_they_sent_much(
+    visits: list[Strangers], code: str | None, text: str
+) -> None:
+    upstream, downstream = (
+        replace(report, strangers=each)
+        for report, each in zip((UPSTREAM, DOWNSTREAM), visits, strict=True)
+    )
+    warnings = result_of(upstream, downstream).warnings
+    assert [each.code for each in warnings] == ([code] if code else [])
+    assert all(text in each.text for each in warnings)
+
+
+def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:
+    reports = collected(UPSTREAM, replace(DOWNSTREAM, stolen_share=0.26))
+    (own,) = assemble(load_of(), reports, START, None, taken=Taken(0.01, cores=1)).warnings
+    assert (own.code, own.text.split(",")[0]) == ("cores-shared", "2 TaskManagers share 1 core")
+    (host,) = assemble(load_of(), reports, START, None, taken=Taken(0.3, cores=1)).warnings
+    assert host.code == "disturbed"
+
+
+def test_a_p99_of_a_long_buffer_timeout_is_not_the_machines() -> None:
+    slow = replace(consumed(), latency=histogram(*[60_000_000] * 800))
+    downstream = replace(DOWNSTREAM, stolen_share=0.02, consumer_channels=(slow,))
+    result = assemble(load_of(), collected(UPSTREAM, downstream), START, None)
+    assert not result.warnings
+
+
+@pytest.mark.parametrize(
+    ("sent", "report", "words"),
+    [
+        (1000, consumed(), None),
+        (1003, consumed(), "3 lost, 0 repeated"),
+        (998, consumed(), "0 lost, 2 repeated"),
+        (1000, consumed(lost=4), "4 lost"),
+        (1000, consumed(repeated=1, reordered=2), "1 repeated, 2 out of order"),
+    ],
+)
+def test_a_record_too_few_or_too_many_fails_the_run(
+    sent: int, report: ConsumerChannelReport, words: str | None
+) -> None:
+    reports = [
+        Report(producer_channels=(produced(records=sent),)),
+        Report(consumer_channels=(report,)),
+    ]
+    if words is None:
+        check_records(reports)
+        return
+    with pytest.raises(RunFailedError, match=f"channel 0: .*{words}"):
+        check_records(load_of(), reports)
+
+
+def statistics_of(
+    records: int, size: int, *, latency: bytes = b"", read: tuple[ReadChannel, ...] = ()
+) -> Statistics:
+    """Of a sink that has measured so many records."""
+    attempt = load_of().tasks[1].attempt_id
+    return Statistics(0, (TaskCounts(attempt, "sink 0", {}, latency, records, size),), read)
+
+
+def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -> None:
+    meter = ProgressMeter(load_of(producers=1, consumers=2, duration_ns=S), Collected())
+    assert meter.progress("starting", 0).fraction == 0.0
+    meter.start = START
+
+    def sample(records: int, size: int) -> Statistics:
+        read = ReadChannel(0, records, size), ReadChannel(1, 0, 0)
+        return statistics_of(records, size, latency=histogram(*[50] * 600), read=read)
+
+    meter.add(0, Statistics(0, written=(WrittenChannel(0, 4, 2, 0),)), 2 * S)
+    meter.add(1, sample(1000, 10_000), 2 * S)
+    meter.add(1, sample(1500, 15_000), 2 * S + S // 2)
+    progress = meter.progress(None, 2 * S + S // 2)
+    assert progress.phase == "measuring"
+    assert progress.fraction == 0.75
+    assert (progress.records, progress.elapsed_ns) == (1500, S + S // 2)
+    assert (progress.throughput_records_per_s, progress.throughput_bytes_per_s) == (1000, 10_000)
+    first, second = progress.channels
+    assert (first.throughput_records_per_s, second.throughput_records_per_s) == (1000, 0)
+    assert (first.backlog_buffers, first.credits_available) == (4, 2)
+    assert second.backlog_buffers is None
+    assert meter.progress(None, S).phase == "warming up"
+    assert meter.progress(None, 4 * S).phase == "draining"
+    stored = ProgressMeter(load_of(partition_type="blocking", duration_ns=S), Collected())
+    stored.start = START
+    assert stored.progress(None, 4 * S).phase == "reading"
+    assert meter.progress("finished", 9 * S).fraction == 1.0
+
+
+def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> None:
+    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S), Collected())
+    meter.start = START
+    for tenth in range(0, 10, 2):
+        meter.add(1, statistics_of(1000 * tenth, 100), 2 * S + tenth * S // 10)
+        meter.add(0, Statistics(0), 2 * S + tenth * S // 10 + S // 8)
+        if tenth:
+            assert meter.progress(None, 3 * S).throughput_records_per_s == 10_000
+
+
+def test_a_consumer_that_takes_a_buffer_now_and_then_is_not_told_to_stand_still() -> None:
+    """A buffer of 320 records each 1.6 s, looked at five times a second."""
+    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S), Collected())
+    meter.start = START
+    rates = []
+    for fifth in range(100):
+        now_ns = 2 * S + fifth * S // 5
+        meter.add(1, statistics_of(320 * (fifth // 8), 100), now_ns)
+        rates.append(meter.progress(None, now_ns).throughput_records_per_s)
+    assert min(rates[20:]) > 100
+    assert max(rates[20:]) < 300
+    for second in range(1, 12):
+        now_ns = 22 * S + second * S
+        meter.add(1, statistics_of(320 * 12, 100), now_ns)
+    assert meter.progress(None, now_ns).throughput_records_per_s == 0
+
+
+def test_progress_by_records_counts_the_copies_of_a_broadcast() -> None:
+    meter = ProgressMeter(
+        load_of(producers=2, consumers=3, partitioner="broadcast", records=100), Collected()
+    )
+    meter.start = Start(S, 2 * S, None, None)
+    meter.add(1, statistics_of(300, 1), 2 * S)
+    assert meter.progress(None, 2 * S).fraction == 0.5
+    endless = ProgressMeter(load_of(), Collected())
+    endless.start = Start(S, 2 * S, None, None)
+    assert endless.progress(None, 9 * S).fraction is None
+    assert endless.progress(None, 9 * S).phase == "measuring"

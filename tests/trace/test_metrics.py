@@ -1,0 +1,66 @@
+"""The metrics file of a run: what is no line of it is passed over, whatever it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.trace.metrics import METRICS_NAME, describe_metrics, read_series
+
+LINE = {"at_ns": 5, "task_manager": "tm-0", "task": "source 0", "inPoolUsage": 0.5}
+
+
+def write(directory: Path, *lines: object) -> Path:
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in lines]
+    (directory / METRICS_NAME).write_text("\n".join(texts) + "\n")
+    return directory
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        '{"at_ns": 6, "task_manager": "tm-0", "ta',
+        "[" * 100_000,
+        '{"at_ns": ' + "9" * 5000 + ', "task": "source 0"}',
+        LINE | {"at_ns": 1 << 63},
+        LINE | {"at_ns": None},
+        LINE | {"at_ns": 6.5},
+        LINE | {"task": ["source 0"]},
+        LINE | {"task": {}},
+        LINE | {"task_manager": 7},
+        LINE | {"task": "\ud800"},
+        LINE | {"job": [1]},
+        LINE | {"vertex": {"a": 1}},
+        LINE | {"attempt": [1]},
+        {"task": "source 0"},
+        [LINE],
+        7,
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_what_is_no_line_is_passed_over(tmp_path: Path, strange: object) -> None:
+    described = describe_metrics(write(tmp_path, LINE, strange))
+    assert described is not None
+    assert (described.lines, described.tasks, described.names) == (
+        1,
+        ("source 0",),
+        ("inPoolUsage",),
+    )
+    (series,) = read_series(tmp_path, 0, 1 << 62)
+    assert series.at_ns.tolist() == [5]
+
+
+def test_a_value_that_is_no_number_is_unknown(tmp_path: Path) -> None:
+    values = ["much", None, [1], 10**400]
+    write(tmp_path, *(LINE | {"at_ns": at, "inPoolUsage": each} for at, each in enumerate(values)))
+    (series,) = read_series(tmp_path, 0, 1 << 62)
+    assert np.isnan(series.values["inPoolUsage"]).all()
+
+
+def test_a_line_of_no_task_is_of_its_task_manager(tmp_path: Path) -> None:
+    described = describe_metrics(write(tmp_path, LINE | {"task": None}, LINE))
+    assert described is not None
+    assert described.tasks == ("source 0",)
