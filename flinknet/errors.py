@@ -40,7 +40,7 @@ keeps its traceback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 CHANNELS_NAMED = 16
 
@@ -204,14 +204,6 @@ class TlsError(TransportError):
     """The two ends do not trust or do not understand each other."""
 
 
-class NamedPath(Protocol):
-    """A path, of this machine or of a store."""
-
-    @property
-    def name(self) -> str:
-        """Its last name."""
-
-
 class TraceError(FlinknetError):
     """A trace cannot be read or written."""
 
@@ -231,7 +223,7 @@ class TraceDamagedError(TraceFormatError):
         damage: which block, and what is wrong with it, without the advice.
     """
 
-    def __init__(self, path: NamedPath, block: int, offset: int, why: str) -> None:
+    def __init__(self, path: Any, block: int, offset: int, why: str) -> None:
         self.damage = f"block {block} at byte {offset}: {why}"
         super().__init__(
             f"{path}: {self.damage}; `flinknet trace verify RUN` shows all that is damaged, and a"
@@ -243,7 +235,7 @@ class TraceDamagedError(TraceFormatError):
 class TraceTruncatedError(TraceError):
     """A trace file ends before its trailer; what stands before the cut is readable."""
 
-    def __init__(self, path: NamedPath, blocks: int, lost_bytes: int) -> None:
+    def __init__(self, path: Any, blocks: int, lost_bytes: int) -> None:
         super().__init__(
             f"{path}: cut off; {blocks} whole blocks are readable, the last {lost_bytes} bytes are"
             " lost"

@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from .errors import ConfigError, StorageError
@@ -334,29 +334,6 @@ def _told(path: StoragePath, what: str) -> Iterator[None]:
         raise StorageError(f"{path}: cannot {what} it ({why})") from error
 
 
-class RangedFile(Protocol):
-    """A file that is read in ranges, from anywhere; readers say where."""
-
-    size_bytes: int
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Bytes from an offset on; less than `length` at the end of the file."""
-
-    def prepare(self, offset: int, length: int) -> None:
-        """Say that most of a range will be read next, so that it may be fetched at once."""
-
-    def next_data(self, offset: int) -> int:
-        """Where the next byte is that is not in a hole; the size of the file if there is none."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-def open_ranged(path: AnyPath) -> RangedFile:
-    """Open a file. Raises: OSError, StorageError."""
-    return RemoteFile(path) if isinstance(path, StoragePath) else LocalFile(path)
-
-
 class LocalFile:
     """A file of this machine. Raises: OSError."""
 
@@ -446,3 +423,12 @@ class RemoteFile:
         while len(self._kept) > 1 and sum(len(each) for _, each in self._kept) > KEPT_BYTES:
             del self._kept[0]
         return offset, content
+
+
+RangedFile = LocalFile | RemoteFile
+"""A file that is read in ranges, from anywhere; readers say where."""
+
+
+def open_ranged(path: AnyPath) -> RangedFile:
+    """Open a file. Raises: OSError, StorageError."""
+    return RemoteFile(path) if isinstance(path, StoragePath) else LocalFile(path)
