@@ -13,6 +13,7 @@
     hosts           the TaskManagers that jobs run on; wiring, channels: what joins them
     faults          what goes wrong, as data; disturbances: what of it happens to a cluster;
                     host_clock: a clock that stands, jumps or drifts
+    debloating      gates get smaller buffers, when it is time
     checkers        what must hold in every run, seen from outside
 
 No socket, no clock; the same inputs give the same trace, byte for byte. It knows nothing of
