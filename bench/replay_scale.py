@@ -230,8 +230,8 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
     from flinknet.replay.read import open_runs
+    from flinknet.replay.simulations import predict
     from flinknet.replay.spark.session import spark_errors, spark_session
-    from flinknet.replay.what_if import predict
     from flinknet.trace import file_index
 
     def observed(run: Any) -> Any:

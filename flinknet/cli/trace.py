@@ -20,11 +20,16 @@ from .paths import existing_path
 from .run_settings import settings_to_show
 
 _LAZY_COMMANDS = {
+    "convert": (
+        "trace_convert",
+        "Write recorded runs as a table for SQL, Parquet or Delta, on Spark.",
+    ),
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
     "import": ("trace_import", "Make a trace from a packet capture (tcpdump, Wireshark)."),
     "replay": ("trace_replay", "Predict from recorded runs what other settings would do."),
     "tap": ("trace_tap", "Record a real Flink's traffic, as a proxy between its TaskManagers."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
+    "watch": ("trace_watch", "Show what happens in traces that are still being written, on Spark."),
 }
 """Command -> module of this room and its line in the overview; loaded when called."""
 

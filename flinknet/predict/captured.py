@@ -13,7 +13,7 @@ buffer back, its records came within one beat before it left, however long the c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +23,9 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
-from flinknet.trace import RunManifest, TraceReader
+from flinknet.trace import RunManifest, TraceFile, TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.trace.recordings import RunPlace, open_recordings
 from flinknet.units import format_duration_ns
@@ -103,15 +104,16 @@ def load_captured(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
-    manifest = open_recordings(place).manifest
+    run = open_recordings(place)
+    manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, assumed, is_timeout_known = with_settings(manifest, place)
+    manifest, assumed, is_timeout_known = with_settings(manifest, run.files)
     network = recorded_network(manifest)
-    rows = _read(place, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
+    rows = _read(run.files, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     found = fit_captured(
@@ -132,9 +134,7 @@ def load_captured(
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
-    wait_max_ns = None
-    if is_timeout_known and network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
-        wait_max_ns = network.buffer_timeout_ns + overhead_ns + FLUSHER_LATE_NS
+    wait_max_ns = _wait_max_ns(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     seen = seen_between(rows, from_ns, wait_max_ns)
     pattern = fit_pattern(seen, None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS)
@@ -180,13 +180,13 @@ def _records_per_message(sent: EventColumns) -> float:
 
 
 def with_settings(
-    manifest: RunManifest, place: RunPlace
+    manifest: RunManifest, files: Iterable[TraceFile]
 ) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
     own = [each.index for each in manifest.channels]
-    rows = _read(place, None, None, channels=own, rows_max=SETTINGS_ROWS)
+    rows = _read(files, None, None, channels=own, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
     is_timeout_known = True
@@ -206,6 +206,38 @@ def with_settings(
     network = recorded_network(replace(manifest, flink_keys=keys))
     manifest = replace(manifest, flink_keys=dict(effective_flink_keys(network)))
     return manifest, tuple(notes), is_timeout_known
+
+
+def waits_at_most(
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
+) -> LogLinearHistogram:
+    """How long each record of a part of a trace may have waited before its buffer passed: from when
+    it came at the earliest.
+
+    Args:
+        edge: of several; None for the only one.
+    """
+    manifest = open_recordings(place).manifest
+    assert manifest is not None
+    own = None
+    if edge is not None:
+        manifest = manifest.of_edge(edge)
+        own = [each.index for each in manifest.channels]
+    manifest, _, is_timeout_known = with_settings(manifest, place)
+    network = recorded_network(manifest)
+    rows = _read(place, from_ns, to_ns, channels=own)
+    histogram = LogLinearHistogram()
+    for seen in seen_between(rows, from_ns, _wait_max_ns(rows, network, is_timeout_known)).values():
+        histogram.add_weighted(seen.at_ns - seen.since_ns, seen.records)
+    return histogram
+
+
+def _wait_max_ns(rows: CapturedRows, network: NetworkConfig, is_timeout_known: bool) -> int | None:
+    """How long a record may wait for its flush; None where that is unknown, or has no end."""
+    if not is_timeout_known or network.buffer_timeout_ns == BUFFER_TIMEOUT_NEVER_NS:
+        return None
+    overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
+    return network.buffer_timeout_ns + overhead_ns + FLUSHER_LATE_NS
 
 
 def seen_between(
@@ -296,7 +328,7 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
 
 
 def _read(
-    place: RunPlace,
+    files: Iterable[TraceFile],
     from_ns: int | None,
     to_ns: int | None,
     *,
@@ -308,7 +340,7 @@ def _read(
     resumed: list[EventColumns] = []
     initial_credit: list[IntArray] = []
     seen = 0
-    for file in open_recordings(place).files:
+    for file in files:
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, channels, from_ns, to_ns):
                 is_known = block["channel"] >= 0

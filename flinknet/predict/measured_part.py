@@ -124,7 +124,7 @@ def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
         known_to_ns = FOREVER_NS
         if is_cut or is_interrupted:
             looked_from_ns = max(from_ns, last_ns - LOOK_BACK_NS)
-            known_to_ns = last_ns + 1 - _longest_life_ns(reader, looked_from_ns, last_ns + 1)
+            known_to_ns = last_ns + 1 - longest_life_ns(reader, looked_from_ns, last_ns + 1)
         return _FileSpan(
             file.title, first_ns, last_ns, is_cut, known_to_ns, reader.dropped_events or 0
         )
@@ -143,7 +143,7 @@ def _holds_records(run: Run, from_ns: int, to_ns: int) -> bool:
     return False
 
 
-def _longest_life_ns(reader: TraceReader, from_ns: int, to_ns: int) -> int:
+def longest_life_ns(reader: TraceReader, from_ns: int, to_ns: int) -> int:
     """The longest time between the first record of a buffer and what a file tells of the buffer."""
     longest_ns = 0
     for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=to_ns):

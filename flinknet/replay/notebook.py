@@ -36,8 +36,8 @@ from .job_rows import predict_jobs
 from .observe import notebook_tables
 from .observe.observed import ObservedTables, collect, observe
 from .read import RecordedRun, open_runs
+from .simulations import predict
 from .spark.session import spark_errors
-from .what_if import predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,7 +133,7 @@ def predicted(
     seconds: float = PREDICTED_FROM_S,
     **lists: Sequence[Any],
 ) -> DataFrame:
-    """What other settings would do: a row for each run and setting, see `what_if.predict`.
+    """What other settings would do: a row for each run and setting, see `simulations.predict`.
 
     Args:
         seconds: of the measured part whose arrivals are used.

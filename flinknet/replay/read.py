@@ -165,7 +165,7 @@ def open_runs(
             continue
         run = replace(run, manifest=describe(run.manifest))
         for execution, part in executions_in(run, asked):
-            manifest, *_ = with_settings(execution.manifest, run.place)
+            manifest, *_ = with_settings(execution.manifest, run.files)
             execution = replace(execution, run=len(runs), manifest=manifest)
             runs += edges_of(part_of(execution, part))
     return runs

@@ -14,7 +14,8 @@ A *_console prints what one command has found:
                             from, and what was lost; recording_set_console: that alone
     job_console             a job; latency_markers: what they said; job_answer_console: a job in a
                             replay
-    trace_console, tap_console, import_console    a trace, and how it came to be
+    trace_console, tap_console, import_console    a trace, and how it came to be; watch_console:
+                            while it does
 
 and with these, any of them is written:
 

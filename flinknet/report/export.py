@@ -9,7 +9,7 @@ from typing import Any
 
 from flinknet.comparison import Difference
 from flinknet.plain_values import to_plain
-from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult
+from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult, WatchLook
 from flinknet.whole_files import whole_file
 
 SCHEMA_VERSION = 1
@@ -70,6 +70,12 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
 def sets_document(sets: Sequence[RecordingSet]) -> list[dict[str, Any]]:
     """Recordings that are one run, as `flinknet trace info --json` prints them."""
     return [to_plain(each) for each in sets]
+
+
+def watch_document(look: WatchLook) -> dict[str, Any]:
+    """A line of what `flinknet trace watch --json` writes."""
+    document: dict[str, Any] = to_plain(look)
+    return {"schema_version": SCHEMA_VERSION} | document
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:

@@ -14,6 +14,7 @@ JSON.
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
+    watch       the newest part of traces that are still being written
 """
 
 from .bottleneck import Bottleneck, Cause, Remedy
@@ -78,6 +79,7 @@ from .replay import (
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
+from .watch import LatencyBounds, WatchedEdge, WatchLook
 
 __all__ = [
     "CORES_SHARED",
@@ -121,6 +123,7 @@ __all__ = [
     "JobPoint",
     "JobResult",
     "JobStatus",
+    "LatencyBounds",
     "LatencyDistribution",
     "LatencyMarkersMeasured",
     "LatencySummary",
@@ -168,6 +171,8 @@ __all__ = [
     "VertexMetrics",
     "VertexStatus",
     "VertexTimes",
+    "WatchLook",
+    "WatchedEdge",
     "WindowMeasured",
     "Wiring",
 ]

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.errors import TraceError
+from flinknet.errors import TraceError, TraceFormatError
 
-from .blocks import encode_events
+from .blocks import check_block, encode_events
 from .format import (
+    BLOCK_HEADER_BYTES,
     CHANNEL_ENTRY,
     BlockEntry,
     BlockType,
     Trailer,
+    decode_block_header,
     encode_end,
     encode_file_header,
     encode_meta,
@@ -88,6 +90,18 @@ class TraceWriter:
         """
         for _ in self.events_in_steps(rows):
             pass
+
+    def copy_block(self, data: bytes) -> None:
+        """Write a block of events as it stands in another file. Raises: TraceFormatError if a byte
+        of it is wrong.
+        """
+        header = decode_block_header(data[:BLOCK_HEADER_BYTES])
+        if header is None or header.length_bytes != len(data):
+            raise TraceFormatError("the header of a block is damaged")
+        entry = check_block(header, data[BLOCK_HEADER_BYTES:], self._size_bytes)
+        self._append(data)
+        self._blocks.append(entry)
+        self.events += entry.count
 
     def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
         """The same in steps of some 0.1 ms.

@@ -67,6 +67,12 @@ def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
     )
 
 
+def edge_name(manifest: RunManifest, edge: int | None) -> str | None:
+    """The name of an edge; None where there is one exchange that has no name."""
+    is_named = edge is not None or (manifest.is_from_between and named_edges(manifest))
+    return ends_of(manifest, edge).name if is_named else None
+
+
 def task_of(vertex: str, subtask: int, count: int) -> str:
     """A subtask of a vertex that has a name and whose subtasks have none: consumer 3 of 4."""
     singular, _, number = vertex.partition(" ")

@@ -1,48 +1,47 @@
 """The Spark data source `flinknet`: the events of runs as rows, for SQL, notebooks and exports.
 
-    register(spark)
     events = spark.read.format("flinknet").load("runs/run-0001")
     events.where("kind = 'ADD_CREDIT'").groupBy("channel", "point").sum("value")
 
-Rows have the columns of `trace.schema` with three more: `process` and `connection` (names in the
-manifest), `direction` (to_consumer or to_producer). `point`, `kind`, `data_type` and `reason` are
-names, what does not apply is null.
+    CREATE TABLE events USING flinknet OPTIONS (path 'runs/run-0001')
 
-Reading less is quicker, and options say what is wanted:
+Spark 4 finds it by itself where flinknet is installed (package `pyspark_flinknet`); `register`
+makes it known where it does not.
 
-| option | value | what it spares |
-|---|---|---|
-| `columns` | `at_ns,channel,backlog_buffers` | reading other columns; so does
-`spark.read.schema(…)` | | `channels` | `0,3` | blocks and rows of others |
-| `from_ns`, `to_ns` | instants; `to_ns` is the first one not wanted | blocks and rows outside |
-| `kinds` | `BUFFER_RESPONSE,ADD_CREDIT` | rows of others |
+Rows have the columns of `trace.schema` with four more: `process` and `connection` (names in the
+manifest), `direction` (to_consumer or to_producer), `run` (the run directory). `point`, `kind`,
+`data_type` and `reason` are names, what does not apply is null.
 
-Conditions of a query are not used for this: up to Spark 4.3 a DataFrame that once handed a
-condition to a Python source keeps it, and its next query silently lacks rows.
+Reading less is quicker, and options say what is wanted, of a table or a stream as well:
+
+- `columns`, such as `at_ns,channel,backlog_buffers`: no others are read. `spark.read.schema(…)`
+  does the same.
+- `channels`, such as `0,3`, `from_ns` and `to_ns` (the first instant not wanted): blocks without
+  such rows are not touched.
+- `kinds`, such as `BUFFER_RESPONSE,ADD_CREDIT`.
+- `pushdown`: take these from the conditions of each query, see `pushdown`.
+- `starting`, `max_bytes`: of a stream, see `stream_source`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import DataType as SparkType
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from flinknet.errors import ConfigError
-from flinknet.trace import Run, TraceFile, TraceReader, find_runs, open_run
-from flinknet.trace.arrow import DERIVED, NAMES, event_array
-from flinknet.trace.event_block import EventColumns
-from flinknet.trace.schema import COLUMNS
+from flinknet.trace import Extent, TraceFile, TraceReader, find_runs, open_run
 
+from .event_rows import MEANINGS, SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
+from .pushdown import is_pushdown_asked, take_filters
+from .stream_source import EARLIEST, TraceStreamReader
 from .worker import ignore_abandoned_pipes
 
 if TYPE_CHECKING:
@@ -50,23 +49,36 @@ if TYPE_CHECKING:
 
 BLOCKS_PER_PARTITION = 16
 
-_BOUNDS = ("from_ns", "to_ns")
+PARTITIONS_MAX = 10_000
+"""Of more blocks a partition has more, so that planning a query stays quick; but each file has one
+of its own."""
+
+
+_OPTIONS = "flinknet.options"
+"""Where the options stand in the metadata of the first column."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `flinknet` known to a session.
+    """Make the format `flinknet` known to a session that has not found it by itself.
 
     A local session without a Python of its own gets this one: another one on the PATH may lack
     flinknet.
     """
+    from pyspark.errors import AnalysisException
+
     context = spark.sparkContext
     if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
-    spark.dataSource.register(TraceDataSource)
+    try:
+        spark.dataSource.register(TraceDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 class TraceDataSource(DataSource):
-    """Runs at a path: a run directory, a directory of them, or a trace file."""
+    """Runs at a path: a run directory, a directory of them, or a trace file; of a batch also
+    several paths."""
 
     @classmethod
     def name(cls) -> str:
@@ -75,85 +87,114 @@ class TraceDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All columns, or those of the option `columns` in its order."""
-        fields = {column.name: _spark_type(column.name, column.code) for column in COLUMNS}
-        fields |= {name: StringType() for name in DERIVED}
-        wanted = [name.strip() for name in self.options.get("columns", ",".join(fields)).split(",")]
-        for name in wanted:
-            if name not in fields:
-                raise ConfigError(f"columns: there is no {name!r}; there are {', '.join(fields)}")
-        return StructType([StructField(name, fields[name]) for name in wanted])
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        wanted = self.options.get("columns", ",".join(SOURCE_SCHEMA.names)).split(",")
+        names = [name.strip() for name in wanted]
+        check_columns(names)
+        fields = [
+            StructField(
+                name,
+                from_arrow_type(SOURCE_SCHEMA.field(name).type),
+                metadata={"comment": MEANINGS[name]},
+            )
+            for name in names
+        ]
+        fields[0].metadata[_OPTIONS] = json.dumps(dict(self.options))
+        return StructType(fields)
 
     def reader(self, schema: StructType) -> TraceDataSourceReader:
-        """A reader of the columns of `schema`."""
-        path = self.options.get("path")
-        if not path:
-            raise ConfigError('the source flinknet needs a path: .load("runs/run-0001")')
-        return TraceDataSourceReader(path, schema, Wanted.parse(self.options))
+        """A reader of the columns of `schema`. Raises: ConfigError."""
+        options = self._options_of(schema)
+        kind = PushingReader if is_pushdown_asked(options) else TraceDataSourceReader
+        return kind(_paths(options), _rows(schema, options))
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which rows are wanted; None for all."""
-
-    channels: tuple[int, ...] | None = None
-    kinds: tuple[int, ...] | None = None
-    from_ns: int | None = None
-    to_ns: int | None = None
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Wanted:
-        """Read the options of the source; raises ConfigError."""
-        kinds = _listed(options, "kinds")
-        for kind in kinds or ():
-            if kind not in NAMES["kind"]:
-                raise ConfigError(
-                    f"kinds: there is no {kind!r}; there are {', '.join(NAMES['kind'])}"
-                )
-        channels = _listed(options, "channels")
-        return cls(
-            None if channels is None else tuple(_integer("channels", each) for each in channels),
-            None if kinds is None else tuple(NAMES["kind"].index(each) for each in kinds),
-            *(_integer(name, options[name]) if name in options else None for name in _BOUNDS),
+    def streamReader(self, schema: StructType) -> TraceStreamReader:
+        """The same of what is still being written. Raises: ConfigError, TraceFormatError."""
+        options = self._options_of(schema)
+        paths = _paths(options)
+        if len(paths) != 1:
+            raise ConfigError(f"a stream follows one path, and {len(paths)} were given")
+        most = options.get("max_bytes")
+        return TraceStreamReader(
+            Path(paths[0]).absolute(),
+            _rows(schema, options),
+            options.get("starting", EARLIEST),
+            None if most is None else integer("max_bytes", most),
         )
+
+    def _options_of(self, schema: StructType) -> Mapping[str, str]:
+        """The options that were given, or those that a table was created with: Spark does not hand
+        these to a Python source, but its columns as they were then."""
+        if "path" not in self.options and "paths" not in self.options:
+            for field in schema.fields:
+                if _OPTIONS in field.metadata:
+                    kept: dict[str, str] = json.loads(field.metadata[_OPTIONS])
+                    return kept
+        return self.options
+
+
+def _rows(schema: StructType, options: Mapping[str, str]) -> EventRows:
+    check_columns(schema.fieldNames())
+    for field in schema.fields:
+        expected, given = SOURCE_SCHEMA.field(field.name).type, field.dataType.simpleString()
+        if given.partition(" ")[0] != _spark_name(expected):
+            raise ConfigError(f"columns: {field.name} is {_spark_name(expected)}, not {given}")
+    return EventRows(tuple(schema.fieldNames()), Wanted.parse(options))
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    """Where the runs are; Spark gives several paths as JSON."""
+    several = options.get("paths")
+    paths: list[str] = [options.get("path") or ""] if several is None else json.loads(several)
+    if not paths or not all(paths):
+        raise ConfigError(
+            "the source flinknet needs a path: .load(\"runs/run-0001\"), or OPTIONS (path '…'); a"
+            " table takes its columns from the option columns, not from a list of its own"
+        )
+    return [each.removeprefix("file:") for each in paths]  # as the catalog has those of tables
 
 
 class BlockRange(InputPartition):
     """Some blocks of one file."""
 
     def __init__(
-        self, file: TraceFile, blocks: tuple[int, ...], process: str, connections: dict[int, str]
+        self, file: TraceFile, blocks: tuple[Extent, ...], process: str, run: str | None
     ) -> None:
         self.file = file
         self.blocks = blocks
         self.process = process
-        self.connections = connections
+        self.run = run
 
 
 class TraceDataSourceReader(DataSourceReader):
     """Reads groups of blocks as Arrow batches."""
 
-    def __init__(self, path: str, schema: StructType, wanted: Wanted) -> None:
-        self._path = path
-        self._schema = schema
-        self._wanted = wanted
+    def __init__(self, paths: Sequence[str], rows: EventRows) -> None:
+        self._paths = paths
+        self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold rows wanted."""
-        ranges: list[InputPartition] = []
-        for run in (open_run(path) for path in find_runs(Path(self._path))):
-            connections = _connections(run)
+        held: list[tuple[TraceFile, list[Extent], str, str | None]] = []
+        found = [path for each in self._paths for path in find_runs(Path(each))]
+        for run in (open_run(path) for path in dict.fromkeys(found)):
+            directory = None if run.manifest is None else str(run.path.absolute())
             for file in run.files:
                 with TraceReader(file) as reader:
-                    held = [
-                        number
+                    blocks = [
+                        Extent(number, block.offset, block.length_bytes)
                         for number, block in enumerate(reader.blocks())
-                        if self._may_hold(block.channels)
+                        if self._rows.wanted.may_be_held(block.channels)
                     ]
-                    process = reader.process.name
-                for start in range(0, len(held), BLOCKS_PER_PARTITION):
-                    blocks = tuple(held[start : start + BLOCKS_PER_PARTITION])
-                    ranges.append(BlockRange(file.absolute(), blocks, process, connections))
-        return ranges or [BlockRange(TraceFile(""), (), "", {})]
+                    held.append((file.absolute(), blocks, reader.process.name, directory))
+        total = sum(len(blocks) for _, blocks, *_ in held)
+        size = max(BLOCKS_PER_PARTITION, -(-total // PARTITIONS_MAX))
+        return [
+            BlockRange(file, tuple(blocks[start : start + size]), process, directory)
+            for file, blocks, process, directory in held
+            for start in range(0, len(blocks), size)
+        ] or [BlockRange(TraceFile(""), (), "", None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one group of blocks."""
@@ -161,67 +202,20 @@ class TraceDataSourceReader(DataSourceReader):
         if not partition.blocks:
             return
         ignore_abandoned_pipes()
-        names = self._schema.fieldNames()
-        stored = set(names) - set(DERIVED) | self._needed_for(names)
-        with TraceReader(partition.file) as reader:
-            for number in partition.blocks:
-                rows = self._filtered(reader.read_block(number, sorted(stored)))
-                about = partition.process, partition.connections
-                arrays = [event_array(name, rows, *about) for name in names]
-                yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-    def _needed_for(self, names: list[str]) -> set[str]:
-        """Columns that derived columns and filters are made from; at least one, for the number of
-        rows."""
-        wanted = self._wanted
-        needed = {"channel"} if wanted.channels is not None or "connection" in names else set()
-        if wanted.from_ns is not None or wanted.to_ns is not None:
-            needed.add("at_ns")
-        if wanted.kinds is not None or "direction" in names:
-            needed.add("kind")
-        return needed or {"point"}
-
-    def _may_hold(self, held: npt.NDArray[np.void]) -> bool:
-        may = np.ones(len(held), dtype=bool)
-        if self._wanted.channels is not None:
-            may &= np.isin(held["channel"], self._wanted.channels)
-        if self._wanted.from_ns is not None:
-            may &= held["last_ns"] >= self._wanted.from_ns
-        if self._wanted.to_ns is not None:
-            may &= held["first_ns"] < self._wanted.to_ns
-        return bool(may.any())
-
-    def _filtered(self, rows: EventColumns) -> EventColumns:
-        wanted = self._wanted
-        keep = np.ones(len(next(iter(rows.values()))), dtype=bool)
-        if wanted.channels is not None:
-            keep &= np.isin(rows["channel"], wanted.channels)
-        if wanted.kinds is not None:
-            keep &= np.isin(rows["kind"], wanted.kinds)
-        if wanted.from_ns is not None:
-            keep &= rows["at_ns"] >= wanted.from_ns
-        if wanted.to_ns is not None:
-            keep &= rows["at_ns"] < wanted.to_ns
-        return rows if keep.all() else {name: values[keep] for name, values in rows.items()}
+        run = None if partition.run is None else Path(partition.run)
+        with TraceReader(partition.file, partition.blocks) as reader:
+            yield from self._rows.batches(reader, partition.process, run)
 
 
-def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
-    return [each.strip() for each in options[name].split(",")] if name in options else None
+class PushingReader(TraceDataSourceReader):
+    """The same, with the conditions of a query (Spark 4.1 and later)."""
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:
+        """Take the conditions that blocks can be chosen by; Spark applies those that are given
+        back."""
+        self._rows, rest = take_filters(self._rows, filters)
+        return rest
 
 
-def _integer(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(f"{name}: {text!r} is not a whole number") from None
-
-
-def _spark_type(name: str, code: str) -> SparkType:
-    if name in NAMES:
-        return StringType()
-    return LongType() if code == "q" else IntegerType()
-
-
-def _connections(run: Run) -> dict[int, str]:
-    channels = run.manifest.channels if run.manifest is not None else ()
-    return {each.index: each.connection for each in channels}
+def _spark_name(kind: pa.DataType) -> str:
+    return {pa.int64(): "bigint", pa.int32(): "int"}.get(kind, "string")

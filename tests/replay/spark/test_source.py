@@ -10,8 +10,9 @@ import pytest
 from flinknet.core.probe import MessageKind
 from flinknet.errors import FlinknetError
 from flinknet.replay.spark.session import spark_errors
-from flinknet.replay.spark.source import NAMES, register
+from flinknet.replay.spark.source import register
 from flinknet.trace import TraceReader, open_run
+from flinknet.trace.arrow import NAMES
 from flinknet.trace.schema import COLUMN_NAMES
 
 MS = 1_000_000
@@ -149,3 +150,60 @@ def test_what_is_no_trace_is_one_line(spark: Any, tmp_path: Path) -> None:
 
 def test_every_message_kind_has_a_name() -> None:
     assert [MessageKind[name] for name in NAMES["kind"]] == list(range(len(NAMES["kind"])))
+
+
+def test_spark_finds_the_format_by_itself(spark: Any, sawtooth_run: Path) -> None:
+    from flinknet.replay.spark.source import TraceDataSource
+    from pyspark_flinknet import DefaultSource
+
+    assert DefaultSource is TraceDataSource
+    spark.sql(f"CREATE TABLE found USING flinknet OPTIONS (path '{sawtooth_run}', channels '1')")
+    try:
+        described = {row.col_name: row.comment for row in spark.sql("DESCRIBE found").collect()}
+        assert described["run"] == "name of the run directory"
+        (row,) = spark.sql("SELECT count(*), min(run), max(channel) FROM found").collect()
+        assert tuple(row) == (501, "sawtooth", 1)
+    finally:
+        spark.sql("DROP TABLE found")
+    register(spark)  # once more does no harm
+
+
+def test_columns_that_a_schema_names_are_read_alone(spark: Any, sawtooth_run: Path) -> None:
+    read = spark.read.format("flinknet").schema("channel INT, at_ns BIGINT")
+    assert read.load(str(sawtooth_run)).columns == ["channel", "at_ns"]
+    wrong = spark.read.format("flinknet").schema("channel STRING")
+    with pytest.raises(FlinknetError, match="channel is int, not string"), spark_errors():
+        wrong.load(str(sawtooth_run)).count()
+
+
+def test_conditions_are_pushed_down_where_that_is_asked_for(
+    spark: Any, sawtooth_run: Path, tmp_path: Path
+) -> None:
+    condition = f"channel = 1 and kind in ('ADD_CREDIT', 'X') and at_ns < {START_NS + 500 * MS}"
+    read = spark.read.format("flinknet")
+    expected = sorted(read.load(str(sawtooth_run)).where(condition).collect())
+    assert len(expected) > 10
+    name = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(name, "true")
+    try:
+        once = read.option("pushdown", "one-query").load(str(sawtooth_run)).where(condition)
+        assert sorted(once.collect()) == expected
+        plan = once._jdf.queryExecution().executedPlan().toString()
+        assert "Filter" not in plan.replace("PushedFilters", "") or "isnotnull" in plan
+    finally:
+        spark.conf.unset(name)
+
+
+def test_a_stream_is_read_in_micro_batches(spark: Any, sawtooth_run: Path, tmp_path: Path) -> None:
+    register(spark)
+    seen: list[int] = []
+    stream = spark.readStream.format("flinknet").option("kinds", "ADD_CREDIT")
+    query = (
+        stream.load(str(sawtooth_run.parent))
+        .writeStream.foreachBatch(lambda frame, _: seen.append(frame.count()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert sum(seen) == 400

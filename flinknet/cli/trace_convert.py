@@ -1,0 +1,90 @@
+"""`flinknet trace convert`: recorded runs as a table for SQL, written by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from flinknet.errors import ConfigError
+
+from .paths import check_new_directory, existing_path
+
+FORMS = ("parquet", "delta")
+
+
+@click.command()
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=existing_path)
+@click.option(
+    "--out",
+    metavar="DIR|URI",
+    required=True,
+    help="New directory, or a URI that this Spark can write to.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default=FORMS[0],
+    show_default=True,
+    help="Delta needs Delta Lake in this Spark.",
+)
+@click.option(
+    "--buckets",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    default=16,
+    show_default=True,
+    help="Directories that the channels of an hour are spread over.",
+)
+@click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
+@click.option("--kind", metavar="LIST", help="Messages, such as ADD_CREDIT. [default: all]")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark master, as of trace replay. [default: local[*], or that of spark-submit]",
+)
+def convert(
+    traces: tuple[Path, ...],
+    out: str,
+    form: str,
+    buckets: int,
+    channel: str | None,
+    kind: str | None,
+    master: str | None,
+) -> None:
+    """Write recorded runs as a table of Parquet files or of Delta Lake, on Spark.
+
+    TRACE is a run directory or a directory of run directories. Every trace event is a row; files
+    are in directories run=…/hour=…/channel_bucket=…, where hour is at_ns in hours, and a channel is
+    in bucket channel mod N. For a single file without Spark see trace export.
+
+    \b
+    Examples:
+      flinknet trace convert recordings/ --out events
+      flinknet trace convert RUN --format delta --out events --master spark://host:7077
+    """
+    from flinknet.replay.convert import convert as write
+    from flinknet.replay.spark.session import spark_errors, spark_session
+
+    from . import value_parsers
+
+    options = {}
+    if channel is not None:
+        options["channels"] = ",".join(map(str, value_parsers.channels(channel)))
+    if kind is not None:
+        options["kinds"] = kind
+    if "://" not in out:
+        check_new_directory(Path(out))
+        if Path(out).exists():
+            Path(out).rmdir()
+        target = str(Path(out).absolute())
+    else:
+        target = out
+    click.echo("flinknet: starting Spark …", err=True)
+    with spark_session(master) as spark, spark_errors():
+        paths = [str(each.absolute()) for each in traces]
+        rows = write(spark, paths, target, form=form, buckets=buckets, options=options)
+    if not rows:
+        raise ConfigError(f"{out}: no event was chosen, so the table is empty")
+    click.echo(f"{out}: {rows:,} events as {form}, by run, hour and channel bucket", err=True)

@@ -1,0 +1,137 @@
+"""`flinknet trace watch`: what happens in traces that are still being written."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import click
+
+from flinknet.errors import ConfigError
+from flinknet.units import NS_PER_S, parse_duration_ns
+
+from .paths import existing_path
+
+if TYPE_CHECKING:
+    from flinknet.report.watch_console import WatchView
+    from flinknet.results import WatchLook
+
+LONGEST_WINDOW_NS = 3600 * NS_PER_S
+
+
+@click.command()
+@click.argument("path", metavar="DIR", type=existing_path)
+@click.option(
+    "--window",
+    metavar="TIME",
+    default="60s",
+    show_default=True,
+    help="Length of the newest part that is shown, at most 1h.",
+)
+@click.option(
+    "--every",
+    metavar="TIME",
+    default="5s",
+    show_default=True,
+    help="Time between two looks at least; without new events there is none.",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Look once, and end; needs no Spark but for --table.",
+)
+@click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
+@click.option(
+    "--table",
+    metavar="DIR|URI",
+    help="Add a row for each edge and look to this table of Parquet files.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each look.")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark master, as of trace replay. [default: local[*], or that of spark-submit]",
+)
+def watch(
+    path: Path,
+    window: str,
+    every: str,
+    once: bool,
+    duration: str | None,
+    table: str | None,
+    as_json: bool,
+    master: str | None,
+) -> None:
+    """Show what happens in traces that are still being written.
+
+    DIR is a run directory or a directory of them: of a tap with or without --ring and --rotate, of
+    a bench or a job that goes on. Spark's Structured Streaming follows the files; after each
+    micro-batch the newest part is shown edge by edge: throughput, bounds of the latency, backlog,
+    where the time goes, and what limits the edge. Runs that begin later are found.
+
+    \b
+    Examples:
+      flinknet trace watch recordings/
+      flinknet trace watch RUN --window 10s --every 2s --table looks
+      flinknet trace watch RUN --once --json
+    """
+    from flinknet.replay.spark.session import spark_errors, spark_session
+    from flinknet.replay.watch import Watch, add_to_table
+    from flinknet.report.console import console_for
+    from flinknet.report.watch_console import WatchView
+
+    span_ns = _positive(window, "--window")
+    if span_ns > LONGEST_WINDOW_NS:
+        raise ConfigError(f"--window: {window} is too long; at most 1h")
+    every_s = _positive(every, "--every") / NS_PER_S
+    seconds = None if duration is None else _positive(duration, "--duration") / NS_PER_S
+    if table is not None and "://" not in table:
+        table = str(Path(table).absolute())
+    looks: SimpleQueue[WatchLook] = SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="flinknet-watch-") as work_dir:
+        session = Watch(path.absolute(), Path(work_dir), span_ns=span_ns)
+        looks.put(first := session.look())
+        view = None if as_json else WatchView(console_for(sys.stdout), str(path))
+        with view or nullcontext(), suppress(KeyboardInterrupt):
+            _show(looks, view)
+            if once and table is None:
+                return
+            with spark_session(master) as spark, spark_errors():
+                if table is not None:
+                    add_to_table(spark, first, table)
+                if once:
+                    return
+                query = session.start(spark, every_s, looks.put, table)
+                waited_s = 0.0
+                while seconds is None or waited_s < seconds:
+                    if query.awaitTermination(1):
+                        return
+                    waited_s += 1
+                    _show(looks, view)
+                query.stop()
+
+
+def _show(looks: SimpleQueue[WatchLook], view: WatchView | None) -> None:
+    """Show what has come in a second; as JSON without a view."""
+    from flinknet.report.export import watch_document
+
+    if looks.empty() and view is not None:
+        view.wait()
+    while not looks.empty():
+        look = looks.get()
+        if view is not None:
+            view.update(look)
+        else:
+            click.echo(json.dumps(watch_document(look)))
+
+
+def _positive(text: str, option: str) -> int:
+    duration_ns = parse_duration_ns(text, option, bare_unit=None)
+    if not duration_ns:
+        raise ConfigError(f"{option}: 0 is too short; give some seconds, such as 10s")
+    return duration_ns

@@ -1,0 +1,218 @@
+"""Events as Arrow rows of the data source: which are wanted, and the columns that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.trace import RunManifest, TraceReader
+from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, event_array
+from flinknet.trace.event_block import EventColumns
+from flinknet.trace.schema import COLUMNS
+
+RUN = "run"
+"""The column that names the run directory; a trace file alone has none."""
+
+SOURCE_SCHEMA = EVENT_SCHEMA.append(pa.field(RUN, pa.string()))
+"""All columns of the data source, in their order."""
+
+MEANINGS = {each.name: each.meaning for each in COLUMNS} | {
+    "process": "that recorded the event",
+    "connection": "from the producer's process to the consumer's",
+    "direction": "to_consumer or to_producer",
+    RUN: "name of the run directory",
+}
+"""What each column says."""
+
+_NOT_STORED = frozenset({*DERIVED, RUN})
+
+_BOUNDS = ("from_ns", "to_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows are wanted; None for all.
+
+    Attributes:
+        kinds: ordinals of core.probe.MessageKind.
+        from_ns: first instant.
+        to_ns: first instant that is not wanted any more.
+    """
+
+    channels: tuple[int, ...] | None = None
+    kinds: tuple[int, ...] | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Wanted:
+        """Read the options of the source; raises ConfigError."""
+        kinds = _listed(options, "kinds")
+        for kind in kinds or ():
+            if kind not in NAMES["kind"]:
+                raise ConfigError(
+                    f"kinds: there is no {kind!r}; there are {', '.join(NAMES['kind'])}"
+                )
+        channels = _listed(options, "channels")
+        return cls(
+            None if channels is None else tuple(integer("channels", each) for each in channels),
+            None if kinds is None else tuple(NAMES["kind"].index(each) for each in kinds),
+            *(integer(name, options[name]) if name in options else None for name in _BOUNDS),
+        )
+
+    def of_channels(self, channels: Iterable[Any]) -> Wanted:
+        """Those of some channels alone; -1 is null in a row and equals nothing."""
+        own = {each for each in channels if isinstance(each, int) and each >= 0}
+        return replace(self, channels=_both(self.channels, own))
+
+    def of_kinds(self, names: Iterable[Any]) -> Wanted:
+        """Those of some kinds alone; a name that no kind has stands for no row."""
+        own = {NAMES["kind"].index(each) for each in names if each in NAMES["kind"]}
+        return replace(self, kinds=_both(self.kinds, own))
+
+    def since(self, from_ns: int) -> Wanted:
+        """Those from an instant on."""
+        return replace(
+            self, from_ns=max(from_ns, self.from_ns if self.from_ns is not None else from_ns)
+        )
+
+    def before(self, to_ns: int) -> Wanted:
+        """Those before an instant."""
+        return replace(self, to_ns=min(to_ns, self.to_ns if self.to_ns is not None else to_ns))
+
+    def may_lie_within(self, first_ns: int, last_ns: int) -> bool:
+        """Whether events between two instants may be among them."""
+        return (self.from_ns is None or last_ns >= self.from_ns) and (
+            self.to_ns is None or first_ns < self.to_ns
+        )
+
+    def may_be_held(self, held: npt.NDArray[np.void]) -> bool:
+        """Whether a block may hold some.
+
+        Args:
+            held: the channels of the block, as its index entry has them.
+        """
+        may = np.ones(len(held), dtype=bool)
+        if self.channels is not None:
+            may &= np.isin(held["channel"], self.channels)
+        if self.from_ns is not None:
+            may &= held["last_ns"] >= self.from_ns
+        if self.to_ns is not None:
+            may &= held["first_ns"] < self.to_ns
+        return bool(may.any()) and self.kinds != ()
+
+    @property
+    def columns(self) -> set[str]:
+        """What of a row shows whether it is wanted."""
+        needed = {"channel"} if self.channels is not None else set()
+        if self.from_ns is not None or self.to_ns is not None:
+            needed.add("at_ns")
+        if self.kinds is not None:
+            needed.add("kind")
+        return needed
+
+    def filtered(self, rows: EventColumns) -> EventColumns:
+        """The rows of a block that are."""
+        keep = np.ones(len(next(iter(rows.values()))), dtype=bool)
+        if self.channels is not None:
+            keep &= np.isin(rows["channel"], self.channels)
+        if self.kinds is not None:
+            keep &= np.isin(rows["kind"], self.kinds)
+        if self.from_ns is not None:
+            keep &= rows["at_ns"] >= self.from_ns
+        if self.to_ns is not None:
+            keep &= rows["at_ns"] < self.to_ns
+        return rows if keep.all() else {name: values[keep] for name, values in rows.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class EventRows:
+    """The columns asked for, of the rows wanted.
+
+    Attributes:
+        names: of SOURCE_SCHEMA, in the order asked for.
+    """
+
+    names: tuple[str, ...]
+    wanted: Wanted
+
+    def batches(
+        self, reader: TraceReader, process: str, run: Path | None
+    ) -> Iterator[pa.RecordBatch]:
+        """A batch for each block of the reader that may hold some.
+
+        Args:
+            process: that recorded the file.
+            run: directory that the file belongs to; None for a trace file alone.
+        """
+        connections = _connections(run) if run is not None and "connection" in self.names else {}
+        stored = sorted(set(self.names) - _NOT_STORED | self._needed)
+        about = process, connections
+        for number, block in enumerate(reader.blocks()):
+            if not self.wanted.may_be_held(block.channels):
+                continue
+            rows = self.wanted.filtered(reader.read_block(number, stored))
+            arrays = [
+                _run_array(run, rows) if name == RUN else event_array(name, rows, *about)
+                for name in self.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))
+
+    @property
+    def _needed(self) -> set[str]:
+        """What derived columns and conditions are made from; at least one column, for the number of
+        rows."""
+        needed = self.wanted.columns
+        if "connection" in self.names:
+            needed.add("channel")
+        if "direction" in self.names:
+            needed.add("kind")
+        return needed or {"point"}
+
+
+def check_columns(names: Collection[str]) -> None:
+    """Raises: ConfigError for a column that there is not."""
+    for name in names:
+        if name not in SOURCE_SCHEMA.names:
+            raise ConfigError(
+                f"columns: there is no {name!r}; there are {', '.join(SOURCE_SCHEMA.names)}"
+            )
+
+
+def integer(name: str, text: str) -> int:
+    """The value of an option. Raises: ConfigError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{name}: {text!r} is not a whole number") from None
+
+
+def _both(known: tuple[int, ...] | None, own: set[int]) -> tuple[int, ...]:
+    return tuple(sorted(own if known is None else own.intersection(known)))
+
+
+def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
+    return [each.strip() for each in options[name].split(",")] if name in options else None
+
+
+def _run_array(run: Path | None, rows: EventColumns) -> pa.Array:
+    count = len(next(iter(rows.values())))
+    if run is None:
+        return pa.nulls(count, pa.string())
+    return pa.repeat(pa.scalar(run.name), count)
+
+
+def _connections(run: Path) -> dict[int, str]:
+    """The connection of each channel, as far as the manifest names them by now."""
+    try:
+        manifest, _ = RunManifest.load_with_fault(run)
+    except TraceFormatError:  # not there yet
+        return {}
+    return {each.index: each.connection for each in manifest.channels}

@@ -1,0 +1,247 @@
+"""What happens in traces that are still being written: Structured Streaming follows them, and after
+each micro-batch the newest part of every run is observed and judged as a replay would do it.
+
+Nothing is predicted. The driver copies and reads that part itself (`excerpt`), for it is small.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.predict.captured import waits_at_most
+from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
+from flinknet.trace.growing import trace_files
+
+from .advise.edges import edge_name
+from .advise.judged import JudgedEdge, judged
+from .excerpt import Excerpt, GrowingRun
+from .observe.observed import ObservedRun, observe_here
+from .observe.regimes import REGIMES
+from .observe.summaries import regime_shares
+from .read import AskedPart, open_runs
+from .spark.frames import table_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+CONSUMED, RECORDED = "consumed", "recorded"
+
+_EVERYTHING = AskedPart(from_ns=0)
+"""Of what was recorded between processes its start counts, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRow:
+    """A WatchedEdge as a row of the table, which has the wall-clock time `looked_at`, too."""
+
+    run: str
+    edge: str | None
+    from_ns: int
+    to_ns: int
+    channels: int
+    records: int
+    records_per_s: float
+    bytes_per_s: float
+    latency_until: str
+    latency_p50_min_ns: float | None
+    latency_p50_max_ns: float | None
+    latency_p99_min_ns: float | None
+    latency_p99_max_ns: float | None
+    backlog_buffers_mean: float | None
+    backlog_buffers_max: int | None
+    waiting_for_flush: float | None
+    waiting_for_credit: float | None
+    blocked_by_alignment: float | None
+    in_socket: float | None
+    in_receiver_queue: float | None
+    idle: float | None
+    starved: float | None
+    blocked: float | None
+    verdict: str
+    share: float
+    why: str
+    is_bottleneck: bool | None
+
+
+class Watch:
+    """Follows the runs at a path. Those that had ended before are left out while others go on.
+
+    Args:
+        path: a run directory or a directory of them.
+        work_dir: for files that are of no use later.
+        span_ns: length of the newest part.
+
+    Raises: ConfigError for a path that is no directory.
+    """
+
+    def __init__(self, path: Path, work_dir: Path, *, span_ns: int) -> None:
+        if not path.is_dir():
+            raise ConfigError(f"{path}: not a directory; give that of a run, or of several")
+        self._path = path
+        self._work_dir = work_dir
+        self._span_ns = span_ns
+        self._events = 0
+        self._excerpts = 0  # readers may remember a file by its path
+        self._runs: dict[Path, GrowingRun] = {}
+        self._followed: set[Path] = set()
+
+    def start(
+        self,
+        spark: SparkSession,
+        every_s: float,
+        on_look: Callable[[WatchLook], None],
+        table: str | None = None,
+    ) -> StreamingQuery:
+        """Follow the files from now on, and look after each micro-batch.
+
+        Args:
+            every_s: seconds between two micro-batches at least; without new events there is none.
+            on_look: called with each look, in a thread of Spark's.
+            table: see `add_to_table`; None for none.
+        """
+        from .spark.source import register
+
+        def take(events: DataFrame, batch: int) -> None:
+            found = events.count()
+            if not found:  # as in the first one
+                return
+            self._events += found
+            look = self.look(batch)
+            if table is not None:
+                add_to_table(spark, look, table)
+            on_look(look)
+
+        register(spark)
+        source = spark.readStream.format("flinknet").option("columns", "at_ns")
+        events = source.option("starting", "latest").load(str(self._path))
+        checkpoint = str(self._work_dir / "checkpoint")
+        writer = events.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
+        return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
+
+    def look(self, batch: int | None = None) -> WatchLook:
+        """The newest part of each run.
+
+        Args:
+            batch: number of the micro-batch that brought its end; None before the first one.
+        """
+        edges: list[WatchedEdge] = []
+        bottlenecks: dict[str, str] = {}
+        waiting: dict[str, str] = {}
+        for run in self._going_on():
+            self._excerpts += 1
+            name, directory = run.path.name, self._work_dir / f"newest-{self._excerpts}"
+            try:
+                found, bottleneck = watched(name, run.excerpt(directory, self._span_ns))
+            except TraceFormatError as error:
+                waiting[name] = str(error)
+            else:
+                edges += found
+                if bottleneck is not None:
+                    bottlenecks[name] = bottleneck
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
+        return WatchLook(batch, self._events, tuple(edges), bottlenecks, waiting)
+
+    def _going_on(self) -> list[GrowingRun]:
+        """The runs that have not ended, or had not at an earlier look; all if there are none."""
+        directories = sorted({file.parent for file in trace_files(self._path)})
+        runs = [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
+        self._followed |= {each.path for each in runs if not each.has_ended()}
+        return [each for each in runs if each.path in self._followed] or runs
+
+
+def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
+    """Add a row for each edge to a table of Parquet files, a directory or a URI."""
+    from pyspark.sql.functions import current_timestamp
+
+    if look.edges:
+        rows = spark.createDataFrame(table_of(WatchRow, [_row(each) for each in look.edges]))
+        rows = rows.coalesce(1).withColumn("looked_at", current_timestamp())
+        rows.write.mode("append").parquet(table)
+
+
+def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]:
+    """Each edge in a part of a run, and what holds its job up, in words; None where that is
+    unknown.
+
+    Args:
+        name: of the run.
+
+    Raises: TraceFormatError if nothing of a run can be said of it.
+    """
+    runs = open_runs([excerpt.directory])
+    if runs[0].manifest.is_from_between:
+        runs = open_runs([excerpt.directory], _EVERYTHING)
+    of_job: dict[Any, list[ObservedRun]] = {}
+    for each in observe_here(runs):
+        of_job.setdefault(each.run.job, []).append(each)
+    edges: list[WatchedEdge] = []
+    said = []
+    for own in of_job.values():
+        verdicts = judged(own)
+        edges += [_watched(name, *each) for each in zip(own, verdicts, strict=True)]
+        if verdicts[0].bottleneck is not None:
+            said.append(verdicts[0].bottleneck.text)
+    return edges, "; ".join(said) or None
+
+
+def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> WatchedEdge:
+    run, rows, measured = observed.run, observed.rows, observed.measured
+    seconds = run.duration_ns / 1e9
+    verdict = judged_edge.diagnosis[0]
+    is_between = run.manifest.is_from_between
+    starved = [row.starved_ns / run.duration_ns for row in rows.credit_starved]
+    blocked = [row.blocked_ns / run.duration_ns for row in rows.blocked]
+    return WatchedEdge(
+        run=name,
+        edge=edge_name(run.manifest, run.edge),
+        from_ns=run.from_ns,
+        to_ns=run.to_ns,
+        channels=len(run.manifest.channels),
+        records=measured.records,
+        records_per_s=measured.records / seconds,
+        bytes_per_s=measured.bytes / seconds,
+        latency=_bounds(observed),
+        backlog_buffers=measured.backlog_buffers,
+        regimes=regime_shares(rows),
+        starved=min(max(starved), 1.0) if starved else None,
+        blocked=min(max(blocked), 1.0) if blocked and is_between else None,
+        verdict=verdict.kind,
+        share=verdict.share,
+        why=verdict.text,
+        is_bottleneck=judged_edge.is_bottleneck,
+    )
+
+
+def _bounds(observed: ObservedRun) -> LatencyBounds:
+    run, latency = observed.run, observed.measured.latency_ns
+    if not run.manifest.is_from_between:
+        p50, p99 = latency.p50, latency.p99
+        return LatencyBounds(CONSUMED, latency.count, p50, p50, p99, p99)
+    waits = waits_at_most(run.place, run.from_ns, run.to_ns, edge=run.edge)
+    p50, p99 = (waits.supported_percentile(q) for q in (0.5, 0.99))
+    return LatencyBounds(RECORDED, waits.count, None, p50, None, p99)
+
+
+def _row(edge: WatchedEdge) -> WatchRow:
+    latency, backlog = edge.latency, edge.backlog_buffers
+    values: dict[str, Any] = asdict(edge)
+    for name in ("latency", "backlog_buffers", "regimes"):
+        del values[name]
+    values |= {name: (edge.regimes or {}).get(name) for name in REGIMES}
+    return WatchRow(
+        **values,
+        latency_until=latency.until,
+        latency_p50_min_ns=latency.p50_min_ns,
+        latency_p50_max_ns=latency.p50_max_ns,
+        latency_p99_min_ns=latency.p99_min_ns,
+        latency_p99_max_ns=latency.p99_max_ns,
+        backlog_buffers_mean=backlog.mean,
+        backlog_buffers_max=backlog.max,
+    )

@@ -1,0 +1,6 @@
+"""Where Spark 4 finds the data source `flinknet` by itself: it looks for a `DefaultSource` in each
+package on its Python path whose name begins with `pyspark_`."""
+
+from flinknet.replay.spark.source import TraceDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,63 @@
+"""Each cell of docs/cookbook.md runs, in their order, and says what is known of the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.core.probe import MessageKind
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "cookbook.md"
+
+EXPECTED = {
+    "SELECT direction, kind": [("to_consumer", "BUFFER_RESPONSE", 202, 210_008)],
+    "SELECT reason": [("FLUSH", 100, 1050.0, 1000), ("FULL", 100, 1050.0, 1000)],
+    "SELECT s.channel": [(0, 20_000.0, 20_000), (1, 20_000.0, 20_000)],
+    "SELECT max(backlog_buffers)": [(3,)],
+    "SELECT * FROM taken": [("sawtooth", 0, 1000, 105_000), ("sawtooth", 1, 1000, 105_000)],
+}
+"""The first rows of some cells, by how they begin."""
+
+pytestmark = pytest.mark.spark
+
+
+def cells() -> Iterator[tuple[str, str]]:
+    text = PAGE.read_text(encoding="utf-8")
+    for found in re.finditer(r"```(python|sql)\n(.+?)```", text, re.DOTALL):
+        yield found[1], found[2]
+
+
+def test_every_cell_runs(
+    spark: Any, sawtooth_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = {"spark": spark}
+    seen = set()
+    kept = spark.conf.get("spark.sql.python.filterPushdown.enabled", None)
+    try:
+        for language, cell in cells():
+            cell = cell.replace("runs/demo", str(sawtooth_run))
+            cell = cell.replace("events.parquet", str(tmp_path / "events.parquet"))
+            if language == "python":
+                exec(cell, known)
+                continue
+            rows = [tuple(row) for row in spark.sql(cell).collect()]
+            assert rows or cell.startswith("CREATE TABLE"), cell
+            for begin, expected in EXPECTED.items():
+                if cell.startswith(begin):
+                    seen.add(begin)
+                    assert rows[: len(expected)] == expected
+    finally:
+        for table in ("events", "backlog"):
+            spark.sql(f"DROP TABLE IF EXISTS {table}")
+        if kept is None:
+            spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        else:
+            spark.conf.set("spark.sql.python.filterPushdown.enabled", kept)
+    assert seen == set(EXPECTED)
+    assert known["credits"] == 100
+    assert known["rows"] == 1002
+    assert MessageKind.ADD_CREDIT.name in capsys.readouterr().out

@@ -1,0 +1,189 @@
+"""`trace watch` and `trace convert`, from the command line to what they leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from flinknet.errors import ConfigError
+from flinknet.replay.watch import Watch
+from flinknet.results import WatchLook
+from flinknet.trace import RunManifest, TraceWriter, open_run
+from flinknet.trace.run_directory import seal_run
+from tests.recorded_run import MS, START_NS
+
+SECOND = 1000 * MS
+
+
+def trace(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["trace", *map(str, arguments)], env={"COLUMNS": "140"})
+
+
+@pytest.fixture
+def with_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Commands get the session of the tests."""
+
+    @contextmanager
+    def session(_: str | None = None) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr("flinknet.replay.spark.session.spark_session", session)
+    return spark
+
+
+def test_a_look_at_what_is_there_needs_no_spark(
+    tmp_path: Path, make_run: Callable[..., Path]
+) -> None:
+    make_run(tmp_path / "run", period_ns=SECOND, block_events=8)
+    shown = trace("watch", tmp_path, "--once", "--window", "20s")
+    assert shown.exit_code == 0, shown.output
+    assert "the last 20.0 s" in shown.stdout
+    assert "flush-limited" in shown.stdout
+    found = json.loads(trace("watch", tmp_path, "--once", "--json").stdout)
+    (edge,) = found["edges"]
+    assert edge["run"] == "run"
+    assert edge["to_ns"] - edge["from_ns"] == 60 * SECOND
+    assert found["bottlenecks"].keys() == {"run"}
+
+
+def test_runs_that_had_ended_are_left_out_while_others_go_on(
+    tmp_path: Path, make_run: Callable[..., Path]
+) -> None:
+    for name in ("a", "b"):
+        make_run(tmp_path / name, period_ns=SECOND, block_events=8)
+        seal_run(tmp_path / name)
+    work = tmp_path / "work"
+    work.mkdir()
+    watch = Watch(tmp_path, work, span_ns=10 * SECOND)
+    assert {edge.run for edge in watch.look().edges} == {"a", "b"}
+    make_run(tmp_path / "c", period_ns=SECOND, block_events=8)
+    assert {edge.run for edge in watch.look().edges} == {"c"}
+    seal_run(tmp_path / "c")
+    assert {edge.run for edge in watch.look().edges} == {"c"}
+
+
+def test_a_run_of_which_nothing_can_be_said_waits(
+    tmp_path: Path, make_run: Callable[..., Path]
+) -> None:
+    run = make_run(tmp_path / "run", buffers=2)
+    for file in run.glob("*.fnt"):
+        file.write_bytes(b"")
+    shown = trace("watch", run, "--once")
+    assert shown.exit_code == 0
+    assert "no event has been written yet" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--window", "0s"), "--window: 0 is too short"),
+        (("--window", "2h"), "at most 1h"),
+        (("--every", "soon"), "--every"),
+    ],
+)
+def test_what_cannot_be_watched_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    refused = trace("watch", tmp_path, *arguments)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigError, match="not a directory"):
+        Watch(file, tmp_path, span_ns=SECOND)
+
+
+@pytest.mark.spark
+def test_a_look_follows_what_is_written(
+    with_spark: Any, tmp_path: Path, make_run: Callable[..., Path]
+) -> None:
+    whole = open_run(make_run(tmp_path / "whole", period_ns=SECOND, block_events=8))
+    run, work = tmp_path / "run", tmp_path / "work"
+    run.mkdir()
+    work.mkdir()
+    RunManifest.load(whole.path).save(run)
+    writers, blocks = [], []
+    for reader in whole.readers():
+        with reader:
+            file = run / reader.path.name
+            writers.append(TraceWriter(file, reader.process))
+            data = reader.path.read_bytes()
+            blocks.append(
+                [data[each.offset : each.offset + each.length_bytes] for each in reader.blocks()]
+            )
+
+    def write_until(share: float) -> None:
+        for writer, own in zip(writers, blocks, strict=True):
+            upto = round(len(own) * share)
+            for block in own[:upto]:
+                writer.copy_block(block)
+            del own[:upto]
+
+    write_until(0.3)
+    watch = Watch(tmp_path / "run", work, span_ns=10 * SECOND)
+    first = watch.look()
+    looks: SimpleQueue[WatchLook] = SimpleQueue()
+    table = tmp_path / "looks"
+    query = watch.start(with_spark, 0.1, looks.put, str(table))
+    try:
+        query.processAllAvailable()
+        write_until(0.5)
+        later = looks.get(timeout=60)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    for writer in writers:
+        writer.close()
+    assert later.events > 0
+    assert later.edges[0].from_ns > first.edges[0].to_ns
+    row = with_spark.read.parquet(str(table)).orderBy("to_ns").first()
+    assert row.to_ns == later.edges[0].to_ns
+    assert row.verdict == "flush-limited"
+    assert row.waiting_for_flush == later.edges[0].regimes["waiting_for_flush"]  # type: ignore[index]
+
+
+@pytest.mark.spark
+def test_events_become_a_table_by_run_hour_and_bucket(
+    with_spark: Any, tmp_path: Path, sawtooth_run: Path
+) -> None:
+    out = tmp_path / "events"
+    done = trace("convert", sawtooth_run.parent, "--out", out, "--buckets", "2")
+    assert done.exit_code == 0, done.output
+    assert "1,002 events" in done.stderr
+    hour = START_NS // (3600 * SECOND)
+    assert sorted(each.name for each in (out / "run=sawtooth" / f"hour={hour}").iterdir()) == [
+        "channel_bucket=0",
+        "channel_bucket=1",
+    ]
+    stored = with_spark.read.parquet(str(out))
+    assert stored.where("channel_bucket = 1").select("channel").distinct().collect() == [(1,)]
+    assert stored.where("kind = 'ADD_CREDIT'").count() == 400
+    again = trace("convert", sawtooth_run, "--out", out)
+    assert again.exit_code == 2
+    assert "is not empty" in again.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--format", "delta"), "this Spark has no Delta Lake"),
+        (("--kind", "DATA"), "kinds: there is no 'DATA'"),
+        (("--channel", "9"), "no event was chosen"),
+    ],
+)
+def test_what_cannot_be_converted_is_one_line(
+    with_spark: Any, tmp_path: Path, sawtooth_run: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    refused = trace("convert", sawtooth_run, "--out", tmp_path / "events", *arguments)
+    assert refused.exit_code != 0
+    assert says in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 2  # "starting Spark", and why

@@ -1,0 +1,92 @@
+"""The panel of `trace watch`."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from flinknet.report.export import watch_document
+from flinknet.report.watch_console import EDGES_SHOWN, WatchView, panel
+from flinknet.results import BacklogSummary, LatencyBounds, WatchedEdge, WatchLook
+
+MS = 1_000_000
+
+OWN = WatchedEdge(
+    run="run-0001",
+    edge="Source → Sink",
+    from_ns=0,
+    to_ns=60_000 * MS,
+    channels=4,
+    records=60_000,
+    records_per_s=1000.0,
+    bytes_per_s=100_000.0,
+    latency=LatencyBounds("consumed", 60_000, 5.0 * MS, 5.0 * MS, 9.0 * MS, 9.0 * MS),
+    backlog_buffers=BacklogSummary(0.25, 3),
+    regimes={"waiting_for_flush": 0.75, "idle": 0.25},
+    starved=0.0,
+    blocked=None,
+    verdict="flush-limited",
+    share=0.75,
+    why="flush-limited: 75% of the time",
+    is_bottleneck=None,
+)
+TAPPED = replace(
+    OWN,
+    run="tap",
+    edge=None,
+    latency=LatencyBounds("recorded", 60_000, None, 2.0 * MS, None, None),
+    regimes=None,
+    starved=0.5,
+    verdict="credit-starved",
+)
+
+
+def shown(look: WatchLook | None, waited_s: int = 0) -> str:
+    console = Console(file=io.StringIO(), width=150)
+    console.print(panel(look, "runs", waited_s))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return str(text)
+
+
+def test_each_edge_has_its_figures_and_what_limits_it() -> None:
+    look = WatchLook(3, 12_345, (OWN, TAPPED), {"run-0001": "the buffer timeout"}, {"new": "empty"})
+    text = shown(look, waited_s=7)
+    assert "watching runs: 12,345 events read, no new event for 7 s" in text
+    (own,) = [line for line in text.splitlines() if line.startswith(" run-0001, Source → Sink ")]
+    assert own.split()[4:] == [
+        *("flush-limited", "1.00", "k", "97.7", "KiB/s", "5.00", "ms", "9.00", "ms"),
+        *("0.25", "3", "0%"),
+    ]
+    (tapped,) = [line for line in text.splitlines() if line.startswith(" tap ")]
+    assert "≤ 2.00 ms" in tapped
+    assert "unknown" in tapped
+    assert "at most, until a record passed the tap" in text
+    assert "waiting for flush 75.0%" in text
+    assert "Bottleneck of run-0001: the buffer timeout" in text
+    assert "new: empty" in text
+
+
+def test_of_many_edges_some_are_shown() -> None:
+    edges = tuple(replace(OWN, edge=f"edge {number}") for number in range(EDGES_SHOWN + 5))
+    text = shown(WatchLook(0, 1, edges, {}, {}))
+    assert "and 5 more edges" in text
+
+
+def test_off_a_terminal_each_look_is_printed_once() -> None:
+    console = Console(file=io.StringIO(), width=150)
+    with WatchView(console, "runs") as view:
+        view.wait()
+        view.update(WatchLook(None, 0, (OWN,), {}, {}))
+        view.wait()
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.count("watching runs") == 1
+
+
+def test_what_is_unknown_is_null_in_json() -> None:
+    document = watch_document(WatchLook(None, 0, (TAPPED,), {}, {}))
+    (edge,) = document["edges"]
+    assert edge["latency"]["p99_max_ns"] is None
+    assert edge["regimes"] is None
+    assert document["schema_version"] == 1
