@@ -19,7 +19,8 @@ signal, and exits with 0.
 
     commands            kinds of commands, with help in sections
     options             that commands share; option_tables: what each is; rest_options: about
-                        Flink's REST API; value_parsers: from text to what a scenario holds
+                        Flink's REST API; spark_options: about Spark; value_parsers: from text to
+                        what a scenario holds
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
     run_settings        of a recorded run, in words

@@ -217,15 +217,16 @@ def waits_at_most(
     Args:
         edge: of several; None for the only one.
     """
-    manifest = open_recordings(place).manifest
+    run = open_recordings(place)
+    manifest = run.manifest
     assert manifest is not None
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, _, is_timeout_known = with_settings(manifest, place)
+    manifest, _, is_timeout_known = with_settings(manifest, run.files)
     network = recorded_network(manifest)
-    rows = _read(place, from_ns, to_ns, channels=own)
+    rows = _read(run.files, from_ns, to_ns, channels=own)
     histogram = LogLinearHistogram()
     for seen in seen_between(rows, from_ns, _wait_max_ns(rows, network, is_timeout_known)).values():
         histogram.add_weighted(seen.at_ns - seen.since_ns, seen.records)
