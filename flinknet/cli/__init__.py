@@ -3,9 +3,9 @@
 A command imports what it needs inside its function, so that `flinknet --help` answers at once and
 only `trace replay`, `convert` and `watch` ever load Spark. Data goes to stdout, talk to stderr.
 Exit codes: 0 well, 1 a run failed its checks, a comparison found a regression or a planned job
-would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
-143 by SIGTERM, 129 by SIGHUP. A tap is meant to be
-ended by such a signal, and exits with 0.
+would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet
+knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be ended by such a
+signal, and exits with 0; a watch by Ctrl-C.
 
     bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
                         bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
