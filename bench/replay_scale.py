@@ -230,8 +230,9 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
     from flinknet.replay.read import open_runs
+    from flinknet.replay.simulations import predict
     from flinknet.replay.spark.session import spark_errors, spark_session
-    from flinknet.replay.what_if import predict
+    from flinknet.replay.spark.settings import SessionOptions
     from flinknet.trace import file_index
 
     def observed(run: Any) -> Any:
@@ -248,7 +249,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
         return predict(spark, candidates, None, slicings, packed).collect()
 
     rows = []
-    with spark_session(master) as spark, spark_errors():
+    with spark_session(SessionOptions(master=master)) as spark, spark_errors():
         watch = Watch()
         for path in (runs[0], *runs):
             (run,) = open_runs([path])

@@ -24,7 +24,8 @@ FlinknetError                     exit code 4
 ├── TraceError
 │   ├── TraceFormatError
 │   │   └── TraceDamagedError
-│   └── TraceTruncatedError
+│   ├── TraceTruncatedError
+│   └── StorageError              an object store or HDFS refuses, or cannot be reached
 ├── RunFailedError                exit code 1: a run ended, but not well (a process died, records
 │                                 were lost)
 └── SimulationError
@@ -39,7 +40,7 @@ keeps its traceback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 CHANNELS_NAMED = 16
 
@@ -207,6 +208,10 @@ class TraceError(FlinknetError):
     """A trace cannot be read or written."""
 
 
+class StorageError(TraceError):
+    """An object store or HDFS has no such file, refuses, or cannot be reached."""
+
+
 class TraceFormatError(TraceError):
     """Not a flinknet trace, or one of a version this flinknet does not read."""
 
@@ -218,7 +223,7 @@ class TraceDamagedError(TraceFormatError):
         damage: which block, and what is wrong with it, without the advice.
     """
 
-    def __init__(self, path: Path, block: int | None, offset: int, why: str) -> None:
+    def __init__(self, path: Any, block: int | None, offset: int, why: str) -> None:
         is_numbered = block is not None and block >= 0
         place = f"block {block} at byte {offset}" if is_numbered else f"byte {offset}"
         self.damage = f"{place}: {why}"
@@ -232,7 +237,7 @@ class TraceDamagedError(TraceFormatError):
 class TraceTruncatedError(TraceError):
     """A trace file ends before its trailer; what stands before the cut is readable."""
 
-    def __init__(self, path: Path, blocks: int, lost_bytes: int) -> None:
+    def __init__(self, path: Any, blocks: int, lost_bytes: int) -> None:
         super().__init__(
             f"{path}: cut off; {blocks} whole blocks are readable, the last {lost_bytes} bytes are"
             " lost"

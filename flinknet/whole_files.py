@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
+
+from .storage import AnyPath, StoragePath
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: AnyPath) -> Iterator[IO[bytes]]:
     """A file to write into, which takes its name when the block ends: a reader sees the old file
     or the new one.
 
-    What is no regular file (a pipe, a terminal) is written to as it is. Raises: OSError.
+    What is no regular file (a pipe, a terminal) is written to as it is.
+
+    Raises: OSError, StorageError.
     """
+    if isinstance(path, StoragePath):
+        with path.whole_file() as file:
+            yield file
+        return
     is_special = path.exists() and not path.is_file()
     target = path if is_special else path.with_name(f".{path.name}.unfinished")
     try:

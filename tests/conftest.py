@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from tests.object_store import ObjectStore, object_store
 from tests.rows import PROPERTY, read_rows
 
 # The same examples every time, whatever an earlier run has found; how long one takes says nothing
@@ -49,6 +50,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if row_id not in known:
                     raise pytest.UsageError(f"{item.nodeid}: no row {row_id} in tests/rows.toml")
                 item.user_properties.append((PROPERTY, row_id))
+
+
+@pytest.fixture(scope="session")
+def object_store_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """A store that speaks S3; started at its first use."""
+    with object_store(tmp_path_factory.mktemp("store") / "requests") as found:
+        yield found
+
+
+@pytest.fixture
+def store(object_store_server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """The same, which this process and those that it starts find by their environment."""
+    for name, value in object_store_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return object_store_server
 
 
 @pytest.fixture

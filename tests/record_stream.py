@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import struct
 
-from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES, RECORD_BYTES_MAX
+from flinknet.errors import FrameCorruptedError
 
 
 class RecordStreamDecoder:
-    """Cuts the payloads of one subpartition into elements."""
+    """Cuts the payloads of one subpartition into elements.
 
-    def __init__(self) -> None:
+    Raises: FrameCorruptedError, from `feed`, for a length that is negative or too large.
+    """
+
+    def __init__(self, record_bytes_max: int = RECORD_BYTES_MAX) -> None:
+        self._record_bytes_max = record_bytes_max
         self._rest = b""
 
     @property
@@ -24,7 +29,8 @@ class RecordStreamDecoder:
         elements = []
         while len(self._rest) >= LENGTH_PREFIX_BYTES:
             (length,) = struct.unpack_from(">i", self._rest)
-            assert length >= 0
+            if not 0 <= length <= self._record_bytes_max:
+                raise FrameCorruptedError(f"a record of {length} bytes")
             end = LENGTH_PREFIX_BYTES + length
             if len(self._rest) < end:
                 break

@@ -23,7 +23,7 @@ FIRST = ("starting", "compiled_core")
 """What the package itself imports before anything else."""
 
 LEAVES = (
-    *(*FIRST, "errors", "units", "arrays", "whole_files", "plain_values"),
+    *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "plain_values"),
     *("config", "results", "histogram", "comparison", "options"),
 )
 """Modules of the package itself, each of which may import those before it; no room imports less.
@@ -35,7 +35,7 @@ LEAVES_OF = {
     "certificates": {"errors"},
     "graph": {"errors", "units", "config", "options", "results"},
     "job": {"arrays", "errors", "units", "config", "histogram", "results"},
-    "trace": {"whole_files", "arrays", "errors"},
+    "trace": {"whole_files", "storage", "arrays", "errors"},
     "capture": {"errors", "units", "histogram", "plain_values", "results"},
     "runtime": {
         "starting",
@@ -53,18 +53,23 @@ LEAVES_OF = {
         "arrays",
         "plain_values",
         "errors",
+        "storage",
         "units",
         "config",
         "histogram",
         "options",
         "results",
     },
-    "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
-    "export": {"arrays", "whole_files", "errors", "units"},
-    "report": {
-        *("whole_files", "plain_values", "units", "config", "comparison", "options", "results"),
+    "replay": {
+        *("arrays", "errors", "storage", "whole_files", "units", "config", "histogram"),
+        *("options", "results"),
     },
-    "cli": {"starting", "errors", "units", "config", "comparison", "options", "results"},
+    "export": {"arrays", "whole_files", "storage", "errors", "units"},
+    "report": {
+        *("whole_files", "storage", "plain_values", "units", "config", "comparison"),
+        *("options", "results"),
+    },
+    "cli": {"starting", "errors", "storage", "units", "config", "comparison", "options", "results"},
 }
 """Folder -> leaves that its modules may import."""
 
@@ -197,7 +202,7 @@ ONLY_IN = {
     "numba": {"predict.fast_kernel.compiling", "replay.spark.worker"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
-    "pyarrow": {"trace", "replay", "export"},
+    "pyarrow": {"trace", "replay", "export", "storage"},
     "pyspark": {"replay"},
     "pandas": {"replay"},
     "py4j": {"replay"},
@@ -208,7 +213,7 @@ ONLY_IN = {
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
     "os": {
-        *("runtime", "capture.tap", "certificates", "trace", "whole_files", "replay"),
+        *("runtime", "capture.tap", "certificates", "trace", "storage", "whole_files", "replay"),
         *("report.console", "graph.program", "cli", "compiled_core", "starting"),
     },
     "pathlib": {
@@ -219,6 +224,7 @@ ONLY_IN = {
             "predict",
             "options.files",
             "errors",
+            "storage",
             "whole_files",
             "compiled_core",
             "__main__",
@@ -226,13 +232,14 @@ ONLY_IN = {
     },
     "subprocess": {"runtime.cluster", "replay.spark.jvm", "capture.tap.rest_watch"},
     "urllib": {"capture.rest"},
+    "urllib.parse": {"capture.rest", "storage"},
     "http": {"capture.rest"},
     "importlib": {
         *("capture.dissector", "report.page", "runtime.host", "job.selectors", "cli"),
         "compiled_core",
     },
     "logging": {"replay.spark.jvm"},
-    "socket": {"runtime", "capture.tap", "replay.spark.session"},
+    "socket": {"runtime", "capture.tap", "replay.spark.masters"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},

@@ -5,7 +5,7 @@ only `trace replay`, `convert` and `watch` ever load Spark. Data goes to stdout,
 Exit codes: 0 well, 1 a run failed its checks, a comparison found a regression or a planned job
 would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet
 knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be ended by such a
-signal, and exits with 0; a watch by Ctrl-C.
+signal, and exits with 0.
 
     bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
                         bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
@@ -19,7 +19,8 @@ signal, and exits with 0; a watch by Ctrl-C.
 
     commands            kinds of commands, with help in sections
     options             that commands share; option_tables: what each is; rest_options: about
-                        Flink's REST API; value_parsers: from text to what a scenario holds
+                        Flink's REST API; spark_options: about Spark; value_parsers: from text to
+                        what a scenario holds
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
     run_settings        of a recorded run, in words

@@ -215,7 +215,7 @@ def _predictions(
     run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
 ) -> list[Outcome]:
     from flinknet.predict.recorded import Setting
-    from flinknet.replay.what_if import predict_here
+    from flinknet.replay.simulations import predict_here
     from flinknet.runtime.host import differences_from
 
     settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]

@@ -15,6 +15,7 @@ import click
 from flinknet.config import CREDIT, Scenario
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError, LocalProtocolError, RunFailedError
+from flinknet.storage import AnyPath
 
 from .options import Settings, check_single_values, scenario_of
 
@@ -95,7 +96,7 @@ def address_of(text: str, source: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _print_result(result: PeerResult, values: Mapping[str, Any], json_file: Path | None) -> None:
+def _print_result(result: PeerResult, values: Mapping[str, Any], json_file: AnyPath | None) -> None:
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
     from flinknet.report.peer_console import print_peer

@@ -13,6 +13,7 @@ from flinknet import comparison
 from flinknet.comparison import Difference, Limit, Outcome
 from flinknet.errors import ConfigError
 from flinknet.results import Measured
+from flinknet.storage import AnyPath
 from flinknet.units import parse_percent
 
 from .commands import SectionedCommand
@@ -20,8 +21,6 @@ from .configs import plan_configs, unlike_options
 from .options import collect, load_options, output_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .sweep import Executor, Finished, Plan
 
 _EPILOG = """\b
@@ -301,7 +300,7 @@ def _confidence(text: str) -> float:
     return ratio
 
 
-def _write(path: Path | None, document: Mapping[str, Any]) -> None:
+def _write(path: AnyPath | None, document: Mapping[str, Any]) -> None:
     """Into a file, or to stdout."""
     from flinknet.report.export import dump, write_json
 

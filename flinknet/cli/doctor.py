@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import click
@@ -103,20 +102,21 @@ def check_java() -> Check:
 def check_spark(start: bool) -> Check:
     """PySpark's version; with `start`, also a session that counts to ten in a Python worker."""
     from flinknet.errors import FlinknetError
+    from flinknet.replay.spark.session import cores_of, spark_session
+    from flinknet.replay.spark.settings import conf_dir, find_pyspark
     from flinknet.runtime.readiness import MISSING, OK, Check
 
     try:
-        version = f"PySpark {metadata.version('pyspark')}"
-    except metadata.PackageNotFoundError:
-        advice = "for trace replay: pip install pyspark"
-        return Check("Spark", MISSING, "PySpark is not installed", advice)
+        version = f"PySpark {find_pyspark()}"
+    except FlinknetError as error:
+        return Check("Spark", MISSING, "none that fits", f"for trace replay: {error}")
+    if (directory := conf_dir()) is not None:
+        version += f", configured in {directory}"
     if not start:
         return Check("Spark", OK, version)
-    from flinknet.replay.spark.session import spark_session
-
     try:
         with spark_session() as spark:
-            cores = spark.sparkContext.defaultParallelism
+            cores = cores_of(spark)
             spark.range(0, 10, 1, 2).mapInArrow(lambda batches: batches, "id long").count()
     except FlinknetError as error:
         return Check("Spark", MISSING, version, str(error))

@@ -15,6 +15,7 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
+from flinknet.storage import AnyPath
 
 from .commands import SectionedCommand
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
@@ -235,7 +236,7 @@ def _stay(
     return run_attached(_spec(call, out), submission, accepted=accepted, watch=watch)
 
 
-def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdout: bool) -> int:
+def _attend(call: JobCall, out: Path, json_file: AnyPath | None, *, is_json_on_stdout: bool) -> int:
     """Run a job and stay until it has ended."""
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json

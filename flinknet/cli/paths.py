@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, StoragePath, path_of
 
 
-def existing_path(text: str | Path) -> Path:
-    """A file or directory to read, the type of a click argument. Raises: ConfigError."""
-    path = Path(text)
+def any_path(text: str) -> AnyPath:
+    """A path of this machine or of a store, the type of a click argument. Raises: ConfigError."""
+    return path_of(text)
+
+
+def existing_path(text: str | AnyPath) -> AnyPath:
+    """A file or directory to read, the type of a click argument.
+
+    Raises: ConfigError, StorageError.
+    """
+    path = path_of(text)
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or directory")
     return path
 
 
-def check_writable_file(path: Path, option: str) -> None:
-    """Raises: ConfigError if no file can be written there, or if stdout seems to be meant."""
+def check_writable_file(path: AnyPath, option: str) -> None:
+    """Raises: ConfigError if no file can be written there, or if stdout seems to be meant;
+    StorageError if the store cannot be reached.
+    """
+    if isinstance(path, StoragePath):
+        if not path.key or path.is_dir() or not path.bucket.exists():
+            raise ConfigError(f"{option}: {path} is not the name of a file in an existing bucket")
+        return
     if str(path) == "-":
         raise ConfigError(f"{option}: - does not mean stdout here; give the name of a file")
     if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
@@ -26,7 +40,7 @@ def check_writable_file(path: Path, option: str) -> None:
         )
 
 
-def check_new_directory(path: Path) -> None:
+def check_new_directory(path: AnyPath) -> None:
     """Raises: ConfigError if something is there already that is not an empty directory."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")

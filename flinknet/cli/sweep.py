@@ -20,6 +20,7 @@ from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, RunWarning
+from flinknet.storage import AnyPath, path_of
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
@@ -174,11 +175,11 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
     return directory.path
 
 
-def json_file(target: str | None) -> Path | None:
+def json_file(target: str | None) -> AnyPath | None:
     """The file that --json names, None for none or for stdout; checked before anything runs."""
     if target in (None, "-"):
         return None
-    path = Path(str(target))
+    path = path_of(str(target))
     check_writable_file(path, "--json")
     return path
 

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from keyword import iskeyword
-from pathlib import Path
 from typing import Any
 
 import click
 
 from flinknet.errors import FlinknetError
 from flinknet.report.plain_text import printable
+from flinknet.storage import AnyPath
 
 from .commands import CommandGroup
 from .paths import existing_path
@@ -65,7 +65,8 @@ def trace() -> None:
     """Inspect recorded runs, and predict other settings from them.
 
     A RUN is a run directory or a directory of run directories. A trace file (*.fnt) alone does for
-    info, verify and the tables of export; replay needs the run directory.
+    info, verify and the tables of export; replay needs the run directory. All of them may be in an
+    object store or in HDFS: s3://, s3a://, gs://, abfss://, hdfs://.
     """
 
 
@@ -73,7 +74,7 @@ def trace() -> None:
 @_RUNS
 @_JSON
 @click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
-def info(paths: tuple[Path, ...], as_json: bool, is_all: bool) -> None:
+def info(paths: tuple[AnyPath, ...], as_json: bool, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
     defaults. Of recordings of one job by taps on several hosts, which they are and what counts.
     """
@@ -105,9 +106,9 @@ def info(paths: tuple[Path, ...], as_json: bool, is_all: bool) -> None:
 
 
 @trace.command()
-@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=Path)
+@click.argument("paths", metavar="RUN...", nargs=-1, required=True)
 @_JSON
-def verify(paths: tuple[Path, ...], as_json: bool) -> None:
+def verify(paths: tuple[str, ...], as_json: bool) -> None:
     """Check that a trace is whole, and that credit and sequence numbers add up.
 
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is not there or is none; the others are
@@ -128,7 +129,7 @@ def verify(paths: tuple[Path, ...], as_json: bool) -> None:
                     print_verification(str(path), result.to_dict())
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
-            runs.append({"path": str(given), "is_ok": False, "error": str(error)})
+            runs.append({"path": given, "is_ok": False, "error": str(error)})
             click.echo(f"flinknet: {printable(str(error))}", err=True)
     if as_json and (exit_code <= 1 or len(runs) > 1):
         _print_json({"schema_version": 1, "runs": runs})
@@ -153,7 +154,7 @@ def dissector() -> None:
     click.echo(dissector_script(), nl=False)
 
 
-def _run_paths(paths: Iterable[Path]) -> list[Path]:
+def _run_paths(paths: Iterable[AnyPath]) -> list[AnyPath]:
     from flinknet.trace.run import find_runs
 
     return [run for path in paths for run in find_runs(path)]

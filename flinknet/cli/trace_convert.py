@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flinknet.errors import ConfigError
 
 from .paths import check_new_directory, existing_path
+from .spark_options import spark_options
+
+if TYPE_CHECKING:
+    from flinknet.replay.spark.settings import SessionOptions
 
 FORMS = ("parquet", "delta")
 
@@ -39,11 +44,7 @@ FORMS = ("parquet", "delta")
 )
 @click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
 @click.option("--kind", metavar="LIST", help="Messages, such as ADD_CREDIT. [default: all]")
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark master, as of trace replay. [default: local[*], or that of spark-submit]",
-)
+@spark_options
 def convert(
     traces: tuple[Path, ...],
     out: str,
@@ -51,7 +52,7 @@ def convert(
     buckets: int,
     channel: str | None,
     kind: str | None,
-    master: str | None,
+    session: SessionOptions,
 ) -> None:
     """Write recorded runs as a table of Parquet files or of Delta Lake, on Spark.
 
@@ -82,7 +83,7 @@ def convert(
     else:
         target = out
     click.echo("flinknet: starting Spark …", err=True)
-    with spark_session(master) as spark, spark_errors():
+    with spark_session(session) as spark, spark_errors():
         paths = [str(each.absolute()) for each in traces]
         rows = write(spark, paths, target, form=form, buckets=buckets, options=options)
     if not rows:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath
 from flinknet.units import human_bytes, parse_duration_ns
 
 from .counting_line import CountingLine
-from .paths import check_writable_file, existing_path
+from .paths import any_path, check_writable_file, existing_path
 
 if TYPE_CHECKING:
     from flinknet.trace import Run
@@ -40,8 +40,9 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     "--out",
     metavar="PATH",
     required=True,
-    type=click.Path(path_type=Path),
-    help="File to write; compressed if its name ends with .gz (Parquet is compressed anyway).",
+    type=any_path,
+    help="File to write, here or in an object store; compressed if its name ends with .gz (Parquet"
+    " is compressed anyway).",
 )
 @click.option("-f", "--overwrite", is_flag=True, help="Replace PATH if it exists.")
 @click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
@@ -56,10 +57,10 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     "--to", "to_text", metavar="TIME", help="End, counted likewise. [default: the last event]"
 )
 def export(
-    run: Path,
+    run: AnyPath,
     form: str,
     table: str,
-    out: Path,
+    out: AnyPath,
     overwrite: bool,
     channel: str | None,
     from_text: str | None,
@@ -121,7 +122,7 @@ def export(
         click.echo(f"{out}: {count:,} {noun}, {size}", err=True)
 
 
-def _one_run(path: Path) -> Run:
+def _one_run(path: AnyPath) -> Run:
     """The run at the path or, if it is the only one, directly below it."""
     from flinknet.trace import find_runs, open_run
 
@@ -131,7 +132,7 @@ def _one_run(path: Path) -> Run:
     return open_run(runs[0])
 
 
-def _check_target(out: Path, form: str, *, may_replace: bool) -> None:
+def _check_target(out: AnyPath, form: str, *, may_replace: bool) -> None:
     check_writable_file(out, "--out")
     if out.exists() and not may_replace:
         raise ConfigError(f"--out: {out} is there already; give another name, or --overwrite")

@@ -14,18 +14,19 @@ import click
 from flinknet import options as flink
 from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_duration_ns
 
 from .paths import check_writable_file, existing_path
 from .rest_options import TOKEN_HELP, naming
+from .spark_options import spark_options, tell_page
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
     from flinknet.replay.opening import Scan
     from flinknet.replay.read import RecordedRun
+    from flinknet.replay.spark.settings import SessionOptions
 
 _EPILOG = """\b
 Examples:
@@ -49,6 +50,8 @@ Examples:
       the same as a page, with plots
   flinknet trace replay RUN --max-records all --master spark://host:7077
       every record of a large run, on a Spark cluster
+  flinknet trace replay s3://bucket/runs --remote sc://host:15002 --json s3://bucket/answer.json
+      runs in an object store, by Spark Connect
 """
 
 EXIT_UNMET = 1
@@ -105,12 +108,6 @@ def _grid_options(command: Any) -> Any:
     " a part of its name; the others keep what was recorded. May be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark master, such as local[2] or spark://host:7077. A cluster must see the traces under"
-    " the same paths, and have flinknet installed. [default: local[*], or that of spark-submit]",
-)
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
 @click.option(
     "--max-records",
@@ -181,12 +178,12 @@ def _grid_options(command: Any) -> Any:
     help="Keep there what each unit of work finds: the same command goes on from it if this one"
     " ends early. On a cluster a directory that driver and executors share.",
 )
+@spark_options
 def replay(
-    traces: tuple[Path, ...],
+    traces: tuple[AnyPath, ...],
     target: tuple[str, ...],
     edge_timeout: tuple[str, ...],
     diagnose: bool,
-    master: str | None,
     channel: str | None,
     max_records: str | None,
     from_offset: str | None,
@@ -200,6 +197,7 @@ def replay(
     report: str | None,
     out: str | None,
     checkpoint: str | None,
+    session: SessionOptions,
     **lists: str | None,
 ) -> None:
     """Answer from recorded runs: what happened, and what other settings would do.
@@ -208,6 +206,9 @@ def replay(
     Recordings of one job by taps on several hosts are one run.
     The first line of an answer is the error of the model on the setting that was recorded: believe
     the predictions that far. Several lists make a grid of all combinations.
+
+    TRACE, --json, --report and --out may be in an object store or in HDFS: s3://, s3a://, gs://,
+    abfss://, hdfs://.
 
     Exit code: 1 if no setting meets a --target, or none can be advised, in one of the
     rates, consumer speeds, round trips and flow controls that are asked for.
@@ -223,7 +224,9 @@ def replay(
     from flinknet.replay.read import AskedPart, open_runs
     from flinknet.replay.spark.checkpoint import Checkpoint
     from flinknet.replay.spark.damage import find_damaged
-    from flinknet.replay.spark.session import WORK_UNITS_MAX, spark_errors, spark_session
+    from flinknet.replay.spark.results import write_tables
+    from flinknet.replay.spark.session import spark_errors, spark_session
+    from flinknet.replay.spark.settings import WORK_UNITS_MAX
     from flinknet.report.export import replay_document
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
@@ -242,7 +245,7 @@ def replay(
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
     json_target = json_file(json_path)
-    page = Path(report) if report is not None else None
+    page = path_of(report) if report is not None else None
     if page is not None:
         check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
@@ -262,7 +265,8 @@ def replay(
     is_skipped = on_damage == OnDamage.SKIP
     runs = [] if is_skipped else opened(damaged_blocks)
     _say("starting Spark", off_terminal_too=True)
-    with spark_session(master) as spark, spark_errors():
+    with spark_session(session) as spark, spark_errors():
+        tell_page(spark)
         if is_skipped:
             _say("looking for damage")
             runs = opened(partial(find_damaged, spark))
@@ -285,7 +289,7 @@ def replay(
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
-            _write_parquet(found.tables, out_dir)
+            write_tables(found.tables, out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
     text = json.dumps(replay_document(found.answers, found.jobs), indent=1)
@@ -393,8 +397,8 @@ def _offset(option: str, text: str | None) -> int | None:
     return None if text is None else parse_duration_ns(text, option, bare_unit=None)
 
 
-def _new_directory(text: str) -> Path:
-    path = Path(text)
+def _new_directory(text: str) -> AnyPath:
+    path = path_of(text)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"--out: {path} exists and is not empty; give a new directory")
     path.mkdir(parents=True, exist_ok=True)
@@ -402,17 +406,14 @@ def _new_directory(text: str) -> Path:
 
 
 def _directory(text: str) -> Path:
-    path = Path(text)
+    path = path_of(text)
+    if not isinstance(path, Path):
+        raise ConfigError(f"--checkpoint: {path} is not a directory of a file system")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--checkpoint: {path}: cannot be made ({error.strerror})") from None
     return path
-
-
-def _write_parquet(tables: dict[str, DataFrame], directory: Path) -> None:
-    for name, table in tables.items():
-        table.coalesce(1).write.parquet(str((directory / name).absolute()))
 
 
 def _say(text: str, *, off_terminal_too: bool = False) -> None:

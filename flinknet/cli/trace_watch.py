@@ -16,8 +16,10 @@ from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_S, parse_duration_ns
 
 from .paths import existing_path
+from .spark_options import spark_options
 
 if TYPE_CHECKING:
+    from flinknet.replay.spark.settings import SessionOptions
     from flinknet.report.watch_console import WatchView
     from flinknet.results import WatchLook
 
@@ -52,11 +54,7 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     help="Add a row for each edge and look to this table of Parquet files.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each look.")
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark master, as of trace replay. [default: local[*], or that of spark-submit]",
-)
+@spark_options
 def watch(
     path: Path,
     window: str,
@@ -65,7 +63,7 @@ def watch(
     duration: str | None,
     table: str | None,
     as_json: bool,
-    master: str | None,
+    session: SessionOptions,
 ) -> None:
     """Show what happens in traces that are still being written.
 
@@ -94,19 +92,19 @@ def watch(
         table = str(Path(table).absolute())
     looks: SimpleQueue[WatchLook] = SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="flinknet-watch-") as work_dir:
-        session = Watch(path.absolute(), Path(work_dir), span_ns=span_ns)
-        looks.put(first := session.look())
+        watching = Watch(path.absolute(), Path(work_dir), span_ns=span_ns)
+        looks.put(first := watching.look())
         view = None if as_json else WatchView(console_for(sys.stdout), str(path))
         with view or nullcontext(), suppress(KeyboardInterrupt):
             _show(looks, view)
             if once and table is None:
                 return
-            with spark_session(master) as spark, spark_errors():
+            with spark_session(session) as spark, spark_errors():
                 if table is not None:
                     add_to_table(spark, first, table)
                 if once:
                     return
-                query = session.start(spark, every_s, looks.put, table)
+                query = watching.start(spark, every_s, looks.put, table)
                 waited_s = 0.0
                 while seconds is None or waited_s < seconds:
                     if query.awaitTermination(1):

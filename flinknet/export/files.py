@@ -6,16 +6,16 @@ import gzip
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, cast
 
+from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 COMPRESSED_SUFFIX = ".gz"
 
 
 @contextmanager
-def whole_packed_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_packed_file(path: AnyPath) -> Iterator[IO[bytes]]:
     """A `whole_file`, compressed if its name ends with .gz."""
     with whole_file(path) as file:
         if path.suffix == COMPRESSED_SUFFIX:
@@ -26,7 +26,7 @@ def whole_packed_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_text_file(path: Path) -> Iterator[IO[str]]:
+def whole_text_file(path: AnyPath) -> Iterator[IO[str]]:
     """The same for text in UTF-8."""
     with whole_packed_file(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from flinknet.arrays import IntArray
+from flinknet.storage import AnyPath
 from flinknet.trace.buffers import ChannelBuffers
 from flinknet.units import NS_PER_S
 
@@ -40,7 +40,7 @@ Line = tuple[float, int, str]
 """Start of the interval in seconds and channel, by which lines are sorted, and the line itself."""
 
 
-def write_hdr(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
     """Write the log; returns the number of buffers in it.
 
     A buffer counts in the second in which its consumer was done with it. Seconds count from the

@@ -6,7 +6,6 @@ Lines about checkpoints are not in it: they have other columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from flinknet.errors import TraceFormatError
+from flinknet.storage import AnyPath
 from flinknet.trace.metrics import metrics_lines, number_of
 
 from .files import whole_packed_file
@@ -31,7 +31,7 @@ _ABOUT = (
 
 
 def write_metrics(
-    selection: Selection, path: Path, on_rows: OnRows = lambda _: None, *, form: str = "parquet"
+    selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None, *, form: str = "parquet"
 ) -> int:
     """Write the metrics of tasks and TaskManagers; returns the number of rows.
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.storage import AnyPath
 from flinknet.trace import ChannelInfo
 from flinknet.trace.buffers import ChannelBuffers
 from flinknet.trace.event_block import EventColumns, is_data
@@ -48,7 +48,7 @@ _RUN_PROCESS = 1
 _FIRST_CHANNEL_PROCESS = 2
 
 
-def write_perfetto(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+def write_perfetto(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
     """Write the trace; returns the number of buffers in it.
 
     Instants count from the selection's first one. Memory grows with the busiest channel's events in

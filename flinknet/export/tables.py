@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader
 from flinknet.trace.arrow import EVENT_SCHEMA, event_array
 from flinknet.trace.blocks import ORDER
@@ -44,7 +44,7 @@ def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
                 yield pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
 
 
-def write_parquet(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+def write_parquet(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
     """Write the table as Parquet, a row group for each block; returns the number of rows."""
     with (
         whole_packed_file(path) as file,
@@ -53,7 +53,7 @@ def write_parquet(selection: Selection, path: Path, on_rows: OnRows = lambda _: 
         return _write(selection, writer.write_batch, on_rows)
 
 
-def write_csv(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+def write_csv(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
     """Write the table as CSV with a header line; what does not apply is empty."""
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with (
@@ -63,7 +63,7 @@ def write_csv(selection: Selection, path: Path, on_rows: OnRows = lambda _: None
         return _write(selection, writer.write_batch, on_rows)
 
 
-def write_json_lines(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+def write_json_lines(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
     """Write the table as JSON, an object a line; what does not apply is null."""
     with whole_packed_file(path) as file:
 

@@ -13,7 +13,7 @@ buffer back, its records came within one beat before it left, however long the c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
-from flinknet.trace import RunManifest, TraceReader
+from flinknet.trace import RunManifest, TraceFile, TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.trace.recordings import RunPlace, open_recordings
 from flinknet.units import format_duration_ns
@@ -104,15 +104,16 @@ def load_captured(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages captured between processes; see `exchange.load_exchange`."""
-    manifest = open_recordings(place).manifest
+    run = open_recordings(place)
+    manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, assumed, is_timeout_known = with_settings(manifest, place)
+    manifest, assumed, is_timeout_known = with_settings(manifest, run.files)
     network = recorded_network(manifest)
-    rows = _read(place, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
+    rows = _read(run.files, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     found = fit_captured(
@@ -179,13 +180,13 @@ def _records_per_message(sent: EventColumns) -> float:
 
 
 def with_settings(
-    manifest: RunManifest, place: RunPlace
+    manifest: RunManifest, files: Iterable[TraceFile]
 ) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; what was
     assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
     own = [each.index for each in manifest.channels]
-    rows = _read(place, None, None, channels=own, rows_max=SETTINGS_ROWS)
+    rows = _read(files, None, None, channels=own, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
     is_timeout_known = True
@@ -216,15 +217,16 @@ def waits_at_most(
     Args:
         edge: of several; None for the only one.
     """
-    manifest = open_recordings(place).manifest
+    run = open_recordings(place)
+    manifest = run.manifest
     assert manifest is not None
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, _, is_timeout_known = with_settings(manifest, place)
+    manifest, _, is_timeout_known = with_settings(manifest, run.files)
     network = recorded_network(manifest)
-    rows = _read(place, from_ns, to_ns, channels=own)
+    rows = _read(run.files, from_ns, to_ns, channels=own)
     histogram = LogLinearHistogram()
     for seen in seen_between(rows, from_ns, _wait_max_ns(rows, network, is_timeout_known)).values():
         histogram.add_weighted(seen.at_ns - seen.since_ns, seen.records)
@@ -327,7 +329,7 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
 
 
 def _read(
-    place: RunPlace,
+    files: Iterable[TraceFile],
     from_ns: int | None,
     to_ns: int | None,
     *,
@@ -339,7 +341,7 @@ def _read(
     resumed: list[EventColumns] = []
     initial_credit: list[IntArray] = []
     seen = 0
-    for file in open_recordings(place).files:
+    for file in files:
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, channels, from_ns, to_ns):
                 is_known = block["channel"] >= 0

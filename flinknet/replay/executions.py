@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import FrameCorruptedError
@@ -30,6 +31,7 @@ class Execution:
     restarts: int
 
 
+@lru_cache(maxsize=1 << 17)  # consumers of a partition name it, each of them
 def partition_of(partition: str) -> ResultPartitionID | None:
     """A partition, which a manifest has as hex; None for text that is none."""
     if len(partition) != 2 * ResultPartitionID.BYTES:

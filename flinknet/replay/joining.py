@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
-from pathlib import Path
 
 from flinknet.results import ClockRelation, ReplayedRecording
+from flinknet.storage import AnyPath, name_below
 from flinknet.trace import Run, RunManifest, TraceReader
 from flinknet.trace.recordings import Recording, common_directory, joined
 from flinknet.trace.trace_file import ChannelRange
@@ -277,12 +277,10 @@ def _ranges(numbers: Sequence[tuple[int, int]]) -> list[ChannelRange]:
     return found
 
 
-def _labels(paths: Sequence[Path]) -> list[str]:
+def _labels(paths: Sequence[AnyPath]) -> list[str]:
     """What tells recordings apart: their paths from the directory that holds all of them."""
     common = common_directory(paths)
-    return [
-        str(path.relative_to(common)) if common in path.parents else str(path) for path in paths
-    ]
+    return [name_below(path, common) for path in paths]
 
 
 def described_recordings(

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
+from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
@@ -36,8 +36,8 @@ from .job_rows import predict_jobs
 from .observe import notebook_tables
 from .observe.observed import ObservedTables, collect, observe
 from .read import RecordedRun, open_runs
+from .simulations import predict
 from .spark.session import spark_errors
-from .what_if import predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +108,7 @@ def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """
     from .spark.source import register
 
-    for run in find_runs(Path(path)):
+    for run in find_runs(path_of(path)):
         open_run(run)
     register(spark)
     return spark.read.format("flinknet").options(**options).load(path)
@@ -123,7 +123,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
 
     Raises: FlinknetError for a path that holds no run.
     """
-    runs = tuple(open_runs([Path(path) for path in paths]))
+    runs = tuple(open_runs([path_of(path) for path in paths]))
     return Tables(spark, runs, split, observe(spark, runs, split))
 
 
@@ -133,7 +133,7 @@ def predicted(
     seconds: float = PREDICTED_FROM_S,
     **lists: Sequence[Any],
 ) -> DataFrame:
-    """What other settings would do: a row for each run and setting, see `what_if.predict`.
+    """What other settings would do: a row for each run and setting, see `simulations.predict`.
 
     Args:
         seconds: of the measured part whose arrivals are used.
@@ -146,7 +146,7 @@ def predicted(
     grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
     grid.check()
     candidates = []
-    for run in open_runs([Path(path) for path in paths]):
+    for run in open_runs([path_of(path) for path in paths]):
         to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
         candidates += candidates_of(run, grid, to_ns)
     return predict(spark, candidates)
@@ -163,7 +163,7 @@ def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> 
     """
     grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
     grid.check()
-    runs = open_runs([Path(path) for path in paths])
+    runs = open_runs([path_of(path) for path in paths])
     observed = collect(observe(spark, runs, None), runs)
     return predict_jobs(spark, plan_jobs(observed, grid, (), max_records=None))
 

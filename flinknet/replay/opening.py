@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 from flinknet.results import TraceLoss
+from flinknet.storage import AnyPath, all_at, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
 from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
 from flinknet.trace.plain_text import read_json
@@ -72,7 +72,7 @@ def _damaged_blocks(file: TraceFile) -> Iterator[int]:
 
 
 def open_parts(
-    paths: Sequence[Path], on_damage: OnDamage = OnDamage.STOP, scan: Scan = damaged_blocks
+    paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, scan: Scan = damaged_blocks
 ) -> Opened:
     """Every recording at some paths, or directly below them.
 
@@ -85,7 +85,8 @@ def open_parts(
     found = list(dict.fromkeys(run for path in paths for run in find_runs(path)))
     losses = list(_without_manifest(paths))
     if on_damage is OnDamage.STOP:
-        return Opened([opened_part(Recording(str(path))) for path in found], losses)
+        parts = all_at(found[0], lambda path: opened_part(Recording(str(path))), found)
+        return Opened(parts, losses)
     recordings = []
     for path in found:
         try:
@@ -153,7 +154,7 @@ def _stated(part: Part) -> Mapping[str, Any]:
     return sums
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: AnyPath) -> dict[str, Any]:
     try:
         found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -180,7 +181,7 @@ def opened_part(recording: Recording) -> Part:
     return Part(recording, run)
 
 
-def _usable(path: Path) -> Recording:
+def _usable(path: AnyPath) -> Recording:
     """A recording without the files that cannot be used.
 
     Raises: TraceError if nothing of it can be.
@@ -215,7 +216,7 @@ def _unusable(part: Part, file: DamagedFile) -> TraceLoss:
 
 def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
     """What is lost with damaged blocks, by the index of their file."""
-    with TraceReader(Path(part.recording.path) / file.name) as reader:
+    with TraceReader(path_of(part.recording.path) / file.name) as reader:
         blocks = reader.blocks()
     lost = [blocks[number] for number in file.blocks]
     count = sum(each.count for each in lost)
@@ -227,7 +228,7 @@ def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
     return TraceLoss(str(part.run.path), file.name, "damaged_blocks", count, text)
 
 
-def _without_manifest(paths: Sequence[Path]) -> Iterator[TraceLoss]:
+def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
     """Directories of traces among the recordings that are none, for they lack their manifest."""
     for path in paths:
         if path.is_dir() and not (path / MANIFEST_NAME).is_file():

@@ -29,10 +29,10 @@ from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
 from .read import RecordedRun
+from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
 from .spark.units import work_units
 from .trade_off import advise
-from .what_if import Simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

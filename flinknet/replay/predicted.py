@@ -15,10 +15,10 @@ from .observe.latency import ChannelLatency, latency_percentiles
 from .observe.observed import ObservedRun, latency_summary
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
+from .simulations import Simulate, predict
 from .spark.checkpoint import Checkpoint
 from .spark.frames import collected
 from .spark.units import ALL_CHANNELS, work_units
-from .what_if import Simulate, predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

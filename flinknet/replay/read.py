@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from flinknet.predict.captured import with_settings
 from flinknet.predict.exchange import is_blocking
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
 from flinknet.results import ReplayedRecording, TraceLoss
+from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import is_data
 from flinknet.trace.recordings import Recording, RunPlace
@@ -77,7 +77,7 @@ class RecordedRun:
     """
 
     run: int
-    path: Path
+    path: AnyPath
     files: tuple[TraceFile, ...]
     manifest: RunManifest
     from_ns: int
@@ -133,7 +133,7 @@ WHOLE = AskedPart()
 
 
 def open_runs(
-    paths: Sequence[Path],
+    paths: Sequence[AnyPath],
     asked: AskedPart = WHOLE,
     describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
     *,
@@ -165,13 +165,13 @@ def open_runs(
             continue
         run = replace(run, manifest=describe(run.manifest))
         for execution, part in executions_in(run, asked):
-            manifest, *_ = with_settings(execution.manifest, run.place)
+            manifest, *_ = with_settings(execution.manifest, run.files)
             execution = replace(execution, run=len(runs), manifest=manifest)
             runs += edges_of(part_of(execution, part))
     return runs
 
 
-def open_recorded_run(path: Path, number: int) -> RecordedRun:
+def open_recorded_run(path: AnyPath, number: int) -> RecordedRun:
     """Open a run directory for replay.
 
     Raises: TraceFormatError if it is none, if its result is not what it left, or if the run was

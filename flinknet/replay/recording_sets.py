@@ -4,9 +4,9 @@ relates their clocks."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from flinknet.results import RecordingSet
+from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader
 from flinknet.trace.recordings import Recording
 
@@ -14,7 +14,7 @@ from .joining import Part, described_recordings, groups_of, join, run_of
 from .opening import named_losses
 
 
-def sets_of(paths: Sequence[Path]) -> list[RecordingSet]:
+def sets_of(paths: Sequence[AnyPath]) -> list[RecordingSet]:
     """The sets among the run directories at some paths.
 
     Raises: TraceFormatError for one that cannot be opened.

@@ -21,6 +21,7 @@ from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.recorded_sizes import common_value_bytes, sent_bytes
+from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
 from .advise.edges import ends_of
@@ -33,7 +34,7 @@ _BUSY_MAX = 0.9
 """Share of its time that a consumer may work; with more it would fall behind on its own."""
 
 
-def open_to_repeat(path: Path, edge: int | None) -> RecordedRun:
+def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
     """A run whose records are to be sent again; of what was recorded between processes, one edge
     and without the job's start.
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
@@ -25,6 +24,7 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
+from flinknet.storage import path_of
 from flinknet.trace import Run, RunManifest
 from flinknet.trace.recordings import Recording, open_recordings
 
@@ -173,7 +173,7 @@ def fitted(
 
 def stamps_of(place: tuple[Recording, ...]) -> tuple[int, ...]:
     """When the files of a run were changed: what was kept of them holds as long as this."""
-    return tuple(Path(file.path).stat().st_mtime_ns for file in _opened(place).files)
+    return tuple(path_of(file.path).stat().st_mtime_ns for file in _opened(place).files)
 
 
 @lru_cache(maxsize=8)

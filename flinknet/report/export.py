@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from flinknet.comparison import Difference
 from flinknet.plain_values import to_plain
 from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult, WatchLook
+from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 SCHEMA_VERSION = 1
@@ -104,7 +104,7 @@ def dump(document: Any) -> str:
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def write_json(path: Path, document: Any) -> None:
+def write_json(path: AnyPath, document: Any) -> None:
     """Put a document into a file, at once: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:

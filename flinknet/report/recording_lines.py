@@ -50,7 +50,14 @@ def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
     twice = sum(each.channels - each.channels_counted for each in recordings)
     line = f"one run of {len(recordings):,} recordings ({names}): {_count(channels, 'channel')}"
     line += of_what
-    return f"{line}, {twice:,} recorded twice and counted once" if twice else line
+    if not twice:
+        return line
+    left_out = [
+        f"{each.channels - each.channels_counted:,} of {each.label}"
+        for each in recordings
+        if each.channels > each.channels_counted
+    ]
+    return f"{line}, {twice:,} recorded twice and counted once (left out: {named(left_out)})"
 
 
 def _unused_line(trace: TraceDescription) -> list[str]:

@@ -250,14 +250,14 @@ def check_invariants(cluster: Cluster) -> None:
             for queue in partition.subpartitions:
                 if isinstance(queue, PipelinedSubpartition):
                     queue.check_invariants()
-        for connection in cluster.producer_connections:
-            connection.check_invariants()
-        for consumer in cluster.consumer_connections:
-            consumer.check_invariants()
         for gate in cluster.gates:
             gate.check_invariants()
             for channel in gate.remote_channels:
                 channel.check_invariants()
+        for connection in cluster.producer_connections:
+            connection.check_invariants()
+        for consumer in cluster.consumer_connections:
+            consumer.check_invariants()
     except AssertionError as error:
         raise InvariantViolatedError(str(error), cluster.seed) from error
 

@@ -184,11 +184,16 @@ class Direction:
                 end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
                 self._message_ends.append(end_bytes)
 
+    def is_ended(self, now_ns: int) -> bool:
+        """Whether the sender has closed, and all that it sent before was taken."""
+        pieces = self._pieces
+        return bool(pieces) and not pieces[0][1] and pieces[0][0] <= now_ns
+
     def take(self, most_bytes: int, now_ns: int) -> list[bytes]:
         """What has arrived, up to so many bytes; the rest stays."""
         pieces, left_bytes = self._pieces, most_bytes
         found: list[bytes] = []
-        while pieces and pieces[0][0] <= now_ns and left_bytes > 0:
+        while pieces and pieces[0][0] <= now_ns and left_bytes > 0 and pieces[0][1]:
             at_ns, data = pieces.popleft()
             if len(data) > left_bytes:
                 pieces.appendleft((at_ns, data[left_bytes:]))
@@ -334,6 +339,9 @@ class LinkEnd:
         """
         connection, scattering = self.connection, self._scattering
         if self.is_closed or not connection.wants_data:
+            return now_ns
+        if self._incoming.is_ended(self._virtual_ns(now_ns)):
+            self.close(now_ns=self._virtual_ns(now_ns))
             return now_ns
         memory = scattering.memory_to_fill() if scattering is not None else ()
         most_bytes = sum(map(len, memory)) or RECEIVE_BYTES

@@ -4,10 +4,11 @@
     recorder            a `core.probe.Probe`: rows one by one; statistics, message_counts: totals
                         while they pass; job_traces: by job
     format, columns, blocks    the bytes of a file, of a column, of a block of events
-    writer, reader      of files
+    writer, reader      of files; index: of one, read once and handed on as extents
     event_block         a block as numpy columns; arrow: as Arrow columns
     buffers             what both ends of a channel recorded, paired
-    manifest            what a run was; job_names: what it calls the ends of channels
+    manifest            what a run was; job_names: what it calls the ends of channels; plain_text:
+                        its texts, whoever has edited them
     run                 a run on disk; run_directory: while it is written; seal: its checksums;
                         growing: how far its files go by now
     trace_file, recordings    how a file counts in its run, and several recordings as one run

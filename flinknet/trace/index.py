@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
+from flinknet.storage import path_of
 
 from .format import CHANNEL_ENTRY, BlockEntry, Extent
 from .reader import TraceReader
@@ -125,7 +125,7 @@ def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, 
 
 def stamp_of(file: TraceFile) -> Stamp:
     """What an index is kept by: size of the file, and when it was changed. Raises: OSError."""
-    stat = Path(file.path).stat()
+    stat = path_of(file.path).stat()
     return stat.st_size, stat.st_mtime_ns
 
 

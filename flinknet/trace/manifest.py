@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flinknet.errors import TraceError, TraceFormatError
+from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .plain_text import read_json
@@ -194,7 +195,7 @@ class RunManifest:
         return path
 
     @classmethod
-    def load(cls, directory: Path) -> RunManifest:
+    def load(cls, directory: AnyPath) -> RunManifest:
         """Read the manifest of a run directory.
 
         Raises: TraceFormatError, naming the path and what is wrong with it.
@@ -205,7 +206,7 @@ class RunManifest:
         return manifest
 
     @classmethod
-    def load_with_fault(cls, directory: Path) -> tuple[RunManifest, str | None]:
+    def load_with_fault(cls, directory: AnyPath) -> tuple[RunManifest, str | None]:
         """Read the manifest of a run directory, and say what is wrong with its seal; None if it
         matches, or if there is none to check (version 1, or set to null).
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
+from flinknet.storage import AnyPath
 
 from .plain_text import read_json
 
@@ -83,7 +83,7 @@ class Series:
         return None if known is None or not len(known) else float(known.mean())
 
 
-def read_series(directory: Path, from_ns: int, to_ns: int) -> list[Series]:
+def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of all tasks and TaskManagers within [from_ns, to_ns), of a task's last attempt
     there; none without a file. A line that was cut by a crash is passed over.
     """
@@ -102,7 +102,7 @@ def read_series(directory: Path, from_ns: int, to_ns: int) -> list[Series]:
     return [_series(lines) for _, lines in found.values()]
 
 
-def describe_metrics(directory: Path) -> MetricsDescription | None:
+def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
     """Describe the file of a run directory; None if there is none. A line that was cut by a crash
     is passed over.
     """
@@ -122,7 +122,7 @@ def describe_metrics(directory: Path) -> MetricsDescription | None:
 
 
 def metrics_lines(
-    directory: Path, from_ns: int | None = None, to_ns: int | None = None
+    directory: AnyPath, from_ns: int | None = None, to_ns: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """The lines of a run within [from_ns, to_ns); none without a file. What is no line, such as one
     that a crash has cut, is passed over.

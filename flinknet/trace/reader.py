@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
+from flinknet.storage import KEPT_BYTES, AnyPath, open_ranged, path_of
 
 from .blocks import (
     ColumnRange,
@@ -47,6 +45,9 @@ from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
 
 _SEARCH_BYTES = 1 << 20
 
+_FEW_COLUMNS = 2
+"""More of them are read of a remote file by fetching their block at once."""
+
 _MALFORMED = (TraceFormatError, ValueError, IndexError, KeyError)
 """What comes of bytes that are checked and yet contradict each other."""
 
@@ -75,7 +76,7 @@ class TraceReader:
     extents reads neither: only the headers and directories of the blocks in them.
     """
 
-    def __init__(self, file: Path | TraceFile, extents: Sequence[Extent] | None = None) -> None:
+    def __init__(self, file: AnyPath | TraceFile, extents: Sequence[Extent] | None = None) -> None:
         """Open the file.
 
         Args:
@@ -86,7 +87,7 @@ class TraceReader:
             for a block that does not stand where an extent says.
         """
         self.file = file if isinstance(file, TraceFile) else TraceFile(str(file))
-        self.path = Path(self.file.path)
+        self.path = path_of(self.file.path)
         self.truncation: Truncation | None = None
         self.dropped_events: int | None = None  # known to a clean end only
         self.counted = BytesRead()
@@ -94,10 +95,10 @@ class TraceReader:
         self._rows: tuple[int, IntArray | None] | None = None  # of the block read last
         self._stored_numbers: Sequence[int] | None = None  # of blocks of extents, in the file
         try:
-            self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
-            self.size_bytes = self._file.seek(0, 2)
+            self._file = open_ranged(self.path)
         except OSError as error:
             raise TraceError(f"{self.path}: cannot open the trace ({error.strerror})") from error
+        self.size_bytes = self._file.size_bytes
         if extents is not None:
             self._open_extents(extents)
             return
@@ -154,12 +155,16 @@ class TraceReader:
 
         Raises: TraceDamagedError if a byte of what is read is wrong.
         """
+        names = selected(columns)
         with self._at_block(index):
-            return {name: self._column(index, name) for name in selected(columns)}
+            if len(names) > _FEW_COLUMNS:
+                self._prepare(index)
+            return {name: self._column(index, name) for name in names}
 
     def read_column(self, index: int, name: str) -> IntArray:
         """One column of a block, as `read_block` gives it; its directory is read once for all."""
         with self._at_block(index):
+            self._prepare(index)
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
@@ -168,6 +173,7 @@ class TraceReader:
         """
         entry = self._stored[self._place(index)]
         with self._at_block(index):
+            self._prepare(index)
             header, _ = self._read_directory(entry)
             start = entry.offset + BLOCK_HEADER_BYTES
             body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
@@ -223,13 +229,13 @@ class TraceReader:
                 yield {name: block[name][keep] for name in names}
 
     def _read(self, offset: int, length: int) -> bytes:
-        self._file.seek(offset)
-        parts = []
-        while length and (part := self._file.read(length)):
-            parts.append(part)
-            length -= len(part)
-        self.counted.index_bytes += sum(map(len, parts))
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        found = self._file.read(offset, length)
+        self.counted.index_bytes += len(found)
+        return found
+
+    def _prepare(self, index: int) -> None:
+        entry = self._stored[self._place(index)]
+        self._file.prepare(entry.offset, entry.length_bytes)
 
     def _place(self, index: int) -> int:
         """Where a block stands among all of the file."""
@@ -269,6 +275,9 @@ class TraceReader:
         numbers: list[int] = []
         self._metas, self._stored_numbers = (), numbers
         try:
+            if sum(extent.length_bytes for extent in extents) <= KEPT_BYTES:
+                for extent in extents:
+                    self._file.prepare(extent.offset, extent.length_bytes)
             for extent in extents:
                 offset = extent.offset
                 number = extent.number
@@ -390,24 +399,17 @@ class TraceReader:
             return None
 
     def _next_marker(self, start: int) -> int:
-        """Offset of the next place that may be a block, the end of the file if there is none."""
+        """Offset of the next place that may be a block, the end of the file if there is none.
+        Holes, which may be of any size, have no marker.
+        """
         overlap = len(BLOCK_MARKER) - 1
-        while (start := self._next_data(start)) < self.size_bytes:
+        while (start := self._file.next_data(start)) < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
             offset = chunk.find(BLOCK_MARKER)
             if offset >= 0:
                 return start + offset
             start += max(len(chunk) - overlap, 1)
         return self.size_bytes
-
-    def _next_data(self, start: int) -> int:
-        """Offset of the next byte that is not in a hole, which may be of any size and has no
-        marker; the end of the file if there is none.
-        """
-        try:
-            return os.lseek(self._file.fileno(), start, os.SEEK_DATA)
-        except OSError as error:
-            return self.size_bytes if error.errno == errno.ENXIO else start
 
     @contextmanager
     def _at_block(self, index: int) -> Iterator[None]:

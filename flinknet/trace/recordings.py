@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.storage import AnyPath, StoragePath, path_of
+
 from .manifest import ChannelInfo, RunManifest
 from .metrics import METRICS_NAME, Series, read_series
 from .run import Run, open_with_faults, refuse
@@ -60,7 +62,7 @@ class Recording:
 
     def absolute(self) -> Recording:
         """The same from any working directory."""
-        return replace(self, path=str(Path(self.path).absolute()))
+        return replace(self, path=str(path_of(self.path).absolute()))
 
     def open(self) -> Run:
         """Its run directory, without the files that cannot be used.
@@ -68,7 +70,7 @@ class Recording:
         Raises: TraceFormatError for what contradicts its manifest.
         """
         unusable = {each.name for each in self.damaged if not each.blocks}
-        run, faults = open_with_faults(Path(self.path), left_out=unusable)
+        run, faults = open_with_faults(path_of(self.path), left_out=unusable)
         refuse(run, [each for each in faults if each.file not in unusable])
         return self.of(run)
 
@@ -92,7 +94,7 @@ class Recording:
         )
 
 
-RunPlace = Path | list[Recording] | tuple[Recording, ...]
+RunPlace = AnyPath | list[Recording] | tuple[Recording, ...]
 """Where a run is: its directory, or the recordings that are it."""
 
 
@@ -113,7 +115,7 @@ def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
     recordings those of the first that has some, for they asked one JobManager."""
     recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
     for each in recordings:
-        directory = Path(each.path)
+        directory = path_of(each.path)
         if (directory / METRICS_NAME).is_file():
             return read_series(directory, from_ns - each.offset_ns, to_ns - each.offset_ns)
     return []
@@ -153,13 +155,19 @@ def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
     return Run(path, tuple(file for each in runs for file in each.files), manifest)
 
 
-def common_directory(paths: Sequence[Path]) -> Path:
-    """The nearest directory that holds all of them."""
+def common_directory(paths: Sequence[AnyPath]) -> AnyPath:
+    """The nearest directory that holds all of them; of several stores, of those in the first."""
     if len(paths) == 1:
         return paths[0]
-    if len({path.is_absolute() for path in paths}) > 1:
-        paths = [path.absolute() for path in paths]
-    return Path(commonpath([path.parent for path in paths]) or ".")
+    here = [path for path in paths if isinstance(path, Path)]
+    first = paths[0]
+    if len(here) < len(paths):
+        alike = [path for path in paths if isinstance(path, StoragePath) and path.is_near(first)]
+        common = commonpath([f"/{path.parent.key}" for path in alike] or ["/"])
+        return replace(alike[0], key=common.strip("/")) if alike else first.parent
+    if len({path.is_absolute() for path in here}) > 1:
+        here = [path.absolute() for path in here]
+    return Path(commonpath([path.parent for path in here]) or ".")
 
 
 def _span(recording: Recording, manifest: RunManifest) -> tuple[int | None, int | None]:

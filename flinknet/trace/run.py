@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from flinknet.errors import TraceFormatError
+from flinknet.storage import AnyPath, all_at, files_among, path_of
 
 from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .reader import TraceReader
@@ -31,7 +31,7 @@ class Fault:
 class Run:
     """One recorded run: its files, and its manifest unless it is a trace file alone."""
 
-    path: Path
+    path: AnyPath
     files: tuple[TraceFile, ...]
     manifest: RunManifest | None
 
@@ -49,13 +49,16 @@ class Run:
             yield Fault(MANIFEST_NAME, f"it names {name} more than once; {_REMOVE_ONE}")
         for index in (index for index, times in indexes.items() if times > 1):
             yield Fault(MANIFEST_NAME, f"it has channel {index} more than once; {_REMOVE_ONE}")
-        for process in self.manifest.processes:
-            fault = self._fault_of_trace(process, self.manifest.files.get(process.file))
+        processes = self.manifest.processes
+        for process, fault in zip(
+            processes, all_at(self.path, self._fault_of_trace, processes), strict=True
+        ):
             if fault is not None:
                 yield Fault(process.file, fault)
 
-    def _fault_of_trace(self, process: ProcessInfo, checksum: str | None) -> str | None:
+    def _fault_of_trace(self, process: ProcessInfo) -> str | None:
         """Nothing for a file that cannot be read or was cut, which its reader reports."""
+        checksum = self.manifest.files.get(process.file) if self.manifest is not None else None
         try:
             description, checksum_of_end = read_ends(self.path / process.file)
             recorded = ProcessInfo.from_dict(description)
@@ -71,7 +74,7 @@ class Run:
         return "it is of another run than the manifest; copy back what belongs together"
 
 
-def open_run(path: Path) -> Run:
+def open_run(path: AnyPath) -> Run:
     """The run in a run directory or in one trace file.
 
     Raises: TraceFormatError that says what the path is instead, and what to give; or what of the
@@ -88,7 +91,9 @@ def refuse(run: Run, faults: Iterable[Fault]) -> None:
         raise TraceFormatError(f"{run.path / fault.file}: {fault.text}")
 
 
-def open_with_faults(path: Path, left_out: Collection[str] = ()) -> tuple[Run, tuple[Fault, ...]]:
+def open_with_faults(
+    path: AnyPath, left_out: Collection[str] = ()
+) -> tuple[Run, tuple[Fault, ...]]:
     """The same run with what contradicts its manifest, for reports of all that is wrong.
 
     Args:
@@ -96,7 +101,6 @@ def open_with_faults(path: Path, left_out: Collection[str] = ()) -> tuple[Run, t
 
     Raises: TraceFormatError for what is no run, or lacks a trace file.
     """
-    path = Path(path)
     if path.is_file():
         return Run(path, (TraceFile(str(path)),), None), ()
     if path.exists() and not path.is_dir():
@@ -109,9 +113,10 @@ def open_with_faults(path: Path, left_out: Collection[str] = ()) -> tuple[Run, t
     files = tuple(path / name for name in dict.fromkeys(each.file for each in manifest.processes))
     if broken is not None:
         fault = Fault(MANIFEST_NAME, broken)
-        return Run(path, _trace_files(file for file in files if file.is_file()), manifest), (fault,)
+        return Run(path, _trace_files(files_among(files)), manifest), (fault,)
+    there = files_among([file for file in files if file.name not in left_out])
     for file in files:
-        if file.name not in left_out and not file.is_file():
+        if file.name not in left_out and file not in there:
             raise TraceFormatError(
                 f"{path}: the manifest names {file.name}, which is not there; copy it back"
             )
@@ -119,11 +124,11 @@ def open_with_faults(path: Path, left_out: Collection[str] = ()) -> tuple[Run, t
     return run, tuple(run.faults())
 
 
-def _trace_files(paths: Iterable[Path]) -> tuple[TraceFile, ...]:
+def _trace_files(paths: Iterable[AnyPath]) -> tuple[TraceFile, ...]:
     return tuple(TraceFile(str(path)) for path in paths)
 
 
-def check_file(directory: Path, manifest: RunManifest, name: str) -> None:
+def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:
     """Check a file of a run, other than a trace, before it is believed. Without the file there is
     nothing to believe: that it is missing is for `trace verify` to report.
 
@@ -136,7 +141,7 @@ def check_file(directory: Path, manifest: RunManifest, name: str) -> None:
         raise TraceFormatError(f"{directory / name}: {fault}")
 
 
-def fault_of_file(directory: Path, manifest: RunManifest, name: str) -> str | None:
+def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str | None:
     """What is wrong with a file of a run that is not a trace; None without a checksum of it."""
     expected = manifest.files.get(name)
     if expected is None:
@@ -152,12 +157,12 @@ def fault_of_file(directory: Path, manifest: RunManifest, name: str) -> str | No
     return f"its checksum is not that in the manifest: it was damaged or edited; {WHAT_TO_DO}"
 
 
-def find_runs(path: Path) -> list[Path]:
+def find_runs(path: AnyPath) -> list[AnyPath]:
     """Run directories at `path` or directly below it, by name; a trace file is a run of its own.
 
     Raises: TraceFormatError if there are none.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.is_file() or (path / MANIFEST_NAME).is_file():
         return [path]
     directories = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
@@ -166,14 +171,14 @@ def find_runs(path: Path) -> list[Path]:
     return directories
 
 
-def _what_else(path: Path) -> str:
+def _what_else(path: AnyPath) -> str:
     traces = sorted(path.glob(f"*{TRACE_SUFFIX}"))
     if traces:
         return (
             f"it has no {MANIFEST_NAME}, which belongs to its traces: copy it back; `trace info`"
             f" and `verify` read a trace alone, such as {traces[0]}"
         )
-    runs = sorted(path.glob(f"*/{MANIFEST_NAME}"))
+    runs = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
     if runs:
-        return f"the runs are below it, such as {runs[0].parent}"
+        return f"the runs are below it, such as {runs[0]}"
     return f"it holds no {MANIFEST_NAME} and no *{TRACE_SUFFIX} file"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 from flinknet.errors import TraceFormatError
+from flinknet.storage import AnyPath, open_ranged
 
 from .format import (
     BLOCK_HEADER_BYTES,
@@ -36,35 +37,33 @@ def checksum_of_document(document: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def checksum_of_file(path: Path) -> str:
-    """Checksum of all bytes of a file. Raises: OSError."""
+def checksum_of_file(path: AnyPath) -> str:
+    """Checksum of all bytes of a file. Raises: OSError, StorageError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_ends(path: Path) -> tuple[dict[str, Any], str | None]:
+def read_ends(path: AnyPath) -> tuple[dict[str, Any], str | None]:
     """The description in the header of a trace file, and the checksum of its two ends; None for a
     file that does not end with its trailer.
 
-    Raises: TraceFormatError for a header that is not one; OSError.
+    Raises: TraceFormatError for a header that is not one; OSError, StorageError.
     """
-    with path.open("rb") as file:
-        header = file.read(FILE_PREFIX_BYTES)
-        length = file_header_bytes(header.ljust(FILE_PREFIX_BYTES, b"\0"))
-        header += file.read(length - FILE_PREFIX_BYTES)
+    with closing(open_ranged(path)) as file:
+        prefix = file.read(0, FILE_PREFIX_BYTES)
+        length = file_header_bytes(prefix.ljust(FILE_PREFIX_BYTES, b"\0"))
+        header = file.read(0, length)
         if len(header) < length:
             raise TraceFormatError("it ends within its header")
         description = decode_file_header(header)
-        footer_at = file.seek(0, 2) - FOOTER_BYTES
+        footer_at = file.size_bytes - FOOTER_BYTES
         if footer_at < length:
             return description, None
-        file.seek(footer_at)
-        footer = file.read(FOOTER_BYTES)
+        footer = file.read(footer_at, FOOTER_BYTES)
         offset = decode_footer(footer)
         if offset is None or offset > footer_at - BLOCK_HEADER_BYTES:
             return description, None
-        file.seek(offset)
-        trailer = file.read(BLOCK_HEADER_BYTES)
+        trailer = file.read(offset, BLOCK_HEADER_BYTES)
     block = decode_block_header(trailer)
     if block is None or block.type is not BlockType.TRAILER:
         return description, None

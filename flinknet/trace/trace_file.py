@@ -8,10 +8,11 @@ is read, so that nothing above a reader knows of it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from flinknet.storage import path_of
 
 from .columns import IntArray
 from .format import BlockEntry
@@ -56,7 +57,7 @@ class TraceFile:
     @property
     def name(self) -> str:
         """Of the file, without its directory."""
-        return Path(self.path).name
+        return path_of(self.path).name
 
     @property
     def title(self) -> str:
@@ -70,7 +71,7 @@ class TraceFile:
 
     def absolute(self) -> TraceFile:
         """The same from any working directory."""
-        return replace(self, path=str(Path(self.path).absolute()))
+        return replace(self, path=str(path_of(self.path).absolute()))
 
     def numbers_of(self, channels: IntArray) -> IntArray:
         """The run's numbers of channels of the file; LEFT_OUT for those that do not count."""

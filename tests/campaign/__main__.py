@@ -65,7 +65,7 @@ def _repeat(seed: int, choices: dict[str, int] | None) -> int:
 def _campaign(arguments: argparse.Namespace) -> int:
     first = arguments.first
     if first is None:
-        first = int.from_bytes(os.urandom(6)) << 12
+        first = int.from_bytes(os.urandom(4)) * SHAPE_SEEDS
     processes = arguments.processes
     until_s = monotonic() + 60 * arguments.minutes
     runs_each = None if arguments.runs is None else -(-arguments.runs // processes)

@@ -21,8 +21,10 @@ from flinknet.config import (
 )
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import OPENING_NS, START_NS
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.faults import FaultPlan, Injection, Interval
 from flinknet.simulator.host_clock import ClockChange, HostClock
+from flinknet.simulator.loop_costs import LoopCosts
 
 from .disk import SOUND, DiskFaults
 from .draw import Draw
@@ -32,6 +34,15 @@ MS = 1_000_000
 NEVER = -1
 DURATION_NS = 20 * MS
 """Within which faults happen."""
+
+LOOP_COSTS = replace(
+    TYPICAL_COSTS,
+    back_ns=30_000.0,
+    loop=LoopCosts(4000.0, 2000.0, 8000.0, 6000.0, 0.1, 3000.0, 500.0, 5000.0),
+)
+
+MEMORY_BUFFERS = 256
+"""Of each TaskManager, at most; checking them takes its time."""
 
 SHAPE_SEEDS = 8
 """Successive seeds whose jobs have the same plan."""
@@ -47,6 +58,7 @@ class Exchange:
         is_encrypted: TLS around every connection.
         capacity_bytes: of the sockets of a link.
         interval_steps: between two looks at the invariants.
+        costs: of the steps; with those of a loop, sockets are read in streams, and buffers in runs.
     """
 
     load: LoadPlan
@@ -56,6 +68,7 @@ class Exchange:
     disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
     interval_steps: int = 1
+    costs: CostModel = TYPICAL_COSTS
 
 
 def drawn_exchange(draw: Draw) -> Exchange:
@@ -85,7 +98,8 @@ def drawn_exchange(draw: Draw) -> Exchange:
         is_encrypted,
         disk,
         draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
-        draw.one_of("interval steps", (1, 5, 5, 5)),
+        draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
+        draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
     )
 
 
@@ -140,7 +154,7 @@ def _shape(draw: Draw) -> Scenario:
     segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
-        network_memory_bytes=segment_size_bytes * 10_000,
+        network_memory_bytes=segment_size_bytes * MEMORY_BUFFERS,
         exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
         floating_buffers=one_of("floating buffers", (8, 1, 4)),
         max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
@@ -197,7 +211,7 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
     return network, replace(
         workload,
         rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
-        records=one_of("records", (1, 0, 2, 5, 10, 20, 20, 20, 40, 100)),
+        records=one_of("records", (1, 0, 2, 5, 5, 10, 10, 20, 20, 60)),
         record_size=RecordSize(low_bytes, high_bytes),
         arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
     )
@@ -241,11 +255,11 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         partition = load.channels[0].partition_id
         data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, at_ns("end"), data),)
-    pieces = one_of("pieces", (0, 0, 30, 100))
+    pieces = one_of("pieces", (0, 0, 10, 40))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
     return FaultPlan(
         seed=draw.seed,
-        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 7),
+        piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 20),
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
         resets=((link, at_ns("end")),) if end == "reset" else (),

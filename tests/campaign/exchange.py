@@ -78,6 +78,7 @@ class ExchangeRun:
             scenario.network,
             start_ns=START_NS - OPENING_NS,
             faults=exchange.faults,
+            answers_at_once=exchange.costs.loop is not None,
             create_data=self._disk.create_data,
             wrap=tls_wrap() if exchange.is_encrypted else no_wrap,
         )
@@ -156,6 +157,7 @@ class ExchangeRun:
         cluster = Cluster.of_load(
             load,
             plan_sources(load, start_ns=start_ns),
+            exchange.costs,
             start_ns=start_ns,
             probes=(marking,) * load.scenario.task_managers,
             link=LinkSettings(capacity_bytes=exchange.capacity_bytes),

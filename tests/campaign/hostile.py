@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
@@ -21,11 +22,13 @@ from flinknet.core.wire.messages import (
 )
 from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import TransportError
+from tests.pair import partition_id
 from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 
 from .draw import Draw
 
 UNKNOWN = InputChannelID(b"\x55" * 16)
+_FLOOD = b"requests"
 NUMBERS = (1, 0, -1, 2**31 - 1, -(2**31), 1000)
 
 
@@ -57,17 +60,14 @@ def hostile_bytes(
         BacklogAnnouncement(max(number, 0), receiver).encode(),
         PartitionRequest(partition, indices, receiver, number).encode(),
         PartitionRequest(partition, indices, receiver, 2).encode() * 3,
-        b"".join(
-            PartitionRequest(partition, indices, InputChannelID(struct.pack(">QQ", 7, each)), 2)
-            .encode()
-            .replace(b"d", b"e")
-            for each in range(STRANGE_REQUESTS_MAX + 2)
-        ),
+        _FLOOD,
         encode_buffer_response_header(receiver, 0, number, 3, 1, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
     ]
     sent = draw.one_of(f"{name} message", whole)
+    if sent is _FLOOD:
+        sent = _strange_requests()
     damage = draw.one_of(f"{name} damage", ("none", "none", "cut", "flip"))
     at = draw.below(f"{name} place", max(len(sent), 1))
     if damage == "cut":
@@ -75,6 +75,18 @@ def hostile_bytes(
     if damage == "flip":
         return sent[:at] + bytes([sent[at] ^ 1 << number % 8]) + sent[at + 1 :]
     return sent
+
+
+@cache
+def _strange_requests() -> bytes:
+    """More than a connection may make."""
+    indices = ResultSubpartitionIndexSet(0, 0)
+    return b"".join(
+        PartitionRequest(
+            partition_id(7), indices, InputChannelID(struct.pack(">QQ", 7, each)), 2
+        ).encode()
+        for each in range(STRANGE_REQUESTS_MAX + 2)
+    )
 
 
 class Stranger:

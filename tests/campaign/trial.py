@@ -17,11 +17,11 @@ from .draw import Choices, Draw
 Marks = Counter[str]
 """How often each state was reached."""
 
-TRIAL_S_MAX = 60
-"""A trial that takes longer hangs."""
+TRIAL_S_MAX = 30
+"""A trial that takes longer hangs; processor time."""
 
 SHRINK_S = 20.0
-SHRINK_RUNS = 10
+SHRINK_PASSES = 10
 """What is spent on making a failing trial smaller: time, and passes over its choices."""
 
 KINDS = ("exchange",) * 7 + ("control",)
@@ -68,16 +68,16 @@ def failure_of(seed: int, marks: Marks, choices: Choices | None = None) -> Failu
 
 
 def smaller(failure: Failure) -> Failure:
-    """The same failure of a simpler trial: each choice is made 0, or half of what it was, as long
-    as it fails alike.
+    """The same failure of a simpler trial: each choice is made 0, or else as small as it may be, as
+    long as the trial fails alike.
     """
     until_s = monotonic() + SHRINK_S
-    for _ in range(SHRINK_RUNS):
+    for _ in range(SHRINK_PASSES):
         draw = Draw(failure.seed, failure.choices)
         _failure_of(draw, failure.choices, Counter())
         made = {name: value for name, value in draw.drawn.items() if value}
         again = _once_smaller(failure, made, until_s)
-        if again is None:
+        if again is None or again.choices == failure.choices:
             return failure_of(failure.seed, Counter(), made) or failure
         failure = again
     return failure
@@ -87,27 +87,28 @@ def _once_smaller(failure: Failure, made: Choices, until_s: float) -> Failure | 
     """One pass over all choices. Returns: None if it made nothing smaller."""
     smallest = None
     for name, value in made.items():
-        for tried in sorted({0, value // 2, value - 1} - {value}):
-            if monotonic() > until_s:
-                return smallest
+        passes, fails = -1, value  # 0 is tried first, then the middle between the two
+        while fails - passes > 1 and monotonic() < until_s:
+            tried = 0 if passes < 0 else (passes + fails) // 2
             choices = {**((smallest and smallest.choices) or made), name: tried}
             again = failure_of(failure.seed, Counter(), choices)
             if again is not None and again.kind == failure.kind:
-                smallest = again
-                break
+                smallest, fails = again, tried
+            else:
+                passes = tried
     return smallest
 
 
 def _failure_of(draw: Draw, choices: Choices | None, marks: Marks) -> Failure | None:
-    signal.signal(signal.SIGALRM, _hangs)
-    signal.alarm(TRIAL_S_MAX)
+    signal.signal(signal.SIGPROF, _hangs)
+    signal.setitimer(signal.ITIMER_PROF, TRIAL_S_MAX)
     try:
         run_trial(draw, marks)
     except Exception as error:
         kind = f"{type(error).__name__}: {re.sub('[0-9a-f]*[0-9][0-9a-f]*', 'N', str(error))}"
         return Failure(draw.seed, choices, kind, traceback.format_exc())
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 

@@ -79,12 +79,14 @@ def main(arguments: list[str]) -> int:
             print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
+        if not each.runs:
+            print(f"\n{each.log}\n{each.name} did not run")
         if each.failed is not None:
             print(
                 f"\n{each.log}\n{each.name} failed; once more: python -m tests.fuzz"
                 f" --input {each.failed} {each.name}"
             )
-    return int(any(each.failed is not None for each in outcomes))
+    return int(any(each.failed is not None or not each.runs for each in outcomes))
 
 
 def _targets() -> dict[str, Target]:
@@ -110,16 +112,17 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
             directory.mkdir()
         words = Path(place, "words")
         known = [data for _, data in read_corpus(name)]
-        for number, data in enumerate(known or target.seeds()):
+        given = known or list(target.seeds())
+        for number, data in enumerate(given):
             (old / f"{number:05}").write_bytes(data)
-        words.write_text(_words(known or list(target.seeds())))
+        words.write_text(_words(given))
         began = time.monotonic()
         ran = _child(
             name,
             f"-max_total_time={options.seconds}",
             f"-runs={options.runs}",
             f"-artifact_prefix={place}/",
-            f"-dict={words}",
+            *([f"-dict={words}"] if words.stat().st_size else []),
             str(new),
             str(old),
         )

@@ -16,6 +16,7 @@ import argparse
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,7 +33,10 @@ from flinknet.trace.verify import verify_run
 from tests.kills.subjects import CODES, INT, KILL, STOP, SUBJECTS, Running, Subject
 
 STOPPED_S = 2.0
-ENDS_S = 60.0
+ENDS_S = 180.0
+PEER_ENDS_S = 15.0
+"""A command at the other end that goes on waiting for longer does so until Ctrl-C."""
+
 ORPHAN_S = 8.0
 """What a killed command has started ends within this time."""
 
@@ -126,10 +130,10 @@ def _ended(run: Running, subject: Subject, victim: str, number: signal.Signals) 
     first = next(iter(run.commands))
     about = victim if victim in run.commands else first
     for name, command in run.commands.items():
-        code = _wait(command)
+        code = _wait(command, ENDS_S if name == about else PEER_ENDS_S)
         if code is None and name != about:  # it may wait for a peer, and says so
             command.send_signal(INT)
-            code = _wait(command)
+            code = _wait(command, ENDS_S)
             if code not in (CODES[INT], 0, 4):
                 yield f"{name} waits, and does not end by Ctrl-C: {code}"
             continue
@@ -147,8 +151,8 @@ def _ended(run: Running, subject: Subject, victim: str, number: signal.Signals) 
             yield f"{name} ended with {code} and said nothing"
 
 
-def _wait(command) -> int | None:  # type: ignore[no-untyped-def]
-    end = time.monotonic() + ENDS_S
+def _wait(command: subprocess.Popen[str], timeout_s: float) -> int | None:
+    end = time.monotonic() + timeout_s
     while command.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
     code: int | None = command.poll()

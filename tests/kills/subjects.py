@@ -74,7 +74,7 @@ class Running:
         for process in self.processes():
             with suppress(psutil.Error):
                 command = process.cmdline()
-                if victim in command[-2:] or (victim == "jvm" and "java" in process.name()):
+                if victim in command[-2:] or (victim == "jvm" and "pyspark-shell" in command):
                     return process
         return None
 

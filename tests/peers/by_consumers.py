@@ -28,13 +28,14 @@ from tests.pair import (
 )
 from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 
-NEW, READS, WAITS, CANCELED, FAILED, STRANGE = (
+NEW, READS, WAITS, CANCELED, FAILED, STRANGE, WAITED_FOR = (
     "before any request",
     "while reading",
     "while its request waits for the partition",
     "after it has cancelled",
     "after its producer has failed",
     "as a stranger to the run",
+    "while its receiver waits for it over another connection",
 )
 IGNORED, TOLD, REFUSED, LATE, FATAL, BROKEN, CLOSED = (
     "ignored",
@@ -214,6 +215,7 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
     for said, number in OTHERS_MESSAGES.items():
         line(READS, f"{said}, a producer's message", frame(number, bytes(60)), BROKEN)
     line(READS, "a message with an unknown id", frame(63, bytes(20)), BROKEN, "S081")
+    line(WAITED_FOR, "PartitionRequest of an unknown partition", request(of=GONE), FATAL)
     return found
 
 

@@ -74,14 +74,14 @@ def main(arguments: list[str]) -> int:
 
 def _measure(options: argparse.Namespace, connections: int) -> Measured:
     with tempfile.TemporaryDirectory(prefix="flood-") as place:
-        result = Path(place, "bench.json")
+        result, errors = Path(place, "bench.json"), Path(place, "errors")
         bench = subprocess.Popen(
             [
                 *(*FLINKNET, "bench", "--rate", options.rate, "--duration", f"{options.duration}s"),
                 *("--producers", "2", "--consumers", "2", "--no-trace", "--json", str(result)),
             ],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=errors.open("w"),
         )
         task_managers = _task_managers(psutil.Process(bench.pid))
         made = [0]
@@ -97,6 +97,8 @@ def _measure(options: argparse.Namespace, connections: int) -> Measured:
                     peak_bytes = max(peak_bytes, each.memory_info().rss)
             time.sleep(0.1)
         flood.join()
+        if bench.returncode:
+            raise SystemExit(f"the bench failed: {errors.read_text()[-2000:]}")
         (run,) = json.loads(result.read_text())["runs"]
         said = [each["text"] for each in run["warnings"] if "strangers" in each["code"]]
         rate = run["measured"]["throughput_records_per_s"]

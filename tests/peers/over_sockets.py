@@ -167,6 +167,9 @@ def outcome(case: Case, producer: Producer) -> Outcome:
             peer.say(request(of=partition_id(90)))
         elif case.when == table.FAILED:
             peer.say(request(of=failing))
+        elif case.when == table.WAITED_FOR:
+            other.say(request(of=partition_id(90)))
+            other.mark(1)
         if case.when == table.CANCELED:
             peer.say(CancelPartitionRequest(RECEIVER))
         if case.when != table.STRANGE:

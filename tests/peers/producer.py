@@ -40,6 +40,7 @@ from tests.peers.by_consumers import (
     STRANGE,
     THERE,
     TOLD,
+    WAITED_FOR,
     WAITS,
     Case,
     request,
@@ -70,6 +71,8 @@ class Producer:
             tell(self.peer, request())
         elif when == WAITS:
             tell(self.peer, request(of=GONE))
+        elif when == WAITED_FOR:
+            tell(self.others, request(of=GONE))
         elif when == FAILED:
             tell(self.peer, request(of=partition_id(2)))
             failing.fail("why")

@@ -24,7 +24,7 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.flusher import beat_ns
 from flinknet.predict.fit.round_trips import WAY_SHARE, fit_captured
 from flinknet.predict.what_if import simulate
-from flinknet.trace import RunManifest
+from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
 from tests.recorded_run import START_NS, event
 from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
@@ -265,7 +265,7 @@ def window(path: Path) -> tuple[Path, int, int]:
 
 def test_settings_are_told_by_the_messages(tmp_path: Path) -> None:
     path = write_tapped(tmp_path / "run")
-    found, notes, is_timeout_known = with_settings(RunManifest.load(path), path)
+    found, notes, is_timeout_known = with_settings(RunManifest.load(path), open_run(path).files)
     assert is_timeout_known
     assert found.flink_keys["execution.buffer-timeout.interval"] == "10 ms"
     assert found.flink_keys["taskmanager.network.memory.buffers-per-channel"] == "4"
@@ -277,7 +277,7 @@ def test_settings_are_told_by_the_messages(tmp_path: Path) -> None:
 def test_settings_that_were_stated_stand(tmp_path: Path) -> None:
     keys = {"execution.buffer-timeout.interval": "20 ms"}
     path = write_tapped(tmp_path / "run", keys=keys)
-    found, notes, is_timeout_known = with_settings(RunManifest.load(path), path)
+    found, notes, is_timeout_known = with_settings(RunManifest.load(path), open_run(path).files)
     assert is_timeout_known
     assert found.flink_keys["execution.buffer-timeout.interval"] == "20 ms"
     assert notes == ()

@@ -15,7 +15,7 @@ from flinknet.predict.recorded import Setting
 from flinknet.replay.advise.targets import Target
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
-from flinknet.replay.what_if import predict_here
+from flinknet.replay.simulations import predict_here
 from flinknet.report.replay_console import print_replays
 from flinknet.trace.event_block import EventColumns
 from tests.replay_documents import documents

@@ -93,7 +93,7 @@ def test_info_shows_the_set(tmp_path: Path) -> None:
     lines = [" ".join(line.split()) for line in shown.output.splitlines()]
     assert lines[1] == (
         "one run of 2 recordings (far, near): 4 channels of 2 exchanges, 1 recorded twice and"
-        " counted once"
+        " counted once (left out: 1 of near)"
     )
     assert lines[2].startswith(
         "! clocks of other hosts than far's: near +86400 s, error at most 10.0 us"

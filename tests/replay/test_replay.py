@@ -21,10 +21,11 @@ from flinknet.predict.exchange import (
 from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import SimulatedOutcome
+from flinknet.replay.figures import GROWS
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_recorded_run, open_runs
+from flinknet.replay.simulations import predict_here
 from flinknet.replay.spark.session import spark_errors
-from flinknet.replay.what_if import GROWS, predict_here
 from flinknet.report.export import replay_document
 from flinknet.results import BacklogSummary
 from tests.replay_documents import documents

@@ -22,7 +22,7 @@ from flinknet.predict.grid import Grid
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
-from flinknet.replay import slices, what_if
+from flinknet.replay import simulations, slices
 from flinknet.replay.observe import arrivals
 from flinknet.replay.outcome import Candidate, Outcome
 from flinknet.replay.read import RecordedRun, open_recorded_run
@@ -93,7 +93,8 @@ def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, Outcome]:
     for part in simulated(candidates, parts):
         parts_of[part.candidate].append(part)
     return {
-        each.number: what_if._outcome_of_slices(each, parts_of[each.number]) for each in candidates
+        each.number: simulations._outcome_of_slices(each, parts_of[each.number])
+        for each in candidates
     }
 
 
@@ -121,7 +122,7 @@ def test_slices_add_up_to_the_whole(
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for number, row in sliced(run, grid, parts).items():
         setting = settings[number]
-        whole = what_if._simulated(row, [exchange], fit, setting, simulator.simulate, 0)
+        whole = simulations._simulated(row, [exchange], fit, setting, simulator.simulate, 0)
         assert row.method == whole.method == "kernel"
         assert row.records == row.count == whole.records
         for name in ("throughput_records_per_s", "buffers_per_s", "credits_per_s"):
@@ -142,7 +143,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     parts = simulated([candidate], 2)
     assert [part.is_covered for part in parts] == [True, True]
     parts[1] = replace(parts[1], is_covered=False)
-    found = what_if._outcome_of_slices(candidate, parts)
+    found = simulations._outcome_of_slices(candidate, parts)
     assert found.window_to_ns == capped_to_ns
     assert found.records == pytest.approx(2 * 2_000 * 0.5, abs=2)
     assert "of the first 0.5 s only" in found.notes[0]

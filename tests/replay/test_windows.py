@@ -15,7 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import simulate
-from flinknet.replay import what_if, windows
+from flinknet.replay import figures, simulations, windows
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.candidates import Candidates, plan_candidates
 from flinknet.replay.observe.arrivals import Slice, Slicing
@@ -109,12 +109,12 @@ def test_a_window_that_is_more_than_the_share_is_the_beginning_and_that_is_repor
 
 
 def test_slices_are_spread_over_the_run() -> None:
-    slices = tuple(Slice(at * S, (at + 1) * S, {}, {}) for at in range(100))
-    found = windows.spread_slices(Slicing(slices, {}, 0), 0.2)
+    slices = tuple(Slice(at, at * S, (at + 1) * S) for at in range(100))
+    found = windows.spread_slices(Slicing(slices, 0), 0.2)
     assert len(found.slices) == 20
     assert (found.slices[0], found.slices[-1]) == (slices[0], slices[-1])
     assert found.simulated_ns == 20 * S
-    few = Slicing(slices[:10], {}, 0)
+    few = Slicing(slices[:10], 0)
     assert windows.spread_slices(few, 1.0) is few
     first = windows.spread_slices(few, 0.012)
     assert (first.slices, first.simulated_ns) == (slices[:1], None)
@@ -122,11 +122,11 @@ def test_slices_are_spread_over_the_run() -> None:
 
 def test_a_single_slice_is_a_shorter_run(run: RecordedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     slices = tuple(
-        Slice(run.from_ns + at * 2 * S, run.from_ns + (at + 1) * 2 * S, {}, {}) for at in range(10)
+        Slice(at, run.from_ns + at * 2 * S, run.from_ns + (at + 1) * 2 * S) for at in range(10)
     )
     edges = [run.from_ns, *(each.to_ns for each in slices)]
     monkeypatch.setattr("flinknet.replay.candidates.slice_edges", lambda *_: edges)
-    monkeypatch.setattr("flinknet.replay.candidates.slicing_of", lambda *_: Slicing(slices, {}, 0))
+    monkeypatch.setattr("flinknet.replay.candidates.slicing_of", lambda *_: Slicing(slices, 0))
     plan = planned(run, Grid(buffer_timeouts_ns=(0,)), records=5 * 10**9, arrivals=(None,))
     assert {each.to_ns for each in plan.all} == {run.from_ns + 2 * S}
     (slicing,) = plan.slicings.values()
@@ -157,7 +157,7 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
 ) -> None:
     """A run that is no longer than that is answered."""
     settings = [Setting(NetworkConfig(buffer_timeout_ns=each * MS)) for each in (5, 100)]
-    unit = what_if.PredictionUnit(
+    unit = simulations.PredictionUnit(
         run.run,
         list(run.place),
         [0, 1],
@@ -167,7 +167,7 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
         S,
         is_asked=is_asked,
     )
-    short, long = what_if._simulate_unit(unit, None)
+    short, long = simulations._simulate_unit(unit, None)
     assert short.error is None
     refused = "1.00 s are 10 beats of a buffer timeout of 100ms, and a prediction needs 20"
     assert (long.error or "").startswith(refused if is_asked else "")
@@ -206,9 +206,9 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
 ) -> None:
     whole = exchange(2.0, consume_ns)
     setting = Setting(replace(whole.network, buffer_timeout_ns=MS))
-    fit = what_if.CostFit(whole.costs, ("a note",))
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, whole.measured_to_ns)
-    found = what_if._simulated(unpredicted, [whole], fit, setting, None, 200 * MS)
+    fit = simulations.CostFit(whole.costs, ("a note",))
+    unpredicted = figures.unpredicted(0, 0, setting, fit, whole.measured_to_ns)
+    found = simulations._simulated(unpredicted, [whole], fit, setting, None, 200 * MS)
     assert found.method == ("kernel" if is_known else "simulator")
     assert found.records == (20_000 if is_known else 2_000)
     assert found.window_to_ns == whole.measured_from_ns + (2 * S if is_known else 200 * MS)
@@ -219,9 +219,9 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
 def test_windows_are_added_up() -> None:
     one = exchange(2.0, 20.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
-    fit = what_if.CostFit(one.costs, ())
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
-    found = what_if._simulated(unpredicted, [one] * 3, fit, setting, None, 0)
+    fit = simulations.CostFit(one.costs, ())
+    unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
+    found = simulations._simulated(unpredicted, [one] * 3, fit, setting, None, 0)
     alone = simulate(one, setting.network)
     assert (found.windows, found.simulated_ns, found.method) == (3, 6 * S, "kernel")
     assert found.records == found.count == 3 * alone.records
@@ -244,9 +244,9 @@ def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulate
 ) -> None:
     one = exchange(2.0, 200_000.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
-    fit = what_if.CostFit(one.costs, ("a note",))
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
-    found = what_if._simulated(unpredicted, [one] * 3, fit, setting, None, part_ns)
+    fit = simulations.CostFit(one.costs, ("a note",))
+    unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
+    found = simulations._simulated(unpredicted, [one] * 3, fit, setting, None, part_ns)
     assert (found.method, found.windows, found.notes[0]) == ("simulator", windows, note)
     assert found.records == simulated_s * 10_000
     assert found.simulated_ns == (simulated_s * S if windows > 1 else None)
@@ -257,10 +257,10 @@ def test_a_window_in_which_nothing_came_is_known() -> None:
     one = exchange(2.0, 20.0)
     idle = replace(one, channels=(replace(one.channels[0], arrivals=Ramps.of(NOTHING)),))
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
-    fit = what_if.CostFit(one.costs, ())
-    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
+    fit = simulations.CostFit(one.costs, ())
+    unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     alone, found = (
-        what_if._simulated(unpredicted, each, fit, setting, None, 0)
+        simulations._simulated(unpredicted, each, fit, setting, None, 0)
         for each in ([one, one], [idle, one])
     )
     assert (found.method, found.records, found.p50) == ("kernel", 20_000, alone.p50)

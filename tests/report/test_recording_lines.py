@@ -54,6 +54,7 @@ def test_a_set_states_its_channels_its_clocks_and_who_came_late() -> None:
     lines = recording_lines(trace_of(ONE, OTHER, LATE))
     assert lines[0] == (
         "one run of 3 recordings (one, other, late): 9 channels, 2 recorded twice and counted once"
+        " (left out: 2 of other)"
     )
     assert lines[1] == (
         "not all recordings cover the 60.0 s of the run: late has data from 12.0 s to 60.0 s"

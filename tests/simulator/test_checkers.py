@@ -48,7 +48,7 @@ def tell(checker: ProtocolChecker, events: list[Event]) -> None:
         (FIRST_TWO, (7, SENT, BUFFER, 2, -1, -1), "credit is -1"),
         (FIRST_TWO, (7, RECEIVED, BUFFER, 1, -1, -1), "received 1, expected 0"),
         (FIRST_TWO, (4, RECEIVED, BUFFER, 0, -1, -1), "0 arrived before it left"),
-        (FIRST_TWO, (7, CONSUMED, BUFFER, 0, -1, -1), "consumed 0, expected -1"),
+        (FIRST_TWO, (7, CONSUMED, BUFFER, 0, -1, -1), "consumed 0, expected None"),
         (FIRST_TWO, (7, SENT, CREDIT, -1, 0, 0), "an AddCredit of 0"),
         (FIRST_TWO, (7, RECEIVED, CREDIT, -1, 1, 1), "more credit arrived than was announced"),
         (ANNOUNCED, (10, RECEIVED, CREDIT, -1, 4, 3), "credit is 4, not 3"),

@@ -40,7 +40,7 @@ class Reader:
 
     def __init__(self, done: list[str]) -> None:
         self.task = SimpleNamespace(times=SimpleNamespace(is_busy=False))
-        self.is_blocked = False
+        self.is_blocked = self.is_cancelled = False
         self._done = done
 
     def step(self, now_ns: int) -> tuple[int, int]:

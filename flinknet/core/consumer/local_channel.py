@@ -137,6 +137,7 @@ class LocalInputChannel:
         if view is None:
             return None
         while (piece := view.reading.poll()) is not None and not piece.size_bytes:
+            self._note(piece, view, now_ns)  # it has a sequence number
             piece.recycle()  # empty buffers carry a backlog, and here nobody wants it
         if piece is None:
             if view.failure_cause is not None:

@@ -271,6 +271,10 @@ class ResultPartitionManager:
             raise RuntimeError(f"receiver {receiver_id.hex()} waits for {partition_id} already")
         waiting[receiver_id] = listener
 
+    def is_waited_for(self, partition_id: ResultPartitionID, receiver_id: bytes) -> bool:
+        """Whether a request of this receiver waits for a partition, over any connection."""
+        return receiver_id in self._waiting.get(partition_id, ())
+
     def stop_waiting(self, partition_id: ResultPartitionID, receiver_id: bytes) -> bool:
         """Forget a request. Returns: whether it was still waiting."""
         waiting = self._waiting.get(partition_id, {})

@@ -142,6 +142,9 @@ class ViewRequests:
             return ILLEGAL_STATE_EXCEPTION, text
         if message.credit < 0:
             return ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}"
+        if self._partitions.is_waited_for(message.partition_id, message.receiver_id):
+            text = f"receiver {message.receiver_id.hex()} waits for it over another connection"
+            return ILLEGAL_STATE_EXCEPTION, text
         return None
 
     def _attach(

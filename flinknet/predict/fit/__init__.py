@@ -7,6 +7,7 @@
   highest rate), what a turn of an event loop costs, and when the machine kept a process from
   working. `costs` makes the costs of the model from it.
 - `round_trips`: what buffers cost, from the time between a buffer and its credit.
+- `busy`: how long tasks work on a record, by Flink's own metrics.
 - `arrivals`, `unseen`: of messages captured between processes, when the records of a buffer came,
   and draws of what they leave open.
 - `queued`: how long buffers waited, by the backlog that they carry.

@@ -5,12 +5,13 @@ barriers block, shows there; what the tasks do meanwhile does not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
 
 from ..observe.flink_metrics import flink_metrics
 from ..observe.observed import ObservedRun
+from ..observe.unanswered import LONG_NS
 from .channel_times import times_between
 from .diagnose import SKEWED_FROM, diagnose_captured, named
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
@@ -31,6 +32,8 @@ class CapturedEdge:
         records: of each consumer.
         process_of: each consumer.
         tasks: what Flink reported of the consumers, by subtask; empty where it was not recorded.
+        unanswered: of each consumer, the share of the time in which buffers waited long for any
+            credit; of its channels the one with least.
     """
 
     name: str
@@ -39,6 +42,7 @@ class CapturedEdge:
     records: Mapping[int, int]
     process_of: Mapping[int, str]
     tasks: Sequence[TaskMetrics] = ()
+    unanswered: Mapping[int, float] = field(default_factory=dict)
 
     def task(self, consumer: int) -> TaskMetrics | None:
         """What Flink reported of a consumer; None if it did not."""
@@ -64,6 +68,9 @@ class CapturedEdge:
 
 
 _KINDS = PRESSED | {"alignment"}
+
+STANDS_STILL_FROM = 0.03
+"""A TaskManager that answers nothing for so much of the time, in long stretches, stands still."""
 
 IDLE_BELOW = 0.4
 """A task that is busy for less of its time than this is not what its producers wait for."""
@@ -100,9 +107,19 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
                     for info in edges[place].run.manifest.channels
                 },
                 _tasks_of(edges[place]),
+                _unanswered(edges[place]),
             )
         )
     return judged
+
+
+def _unanswered(edge: ObservedRun) -> dict[int, float]:
+    long_ns = {row.channel: row.unanswered_ns for row in edge.rows.unanswered}
+    found: dict[int, float] = {}
+    for info in edge.run.manifest.channels:
+        share = long_ns.get(info.index, 0) / edge.run.duration_ns
+        found[info.consumer] = min(found.get(info.consumer, 1.0), share)
+    return found
 
 
 def _tasks_of(edge: ObservedRun) -> Sequence[TaskMetrics]:
@@ -120,7 +137,7 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
         pressed.append(max(unsure, key=lambda each: each.busy(list(each.records)) or 0.0))
     blocked = [each for each in edges if any(own.kind == "alignment" for own in each.verdicts)]
     if not pressed and not blocked:
-        return Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
+        return _standing_still(edges) or Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
     edge = max(pressed or blocked, key=lambda each: each.waits)
     verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
     slow = verdict.consumers or tuple(sorted(edge.records))
@@ -135,6 +152,42 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             said += ", so more buffers or a shorter round trip help"
             cause, place, helps = Cause.FEW_BUFFERS, None, (Remedy.BUFFERS, Remedy.NETWORK)
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
+
+
+def _standing_still(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
+    """The verdict on a TaskManager that none of its senders hears of at times, while others answer
+    and its tasks have little to do."""
+    shares: dict[str, list[float]] = {}
+    for edge in edges:
+        for consumer, share in edge.unanswered.items():
+            shares.setdefault(edge.process_of[consumer], []).append(share)
+    for process, own in sorted(shares.items(), key=lambda each: -min(each[1])):
+        others = [share for other, found in shares.items() if other != process for share in found]
+        if min(own) < STANDS_STILL_FROM or max(others, default=0.0) > min(own) / 2:
+            continue
+        at = [
+            (edge, [each for each in edge.unanswered if edge.process_of[each] == process])
+            for edge in edges
+        ]
+        busy = [each for edge, there in at if there for each in [edge.busy(there)] if each]
+        if max(busy, default=0.0) >= IDLE_BELOW:
+            continue
+        edge, there = max(at, key=lambda each: len(each[1]))
+        text = (
+            f"{process} stops at times: {min(own):.0%} of the time no credit comes from it for over"
+            f" {LONG_NS // 1_000_000} ms, on any channel; check its CPU, its garbage collection and"
+            " what runs next to it"
+        )
+        return Bottleneck(
+            Cause.SLOW_HOST,
+            tuple(edge.task_name(each) for each in there),
+            min(own),
+            text,
+            edge.name,
+            process,
+            (Remedy.HOST,),
+        )
+    return None
 
 
 def _cause(

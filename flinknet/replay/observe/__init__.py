@@ -5,7 +5,7 @@ Each question has a file of its own, with what it needs of a block and how its a
 `observed` gathers the tables, and `summaries` makes the parts of an answer from their rows.
 
 - of channels: `arrivals`, `latency` (`latency_kernel`), `messages`, `credit`, `regimes`,
-  `windowed`, `checkpoints`, `blocking`; of tasks: `task_times`, `flink_metrics`.
+  `windowed`, `checkpoints`, `blocking`, `unanswered`; of tasks: `task_times`, `flink_metrics`.
 - `time_slices` are what the pass is cut into, by events; for regimes blocks are `set_aside`, and
   read beyond the slice where that is needed (`widening`); `sums` and `sums_kernel` add rows up.
 - `page_details` and `notebook_tables` have more of the same, for those who look closer.

@@ -186,15 +186,23 @@ def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Columns]
 
 
 def switched_within(
-    unit: WorkUnit, block: EventBlock, kept: IntArray, is_on: npt.NDArray[np.bool_]
+    unit: WorkUnit,
+    block: EventBlock,
+    kept: IntArray,
+    is_on: npt.NDArray[np.bool_],
+    *,
+    least_ns: int = 0,
 ) -> Columns:
     """How long each channel was in a state within a block, and how it starts and ends.
 
     Args:
         kept: rows that switch the state, at least one.
         is_on: of all rows, whether they switch it on.
+        least_ns: shorter stretches within the block do not count.
     """
     rows = _by_instant(block, kept)
+    if least_ns:
+        rows = _switching(block, rows, is_on)
     channel = block["channel"].take(rows).astype(np.int64)
     begun_ns = block["at_ns"].take(rows)
     at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
@@ -203,16 +211,23 @@ def switched_within(
     ends = np.r_[starts[1:], len(channel)] - 1
     until_next_ns = np.r_[np.diff(at_ns), 0]
     until_next_ns[ends] = 0
+    counts = is_on & (until_next_ns >= least_ns)
     return {
         "run": np.full(len(starts), unit.run),
         "channel": channel[starts],
         "window_to_ns": np.full(len(starts), unit.to_ns),
         "begun_ns": begun_ns[starts],
-        "on_ns": np.add.reduceat(np.where(is_on, until_next_ns, 0), starts),
+        "on_ns": np.add.reduceat(np.where(counts, until_next_ns, 0), starts),
         "first_ns": at_ns[starts],
         "last_ns": at_ns[ends],
         "ends_on": is_on[ends],
     }
+
+
+def _switching(block: EventBlock, rows: IntArray, is_on: npt.NDArray[np.bool_]) -> IntArray:
+    """Of rows by channel and instant those that do not only repeat the state before them."""
+    channel, is_on = block["channel"].take(rows), is_on.take(rows)
+    return rows[np.r_[True, (channel[1:] != channel[:-1]) | (is_on[1:] != is_on[:-1])]]
 
 
 def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:

@@ -72,6 +72,7 @@ from .tree import (
     tables_here,
     tables_of,
 )
+from .unanswered import UNANSWERED, UnansweredRow, merge_unanswered
 from .windowed import (
     BACKLOG,
     MERGE_BACKLOG,
@@ -159,7 +160,8 @@ class ObservedRows:
         regimes: over all windows.
         histograms: of the latency over all channels; at most one.
         arrivals: over all channels.
-        blocked: by barriers; recorded between processes, as the milestones are.
+        blocked: by barriers; recorded between processes, as what was unanswered and the milestones
+            are.
         work: of each unit.
     """
 
@@ -174,6 +176,7 @@ class ObservedRows:
     arrivals: list[SliceRecords]
     histograms: list[RunHistogram]
     blocked: list[BlockedRow]
+    unanswered: list[UnansweredRow]
     milestones: list[MilestoneRow]
     task_times: list[TaskTimeRow]
     barriers: list[BarrierRow]
@@ -237,6 +240,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
         "credit_starved": InPass(STARVED, merge_starved, StarvedRow, _as_it_is),
         "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.row),
         "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, _as_it_is),
+        "unanswered": InPass(UNANSWERED, merge_unanswered, UnansweredRow, _as_it_is),
         "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
         "barriers": InPass(BARRIERS, merge_barriers, BarrierRow),
     }
@@ -287,6 +291,7 @@ _SUMMARIES: Mapping[str, tuple[type, Summary]] = {
     "credit_starved": (StarvedRow, Summary("credit_starved", _as_it_is)),
     "arrivals": (SliceRecords, Summary("arrivals", SLICE_RECORDS)),
     "blocked": (BlockedRow, Summary("blocked", _as_it_is)),
+    "unanswered": (UnansweredRow, Summary("unanswered", _as_it_is)),
     "milestones": (MilestoneRow, Summary("milestones", _as_it_is)),
     "regimes": (ChannelRegime, Summary("regimes", Sums(("run", "channel", "regime"), ("ns",)))),
     "barriers": (BarrierRow, Summary("barriers", known_barriers, thinned_barriers)),

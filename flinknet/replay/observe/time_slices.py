@@ -310,9 +310,11 @@ def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> dict[in
 
 def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
     """How many slices suit one of some groups of files of a run: so few events in each that they
-    fit, and work for all."""
-    events = events_within(run, group.files)
+    fit, and work for all, but not so many that each block is read for several."""
+    starts_ns, _, counts = _blocks_within(run, group.files)
+    events = int(counts.sum())
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
+    parts = min(parts, len(starts_ns) // len(group.files))
     most = most_events(EVENTS_PER_TIME_SLICE, len(group.files), len(group.channels))
     return max(1, parts, -(-events // most))
 

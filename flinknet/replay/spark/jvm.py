@@ -182,14 +182,12 @@ _NOT_REGISTERED = "spark-application-"
 
 
 @contextlib.contextmanager
-def spark_context(
-    settings: Mapping[str, str], environment: Mapping[str, str], log: Path
-) -> Iterator[Any]:
+def spark_context(environment: Mapping[str, str], log: Path) -> Iterator[Any]:
     """A SparkContext with a JVM of its own, for the time of the block.
 
     Args:
-        settings: of Spark.
-        environment: variables that the JVM and its Python workers get in addition to ours.
+        environment: variables that the JVM and its Python workers get in addition to ours; one
+            names the file of Spark's settings.
         log: file that takes what they write to stderr.
 
     Raises: FlinknetError if Spark does not start, with the reason in one line, or if its
@@ -198,7 +196,7 @@ def spark_context(
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_Ending())
         try:
-            yield _start(settings, environment, log, stack, ending)
+            yield _start(environment, log, stack, ending)
         except Exception as error:  # what PySpark meets in its clean-up without a JVM
             if ending.raised is not None:
                 raise ending.raised from error
@@ -208,7 +206,6 @@ def spark_context(
 
 
 def _start(
-    settings: Mapping[str, str],
     environment: Mapping[str, str],
     log: Path,
     stack: contextlib.ExitStack,
@@ -220,12 +217,12 @@ def _start(
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
         with log.open("wb") as stderr, _environment(environment):
-            gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(None, {"stderr": stderr})  # type: ignore[no-untyped-call]
             stack.callback(_end, gateway, SparkContext)
             ending.takes(gateway.proc)
+            conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # as spark-submit has it there
             context = SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError as error:
         raise FlinknetError(f"Spark does not start: {cause_in(str(error))}") from error

@@ -1,51 +1,55 @@
-"""The Spark session: local, silent, on loopback, without a trace on disk afterwards.
+"""The Spark session: this machine's, silent, on loopback, without a trace on disk afterwards; or
+the user's own, as its settings have it.
 
-Works without network, without an installed Java and in a directory that cannot be written to.
+The first works without network, without an installed Java and in a directory that cannot be written
+to.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
-import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import flinknet
-from flinknet.errors import ConfigError, FlinknetError
+from flinknet.errors import FlinknetError
 
+from .connect import connected_session, is_connected
 from .jvm import cause_in, find_java, launcher_home, spark_context
+from .masters import is_here, is_local
+from .settings import (
+    OF_SESSIONS,
+    SHIP_CODE,
+    SHIP_ENVIRONMENT,
+    SessionOptions,
+    conf_dir,
+    find_pyspark,
+    properties_text,
+    settings_of,
+    spark_home,
+    submitted_settings,
+)
+from .shipping import code_zip, environment_archive, with_environment
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-LOCAL_MASTER = "local[*]"
-
-WORK_UNITS_MAX = 1_000
-"""A table made by the driver has a partition for each row up to this number: each row is a work
-unit."""
-
-_SESSION = {
-    "spark.app.name": "flinknet trace replay",
-    "spark.log.level": "OFF",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
-    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
-}
-"""Of any session, wherever it runs."""
+UNKNOWN_CORES = 8
+"""Of a server of Spark Connect, which does not say how many it has."""
 
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Stop\w*): ")
 """The line of a traceback that says what was raised."""
+
+_NO_FLINKNET = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _LOG4J2 = """rootLogger.level = off
 rootLogger.appenderRef.nowhere.ref = nowhere
@@ -55,29 +59,44 @@ appender.nowhere.name = nowhere
 
 
 @contextmanager
-def spark_session(master: str | None = None) -> Iterator[SparkSession]:
+def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSession]:
     """A session that ends, with its JVM and all its files, when the block ends.
 
     Args:
-        master: Spark master; None for all cores of this machine. What spark-submit started has a
-            JVM already, and takes the master and everything else from it if none is given.
+        options: None for all cores of this machine, or what the platform says. What spark-submit
+            started has a JVM already, and takes from it what the options do not say.
 
-    Raises: FlinknetError if Spark cannot be started, ConfigError for a master that cannot be.
+    Raises: FlinknetError if Spark cannot be started, ConfigError for options that cannot be.
     """
-    if master is not None:
-        check_master(master)
-    if is_submitted():
-        with _submitted_session(master) as session:
-            yield session
-        return
-    master = master or LOCAL_MASTER
+    options = options or SessionOptions()
+    find_pyspark()
+    if options.master is None and options.remote is None and os.environ.get("SPARK_REMOTE"):
+        options = replace(options, remote=os.environ["SPARK_REMOTE"])
+    options.check()
     work_dir = Path(tempfile.mkdtemp(prefix="flinknet-spark-"))
     try:
-        settings, environment = _settings(master, work_dir), _environment(master, work_dir)
-        with spark_context(settings, environment, work_dir / "stderr") as context:
-            yield _session_of(context)
+        if options.remote is not None:
+            code = code_zip(work_dir) if options.ship == SHIP_CODE else None
+            with spark_errors(), connected_session(options.remote, options.conf, code) as session:
+                yield session
+            return
+        start = _submitted_session if is_submitted() else _own_session
+        with start(options, work_dir) as session:
+            if options.ship == SHIP_CODE:
+                session.sparkContext.addPyFile(str(code_zip(work_dir)))
+            yield session
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
+
+
+@contextmanager
+def _own_session(options: SessionOptions, work_dir: Path) -> Iterator[SparkSession]:
+    settings = settings_of(options, work_dir)
+    if options.ship == SHIP_ENVIRONMENT:
+        settings = with_environment(settings, environment_archive(work_dir))
+    environment = _environment(settings, work_dir)
+    with spark_context(environment, work_dir / "stderr") as context:
+        yield _session_of(context)
 
 
 def _session_of(context: SparkContext) -> SparkSession:
@@ -88,6 +107,23 @@ def _session_of(context: SparkContext) -> SparkSession:
         return SparkSession(context)
 
 
+def cores_of(spark: SparkSession) -> int:
+    """How many tasks run at the same time, as far as it is known."""
+    if not is_connected(spark):
+        cores: int = spark.sparkContext.defaultParallelism
+        return cores
+    text = spark.conf.get("spark.default.parallelism", None)
+    return int(text) if text and text.isdecimal() else UNKNOWN_CORES
+
+
+def page_address(spark: SparkSession) -> str | None:
+    """The address of Spark's own page, if it is served."""
+    if is_connected(spark):
+        return None
+    address: str | None = spark.sparkContext.uiWebUrl
+    return address
+
+
 @contextmanager
 def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into a FlinknetError of one line.
@@ -95,16 +131,24 @@ def spark_errors() -> Iterator[None]:
     An error of ours that was raised in an executor comes back with its own words; of any other
     exception there its last line is given, for the traceback is Spark's.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException, PythonException
+    from pyspark.errors import PythonException
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        if not isinstance(error, _errors_of_spark()):
+            raise
         text = _text_of(error)
         ours = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if ours:
             raise FlinknetError(ours[-1]) from None  # the rest is Spark's way there
+        missing = _NO_FLINKNET.search(text)
+        if missing is not None:
+            raise FlinknetError(
+                f"Spark's executors have no Python package {missing[1].partition('.')[0]}: install"
+                " flinknet there, or send it with --ship code (flinknet alone) or --ship"
+                " environment (with all packages that it needs)"
+            ) from error
         lines = text.strip().splitlines() or [type(error).__name__]
         if isinstance(error, PythonException):
             lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or lines
@@ -114,6 +158,20 @@ def spark_errors() -> Iterator[None]:
                 f"a bug in flinknet, inside Spark: {why}; please report it"
             ) from error
         raise FlinknetError(f"Spark failed: {cause_in(text) or lines[0]}") from error
+
+
+def _errors_of_spark() -> tuple[type[Exception], ...]:
+    """What Spark raises, and what the way to it does: py4j or gRPC, of which one may be missing."""
+    from pyspark.errors import PySparkException
+
+    found: list[type[Exception]] = [PySparkException]
+    if "py4j" in sys.modules:
+        from py4j.protocol import Py4JError
+
+        found.append(Py4JError)
+    if "grpc" in sys.modules:
+        found.append(sys.modules["grpc"].RpcError)
+    return tuple(found)
 
 
 def _text_of(error: Exception) -> str:
@@ -130,17 +188,20 @@ def is_submitted() -> bool:
 
 
 @contextmanager
-def _submitted_session(master: str | None) -> Iterator[SparkSession]:
-    """The settings of spark-submit go before what we would set."""
+def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[SparkSession]:
+    """The settings of spark-submit go before what we would set, and options before both."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     conf = SparkConf()
-    for name, value in _SESSION.items():
+    for name, value in OF_SESSIONS.items():
         if not conf.contains(name):
             conf.set(name, value)
-    if master is not None:
-        conf.setMaster(master)
+    settings = dict(conf.getAll()) | submitted_settings(options, {})
+    if options.ship == SHIP_ENVIRONMENT:
+        settings = with_environment(settings, environment_archive(work_dir))
+    for name, value in settings.items():
+        conf.set(name, value)
     with spark_errors():
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
@@ -149,26 +210,20 @@ def _submitted_session(master: str | None) -> Iterator[SparkSession]:
         session.stop()
 
 
-def is_local(master: str) -> bool:
-    """Whether driver and executors are one process on this machine."""
-    return master.startswith("local")
-
-
-def is_here(master: str) -> bool:
-    """Whether all of Spark is on this machine's loopback."""
-    return is_local(master) or re.match(r"spark://(127\.|localhost:|\[::1\])", master) is not None
-
-
-def _environment(master: str, work_dir: Path) -> dict[str, str]:
-    import pyspark
-
+def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
+    """Variables of the JVM. Its settings are in a file: what is in a command line, others see."""
     (work_dir / "log4j2.properties").write_text(_LOG4J2)
+    (work_dir / "spark.properties").write_text(properties_text(settings), encoding="utf-8")
+    master, python = settings["spark.master"], settings.get("spark.pyspark.python")
+    properties = shlex.quote(str(work_dir / "spark.properties"))
+    more = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     environment = {
         "JAVA_HOME": str(launcher_home(find_java())),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_CONF_DIR": str(work_dir),
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} {more}",
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(conf_dir() or work_dir),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
         "SPARK_LOCAL_DIRS": str(work_dir),
     }
@@ -183,66 +238,3 @@ def _python_path() -> str:
     """Lets Python workers find the same flinknet, also where it is not installed."""
     ours = str(Path(flinknet.__file__).parent.parent)
     return os.pathsep.join([ours, *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
-def _settings(master: str, work_dir: Path) -> dict[str, str]:
-    java_options = [
-        f"-Djava.io.tmpdir={work_dir}",
-        f"-Dderby.system.home={work_dir}",
-        "-XX:+UseParallelGC",
-        "-XX:-UsePerfData",
-        "-XX:TieredStopAtLevel=1",  # a replay lasts seconds: 7 instead of 10 s
-    ]
-    settings = {
-        **_SESSION,
-        "spark.master": master,
-        "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": " ".join(java_options),
-    }
-    if is_here(master):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return settings
-
-
-_SCHEME = "spark://"
-
-
-_ANSWER_WAIT_S = 5.0
-
-
-_PORT_MAX = 65_535
-
-
-def check_master(master: str) -> None:
-    """See that one of the hosts of a spark:// URL takes connections; other masters are not asked.
-
-    Raises: ConfigError if the URL names no host and port; FlinknetError if none of them answers.
-    """
-    if not master.startswith(_SCHEME):
-        return
-    silent = []
-    for host, port in _addresses(master):
-        try:
-            socket.create_connection((host, port), _ANSWER_WAIT_S).close()
-            return
-        except (OSError, UnicodeError) as error:  # the latter of what cannot be a host's name
-            why = getattr(error, "strerror", None) or error
-            silent.append(f"{_SCHEME}{host}:{port} ({why})")
-    raise FlinknetError(
-        f"no Spark master answers at {', '.join(silent)}; see that it runs there, or give another"
-        " --master"
-    )
-
-
-def _addresses(master: str) -> list[tuple[str, int]]:
-    """The hosts and ports of spark://HOST:PORT,HOST:PORT…; with several masters one is in charge
-    and the others stand by.
-    """
-    addresses = []
-    for text in master.removeprefix(_SCHEME).split(","):
-        host, _, port = text.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
-            raise ConfigError(f"--master: {master!r} is not a master; write spark://HOST:PORT")
-        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
-    return addresses

@@ -37,8 +37,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from flinknet.errors import ConfigError
+from flinknet.storage import path_of
 from flinknet.trace import Extent, TraceFile, TraceReader, find_runs, open_run
 
+from .connect import is_connected
 from .event_rows import MEANINGS, SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
 from .pushdown import is_pushdown_asked, take_filters
 from .stream_source import EARLIEST, TraceStreamReader
@@ -66,9 +68,10 @@ def register(spark: SparkSession) -> None:
     """
     from pyspark.errors import AnalysisException
 
-    context = spark.sparkContext
-    if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable
+    if not is_connected(spark):
+        context = spark.sparkContext
+        if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable
     try:
         spark.dataSource.register(TraceDataSource)
     except AnalysisException as error:
@@ -177,7 +180,7 @@ class TraceDataSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold rows wanted."""
         held: list[tuple[TraceFile, list[Extent], str, str | None]] = []
-        found = [path for each in self._paths for path in find_runs(Path(each))]
+        found = [path for each in self._paths for path in find_runs(path_of(each))]
         for run in (open_run(path) for path in dict.fromkeys(found)):
             directory = None if run.manifest is None else str(run.path.absolute())
             for file in run.files:

@@ -290,3 +290,18 @@ def test_a_buffer_is_told_as_sent_and_received_at_the_instant_it_is_read() -> No
     assert [row.records for row in sent] == [1, 1, 1]
     assert {row.records for row in received} == {-1}
     assert {row.credit_before for row in (*sent, *received)} == {-1}
+
+
+def test_an_empty_buffer_is_traced_so_that_sequence_numbers_are_contiguous() -> None:
+    rows = Rows()
+    pair = LocalPair(exclusive_buffers=0, probe=rows)
+    assert pair.partition.emit(0, records_of([60])) == 60
+    pair.partition.flush_all()
+    assert len(pair.consume()) == 1
+    pair.partition.broadcast_event(EndOfData())  # ends the buffer, of which all was read
+    fill(pair.partition, 1)
+    assert len(pair.consume()) == 2
+    for point in (TracePoint.SENT, TracePoint.RECEIVED):
+        seen = [(row.sequence_number, row.payload_bytes) for row in rows.rows if row.point == point]
+        assert [number for number, _ in seen] == [0, 1, 2, 3]
+        assert seen[1] == (1, 0)

@@ -119,3 +119,25 @@ def test_data_that_waits_for_idle_consumers_wants_buffers() -> None:
     found = bottleneck_between([edge_of("A", True, 0.9, 0.1)])
     assert found is not None
     assert (found.cause, found.helps[0]) == (Cause.FEW_BUFFERS, Remedy.BUFFERS)
+
+
+def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
+    """What is found where nobody is pressed, and buffers to each TaskManager wait so long."""
+    balanced = [Verdict("A", "balanced", 0.0, "")]
+    edge = replace(edge_of("A", True, 0.0, busy), verdicts=balanced, unanswered={0: a, 1: b})
+    found = bottleneck_between([edge])
+    assert found is not None
+    return found
+
+
+def test_a_task_manager_that_answers_nobody_at_times_stands_still() -> None:
+    found = silent(0.2, 0.01)
+    assert (found.cause, found.place, found.tasks) == (Cause.SLOW_HOST, "a", ("A (1/2)",))
+    assert "a stops at times: 20% of the time no credit comes from it" in found.text
+    assert silent(0.01, 0.2).place == "b"
+
+
+def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -> None:
+    assert silent(0.2, 0.15).cause is Cause.NONE
+    assert silent(0.2, 0.0, busy=0.6).cause is Cause.NONE
+    assert silent(0.01, 0.0).cause is Cause.NONE

@@ -408,7 +408,7 @@ def test_a_record_too_few_or_too_many_fails_the_run(
         check_records(reports)
         return
     with pytest.raises(RunFailedError, match=f"channel 0: .*{words}"):
-        check_records(load_of(), reports)
+        check_records(reports)
 
 
 def statistics_of(

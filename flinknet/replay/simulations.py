@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,9 @@ from flinknet.predict.recorded import (
     SimulatedOutcome,
     joined_outcomes,
 )
-from flinknet.results import LatencySummary
 from flinknet.trace.recordings import Recording, open_recordings
-from flinknet.units import human_bytes
 
+from . import figures
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
 from .observe.arrivals import Slicing
 from .outcome import Candidate, Outcome, Window
@@ -58,27 +57,6 @@ MAX_RATE_WINDOW_NS = 2_000_000_000
 
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
 """Why nothing is predicted from the first producer to the last consumer."""
-
-POLLS = (
-    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
-    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
-    " and p99 may be higher"
-)
-
-SLEEPS = (
-    "consumers would sleep between messages that polled in the recorded run: what it takes to wake"
-    " them, 0.1 ms and more, is not in the trace"
-)
-
-GROWS = (
-    "debloating begins with buffers of {}, as a task does, and the prediction holds the time until"
-    " they are as large as they come to be: for what it is worth afterwards record a run with it"
-)
-
-_SLOW = "it is simulated message by message"
-
-_LATENCY_COLUMNS = tuple(each.name for each in fields(LatencySummary))
-_BACKLOG_COLUMNS = ("backlog_buffers_mean", "backlog_buffers_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +148,13 @@ def _outcome_of_slices(
         capped_to_ns = candidate.capped_to_ns or to_ns
         (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], shares=1)
         (outcome,) = _simulate_unit(unit, None)
-        return outcome if capped_to_ns >= to_ns else _of_the_first(outcome, from_ns, capped_to_ns)
+        return (
+            outcome
+            if capped_to_ns >= to_ns
+            else figures.of_the_first(outcome, from_ns, capped_to_ns)
+        )
     exchange, fit = fitted(run.place, from_ns, to_ns)
-    unpredicted = _unpredicted(run.run, candidate.number, setting, fit, to_ns)
+    unpredicted = figures.unpredicted(run.run, candidate.number, setting, fit, to_ns)
     error = next((part.error for part in parts if part.error), None)
     if candidate.is_asked:
         error = why_too_short(to_ns - from_ns, setting) or error
@@ -182,7 +164,7 @@ def _outcome_of_slices(
     if simulated_ns is not None:
         simulated = replace(simulated, duration_ns=round(simulated_ns / setting.rate_factor))
         unpredicted = replace(unpredicted, windows=len(parts), simulated_ns=simulated_ns)
-    return _with_figures(unpredicted, simulated, exchange, fit, setting)
+    return figures.with_figures(unpredicted, simulated, exchange, fit, setting)
 
 
 def predict_here(run: RecordedRun, settings: Sequence[Setting], duration_ns: int) -> list[Outcome]:
@@ -274,7 +256,7 @@ def _simulate_unit(
         error = "the trace holds no records to drive a simulation with"
     why_no_latency = None if error else _contradiction(loaded, unit.part_ns, simulate)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
-        outcome = _unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
+        outcome = figures.unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
         why = error
         if why is None and unit.is_asked:
             why = why_too_short(unit.to_ns - unit.windows[0].from_ns, setting)
@@ -286,7 +268,9 @@ def _simulate_unit(
         except (SimulationError, ConfigError) as failure:
             outcome = replace(outcome, error=str(failure))
         else:
-            outcome = _without_latency(outcome, why_no_latency) if why_no_latency else outcome
+            outcome = (
+                figures.without_latency(outcome, why_no_latency) if why_no_latency else outcome
+            )
         yield outcome
 
 
@@ -303,18 +287,22 @@ def _simulated(
     exchanges, found = _simulate_windows(exchanges, setting, simulate, part_ns)
     busiest = max(exchanges, key=lambda each: each.records)
     simulated = joined_outcomes(found)
-    outcome = _with_figures(unpredicted, simulated, busiest, fit, setting)
+    outcome = figures.with_figures(unpredicted, simulated, busiest, fit, setting)
     if fit.unseen is not None and outcome.records:
         fitted_to = next(each for each in whole if fit.unseen.is_of(each))
         outcome = _with_range(outcome, simulated, fitted_to, fit, setting, simulate)
     if len(exchanges) > 1:
         simulated_ns = sum(each.duration_ns for each in exchanges)
         if len(exchanges) < windows:
-            note = f"of the first {len(exchanges)} of {windows} windows only: {_SLOW}"
+            note = f"of the first {len(exchanges)} of {windows} windows only: {figures.SLOW}"
             outcome = replace(outcome, notes=[note, *outcome.notes])
         return replace(outcome, windows=len(exchanges), simulated_ns=simulated_ns)
     from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
-    return outcome if to_ns >= unpredicted.window_to_ns else _of_the_first(outcome, from_ns, to_ns)
+    return (
+        outcome
+        if to_ns >= unpredicted.window_to_ns
+        else figures.of_the_first(outcome, from_ns, to_ns)
+    )
 
 
 def _simulate_windows(
@@ -387,12 +375,6 @@ def _compiled(
     return found
 
 
-def _of_the_first(outcome: Outcome, from_ns: int, to_ns: int) -> Outcome:
-    """An outcome of the first part of a run only, which its notes say first."""
-    note = f"of the first {(to_ns - from_ns) / 1e9:.3g} s only: {_SLOW}"
-    return replace(outcome, window_to_ns=to_ns, notes=[note, *outcome.notes])
-
-
 @lru_cache(maxsize=1)
 def _contradiction(loaded: _Loaded, part_ns: int, simulate: Simulate | None) -> str | None:
     """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
@@ -410,63 +392,3 @@ def _contradiction(loaded: _Loaded, part_ns: int, simulate: Simulate | None) -> 
         return None
     summaries = (simulated.latency, *simulated.latency_bounds)
     return contradiction(fit.queued, *(asdict(fit.delays.over(each)) for each in summaries))
-
-
-def _without_latency(outcome: Outcome, why: str) -> Outcome:
-    """An outcome whose latency and backlog are known to be wrong."""
-    unknown: dict[str, Any] = dict.fromkeys((*_LATENCY_COLUMNS, *_BACKLOG_COLUMNS, "bounds"))
-    notes = [*outcome.notes, f"latency unknown: {why}"]
-    return replace(outcome, **unknown, why_no_latency=why, notes=notes)
-
-
-def _unpredicted(run: int, candidate: int, setting: Setting, fit: CostFit, to_ns: int) -> Outcome:
-    """The outcome of a setting without its figures."""
-    return Outcome(
-        run=run,
-        candidate=candidate,
-        buffer_timeout_ns=setting.network.buffer_timeout_ns,
-        exclusive_buffers=setting.network.exclusive_buffers,
-        floating_buffers=setting.network.floating_buffers,
-        segment_size_bytes=setting.network.segment_size_bytes,
-        flow_control=setting.flow_control,
-        round_trip_ns=setting.round_trip_ns,
-        consumer_speed=setting.consumer_speed,
-        rate_factor=setting.rate_factor,
-        window_to_ns=to_ns,
-        latency_at_least_ns=fit.queued.mean_ns or None,
-        notes=list(fit.notes),
-    )
-
-
-def _with_figures(
-    unpredicted: Outcome,
-    simulated: SimulatedOutcome,
-    exchange: RecordedExchange,
-    fit: CostFit,
-    setting: Setting,
-) -> Outcome:
-    """The outcome with what was simulated, and with the delays of the machine."""
-    delays = fit.delays.awake(exchange.waking_share(setting))
-    seconds = simulated.duration_ns / 1e9
-    notes = list(fit.notes)
-    if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
-        notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
-    if exchange.starts_sleeping(setting):
-        notes.append(SLEEPS)
-    if exchange.stops_sleeping(setting):
-        notes.append(POLLS)
-    return replace(
-        unpredicted,
-        records=simulated.records,
-        duration_ns=simulated.duration_ns,
-        throughput_records_per_s=simulated.throughput_records_per_s,
-        buffers_per_s=simulated.buffers_per_s,
-        credits_per_s=simulated.credits / seconds if seconds > 0 else None,
-        memory_bytes=simulated.memory_bytes,
-        method=simulated.method,
-        notes=notes,
-        backlog_buffers_mean=simulated.backlog_buffers.mean,
-        backlog_buffers_max=simulated.backlog_buffers.max,
-        checkpoints=json.dumps(asdict(simulated.checkpoints)) if simulated.checkpoints else None,
-        **asdict(delays.over(simulated.latency)),
-    )

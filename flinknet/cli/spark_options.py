@@ -1,0 +1,98 @@
+"""Options of every command that uses Spark: where it runs, and how it is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet.storage import path_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OPTIONS = (
+    click.option(
+        "--master",
+        metavar="URL",
+        help="Spark master, such as local[2], spark://host:7077, yarn or k8s://https://host:443."
+        " Traces on a file system must be at the same path on all of its machines. [default: that"
+        " of spark-submit or of the platform's configuration, or local[*]]",
+    ),
+    click.option(
+        "--remote",
+        metavar="sc://HOST:PORT",
+        help="Server of Spark Connect, in place of a master. [default: SPARK_REMOTE]",
+    ),
+    click.option(
+        "--spark-conf",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="A setting of Spark, such as spark.executor.memory=4g. May be repeated.",
+    ),
+    click.option(
+        "--properties-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Settings of Spark, as in spark-defaults.conf, which it replaces. [default: that in"
+        " SPARK_CONF_DIR, or in conf of SPARK_HOME]",
+    ),
+    click.option(
+        "--ship",
+        type=click.Choice(("none", "code", "environment")),
+        default="none",
+        show_default=True,
+        help="What a cluster gets from this machine: nothing, as flinknet is installed there; its"
+        " code, with the packages that it needs installed there; or all of them, for the same"
+        " Python on the same kind of machine.",
+    ),
+    click.option("--spark-ui", is_flag=True, help="Serve Spark's own page while it runs."),
+    click.option(
+        "--event-log", metavar="DIR", help="Write Spark's event log, for its history server."
+    ),
+)
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command, which gets them as one argument `session`, a SessionOptions."""
+
+    @wraps(command)
+    def called(
+        *,
+        master: str | None,
+        remote: str | None,
+        spark_conf: tuple[str, ...],
+        properties_file: Path | None,
+        ship: str,
+        spark_ui: bool,
+        event_log: str | None,
+        **others: Any,
+    ) -> Any:
+        from flinknet.replay.spark.settings import SessionOptions, parse_conf
+
+        session = SessionOptions(
+            master,
+            remote,
+            dict(parse_conf(each) for each in spark_conf),
+            properties_file,
+            has_ui=spark_ui,
+            event_log=path_of(event_log) if event_log is not None else None,
+            ship=ship,
+        )
+        return command(session=session, **others)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
+
+
+def tell_page(spark: SparkSession) -> None:
+    """Tell where Spark's own page is, if it is served."""
+    from flinknet.replay.spark.session import page_address
+
+    address = page_address(spark)
+    if address is not None:
+        click.echo(f"flinknet: Spark's page while it runs: {address}", err=True)

@@ -1,0 +1,101 @@
+"""Figures of an Outcome, from what a simulation came to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
+from flinknet.results import LatencySummary
+from flinknet.units import human_bytes
+
+from .outcome import Outcome
+
+POLLS = (
+    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
+    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
+    " and p99 may be higher"
+)
+
+SLEEPS = (
+    "consumers would sleep between messages that polled in the recorded run: what it takes to wake"
+    " them, 0.1 ms and more, is not in the trace"
+)
+
+GROWS = (
+    "debloating begins with buffers of {}, as a task does, and the prediction holds the time until"
+    " they are as large as they come to be: for what it is worth afterwards record a run with it"
+)
+
+SLOW = "it is simulated message by message"
+
+_LATENCY_COLUMNS = tuple(each.name for each in fields(LatencySummary))
+_BACKLOG_COLUMNS = ("backlog_buffers_mean", "backlog_buffers_max")
+
+
+def of_the_first(outcome: Outcome, from_ns: int, to_ns: int) -> Outcome:
+    """An outcome of the first part of a run only, which its notes say first."""
+    note = f"of the first {(to_ns - from_ns) / 1e9:.3g} s only: {SLOW}"
+    return replace(outcome, window_to_ns=to_ns, notes=[note, *outcome.notes])
+
+
+def without_latency(outcome: Outcome, why: str) -> Outcome:
+    """An outcome whose latency and backlog are known to be wrong."""
+    unknown: dict[str, Any] = dict.fromkeys((*_LATENCY_COLUMNS, *_BACKLOG_COLUMNS, "bounds"))
+    notes = [*outcome.notes, f"latency unknown: {why}"]
+    return replace(outcome, **unknown, why_no_latency=why, notes=notes)
+
+
+def unpredicted(run: int, candidate: int, setting: Setting, fit: CostFit, to_ns: int) -> Outcome:
+    """The outcome of a setting without its figures."""
+    return Outcome(
+        run=run,
+        candidate=candidate,
+        buffer_timeout_ns=setting.network.buffer_timeout_ns,
+        exclusive_buffers=setting.network.exclusive_buffers,
+        floating_buffers=setting.network.floating_buffers,
+        segment_size_bytes=setting.network.segment_size_bytes,
+        flow_control=setting.flow_control,
+        round_trip_ns=setting.round_trip_ns,
+        consumer_speed=setting.consumer_speed,
+        rate_factor=setting.rate_factor,
+        window_to_ns=to_ns,
+        latency_at_least_ns=fit.queued.mean_ns or None,
+        notes=list(fit.notes),
+    )
+
+
+def with_figures(
+    unpredicted: Outcome,
+    simulated: SimulatedOutcome,
+    exchange: RecordedExchange,
+    fit: CostFit,
+    setting: Setting,
+) -> Outcome:
+    """The outcome with what was simulated, and with the delays of the machine."""
+    delays = fit.delays.awake(exchange.waking_share(setting))
+    seconds = simulated.duration_ns / 1e9
+    notes = list(fit.notes)
+    if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
+        notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
+    if exchange.starts_sleeping(setting):
+        notes.append(SLEEPS)
+    if exchange.stops_sleeping(setting):
+        notes.append(POLLS)
+    return replace(
+        unpredicted,
+        records=simulated.records,
+        duration_ns=simulated.duration_ns,
+        throughput_records_per_s=simulated.throughput_records_per_s,
+        buffers_per_s=simulated.buffers_per_s,
+        credits_per_s=simulated.credits / seconds if seconds > 0 else None,
+        memory_bytes=simulated.memory_bytes,
+        method=simulated.method,
+        notes=notes,
+        backlog_buffers_mean=simulated.backlog_buffers.mean,
+        backlog_buffers_max=simulated.backlog_buffers.max,
+        checkpoints=json.dumps(asdict(simulated.checkpoints)) if simulated.checkpoints else None,
+        **asdict(delays.over(simulated.latency)),
+    )

@@ -1,0 +1,277 @@
+"""What Spark is to be started with: our own defaults, what the platform and the user say instead.
+
+Later wins: defaults of flinknet; spark-defaults.conf of the platform, or the file of
+`--properties-file` in its place, as spark-submit has it; `--spark-conf`; the other options.
+The platform's directory of configuration is SPARK_CONF_DIR, or `conf` of SPARK_HOME.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flinknet.errors import ConfigError, FlinknetError
+from flinknet.storage import AnyPath
+
+from .masters import LOCAL_MASTER, check_master, check_remote, is_here, is_local
+
+SHIP_NOTHING, SHIP_CODE, SHIP_ENVIRONMENT = SHIPMENTS = ("none", "code", "environment")
+"""What executors get from this machine: nothing, as flinknet is installed there; its code; or all
+packages of this environment but Spark."""
+
+WORK_UNITS_MAX = 1_000
+"""A table made by the driver has a partition for each row up to this number: each row is a work
+unit."""
+
+OLDEST_SPARK = (4, 0)
+
+OF_QUERIES = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+}
+"""Defaults that a session can have while others with other ones use the same Spark."""
+
+OF_SESSIONS = OF_QUERIES | {
+    "spark.app.name": "flinknet trace replay",
+    "spark.log.level": "OFF",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+"""Defaults of any session that has a Spark of its own."""
+
+TOLD_TO_EXECUTORS = (
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    *("AZURE_TENANT_ID", "GOOGLE_CLOUD_PROJECT"),
+)
+"""Environment variables about storage that executors on other machines need, too. None of them is
+a secret: credentials are for the platform to hand out."""
+
+_PROPERTY = re.compile(r"((?:\\.|[^\s=:\\])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How a user wants Spark.
+
+    Attributes:
+        master: None for that of the platform, or else all cores of this machine.
+        remote: server of Spark Connect, sc://HOST:PORT; with one there is no master.
+        conf: keys and values.
+        properties_file: in the format of spark-defaults.conf, which it replaces.
+        has_ui: whether Spark's page is served while it runs.
+        event_log: directory for Spark's event log; None for none.
+        ship: one of SHIPMENTS.
+    """
+
+    master: str | None = None
+    remote: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    properties_file: Path | None = None
+    has_ui: bool = False
+    event_log: AnyPath | None = None
+    ship: str = SHIP_NOTHING
+
+    def check(self) -> None:
+        """Raises: ConfigError for what does not go together or cannot be; FlinknetError if nobody
+        answers there.
+        """
+        if self.remote is not None:
+            belongs = {
+                "--master": self.master,
+                "--properties-file": self.properties_file,
+                "--event-log": self.event_log,
+                "--spark-ui": self.has_ui or None,
+                "--ship environment": self.ship == SHIP_ENVIRONMENT or None,
+            }
+            for option, value in belongs.items():
+                if value is not None:
+                    raise ConfigError(
+                        f"{option}: cannot be used with --remote, whose Spark runs already"
+                    )
+            check_remote(self.remote)
+        if self.master is not None:
+            check_master(self.master)
+
+
+def parse_conf(text: str) -> tuple[str, str]:
+    """KEY=VALUE of --spark-conf. Raises: ConfigError."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip().startswith("spark."):
+        raise ConfigError(
+            f"--spark-conf: {key!r} is not spark.KEY=VALUE, such as spark.executor.memory=4g"
+        )
+    return key.strip(), value
+
+
+def settings_of(
+    options: SessionOptions, work_dir: Path, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Everything that Spark is started with, but for what the code runs on.
+
+    Args:
+        work_dir: for what Spark writes while it runs.
+
+    Raises: ConfigError for a file that cannot be read.
+    """
+    settings = OF_SESSIONS | {
+        "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
+        "spark.driver.memory": "1g",
+        **submitted_settings(options, environ),
+    }
+    master = settings.setdefault("spark.master", LOCAL_MASTER)
+    java_options = [
+        f"-Djava.io.tmpdir={work_dir}",
+        f"-Dderby.system.home={work_dir}",
+        "-XX:+UseParallelGC",
+        "-XX:-UsePerfData",
+        "-XX:TieredStopAtLevel=1",  # a replay lasts seconds: 7 instead of 10 s
+        settings.get("spark.driver.extraJavaOptions", ""),
+    ]
+    settings["spark.driver.extraJavaOptions"] = " ".join(java_options).rstrip()
+    if is_here(master):
+        settings.setdefault("spark.driver.host", "127.0.0.1")
+        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    return settings
+
+
+def submitted_settings(
+    options: SessionOptions, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The part of them that the platform and the user state. Raises: ConfigError."""
+    settings: dict[str, str] = {}
+    directory = conf_dir(environ)
+    if options.properties_file is not None:
+        settings |= read_properties(options.properties_file, "--properties-file")
+    elif directory is not None and (directory / "spark-defaults.conf").is_file():
+        settings |= read_properties(directory / "spark-defaults.conf", "SPARK_CONF_DIR")
+    settings |= options.conf
+    if options.master is not None:
+        settings["spark.master"] = options.master
+    if options.has_ui:
+        settings["spark.ui.enabled"] = "true"
+    if options.event_log is not None:
+        settings["spark.eventLog.enabled"] = "true"
+        settings["spark.eventLog.dir"] = _event_log(options.event_log)
+    if not is_local(settings.get("spark.master", LOCAL_MASTER)):
+        for name in TOLD_TO_EXECUTORS:
+            if environ.get(name):
+                settings.setdefault(f"spark.executorEnv.{name}", environ[name])
+    return settings
+
+
+def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The platform's directory of Spark's configuration; None if there is none."""
+    for text in (environ.get("SPARK_CONF_DIR"), environ.get("SPARK_HOME", "") + "/conf"):
+        if text and text != "/conf" and Path(text).is_dir():
+            return Path(text)
+    return None
+
+
+def read_properties(path: Path, option: str) -> dict[str, str]:
+    """A file in the format of spark-defaults.conf: Java properties, `key value` or `key=value`.
+
+    Raises: ConfigError if it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"{option}: {path} cannot be read ({why})") from error
+    found = {}
+    for line in _logical_lines(text):
+        match = _PROPERTY.match(line)
+        if match is not None:
+            found[_unescaped(match[1])] = _unescaped(match[2]).rstrip()
+    return {key: value for key, value in found.items() if key.startswith("spark.")}
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Settings as Java properties."""
+    return "".join(
+        f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in settings.items()
+    )
+
+
+def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
+    """See that PySpark can be imported, that of SPARK_HOME if none is installed.
+
+    Returns: its version.
+
+    Raises: FlinknetError if there is none, or if it is too old.
+    """
+    try:
+        import pyspark
+    except ImportError:
+        libraries = Path(environ.get("SPARK_HOME", "none"), "python")
+        if not libraries.is_dir():
+            raise FlinknetError(
+                "PySpark is not installed: pip install pyspark, or set SPARK_HOME"
+            ) from None
+        sys.path += [str(libraries), *map(str, libraries.glob("lib/py4j-*.zip"))]
+        import pyspark
+    version: str = pyspark.__version__
+    if tuple(int(each) for each in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
+        raise FlinknetError(
+            f"Spark {version} is too old: flinknet needs 4.0 or newer, for it hands"
+            " Arrow tables to Spark and takes groups of rows back as such"
+        )
+    return version
+
+
+def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """The Spark that is started: that of SPARK_HOME if PySpark is of the same version, as an
+    installed PySpark is not always; else the one in PySpark.
+    """
+    import pyspark
+
+    own = Path(pyspark.__file__).parent
+    if not environ.get("SPARK_HOME"):
+        return own
+    home = Path(environ["SPARK_HOME"])
+    is_same = any(home.glob(f"jars/spark-core_*-{pyspark.__version__}.jar"))
+    return home if is_same or not (own / "jars").is_dir() else own
+
+
+def _event_log(path: AnyPath) -> str:
+    if not isinstance(path, Path):
+        return str(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--event-log: {path} cannot be made ({error.strerror})") from error
+    return path.absolute().as_uri()
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments; one that ends with a backslash goes on in the next one."""
+    waiting = ""
+    for line in text.splitlines():
+        stripped = line.lstrip()
+        if not waiting and (not stripped or stripped[0] in "#!"):
+            continue
+        waiting += stripped
+        if (len(waiting) - len(waiting.rstrip("\\"))) % 2:
+            waiting = waiting[:-1]
+            continue
+        yield waiting
+        waiting = ""
+    if waiting:
+        yield waiting
+
+
+def _unescaped(text: str) -> str:
+    plain = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+    return re.sub(r"\\(.)", lambda found: plain.get(found[1], found[1]), text)
+
+
+def _escaped(text: str, also: str) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    text = re.sub(r"^(?=[ \t])", r"\\", text)
+    return re.sub(f"([{re.escape(also)}])", r"\\\1", text) if also else text

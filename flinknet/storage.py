@@ -1,0 +1,434 @@
+"""Paths in an object store or in HDFS next to those of this machine, read in ranges.
+
+`path_of` makes a path of what a user wrote: `s3://`, `s3a://`, `gs://`, `abfs://`, `abfss://` and
+`hdfs://` become a StoragePath, everything else a pathlib.Path: `file:` URIs, and `dbfs:` ones,
+which Databricks mounts below /Volumes and /dbfs. A StoragePath has those methods of Path that
+readers of traces and writers of answers use.
+
+Who may read is for the platform to say, never for a path: environment variables, configuration
+files, the role of the machine (see docs/clusters.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from .errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+SCHEMES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **{name: name for name in ("abfs", "abfss", "hdfs")},
+}
+"""Scheme of a path -> that of the file system of Arrow which reads it."""
+
+S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Environment variables that name another server than Amazon's."""
+
+RANGE_BYTES = 64 << 10
+"""At least as much is read of a remote file at once: a request takes as long as some MiB do."""
+
+KEPT_BYTES = 64 << 20
+"""So much of a remote file is kept, as long as it is open."""
+
+SPOOLED_BYTES = 16 << 20
+"""A file to upload is kept in memory up to this size, then on disk."""
+
+REQUESTS_AT_ONCE = 16
+"""A request takes tens of milliseconds, whatever it asks."""
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+_SECRETS = ("secret", "password", "token", "key")
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """Size and age of a remote file, under the names of os.stat_result."""
+
+    st_size: int
+    st_mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoragePath:
+    """A file or directory of an object store or of HDFS.
+
+    Attributes:
+        root: scheme and host, bucket or container, as the user wrote them.
+        key: names below it, without a slash at either end.
+        query: options of the file system, such as endpoint_override=host:9000&scheme=http.
+    """
+
+    root: str
+    key: str
+    query: str = ""
+
+    def __str__(self) -> str:
+        query = f"?{self.query}" if self.query else ""
+        return f"{self.root}/{self.key}{query}"
+
+    def __truediv__(self, name: str) -> StoragePath:
+        return StoragePath(self.root, "/".join(filter(None, (self.key, name))), self.query)
+
+    @property
+    def name(self) -> str:
+        """Its last name."""
+        return PurePosixPath(self.key).name
+
+    @property
+    def suffix(self) -> str:
+        """The end of its name from the last dot on."""
+        return PurePosixPath(self.key).suffix
+
+    @property
+    def parent(self) -> StoragePath:
+        """The directory it is in."""
+        return StoragePath(self.root, self.key.rpartition("/")[0], self.query)
+
+    @property
+    def bucket(self) -> StoragePath:
+        """The bucket or container it is in; of HDFS, the root."""
+        return StoragePath(self.root, "", self.query)
+
+    def is_near(self, other: object) -> bool:
+        """Whether another path is in the same bucket, reached in the same way."""
+        return isinstance(other, StoragePath) and (self.root, self.query) == (
+            other.root,
+            other.query,
+        )
+
+    def absolute(self) -> StoragePath:
+        """Itself."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether a file is there, or files are below it."""
+        return self._type() != "NotFound"
+
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        return self._type() == "File"
+
+    def is_dir(self) -> bool:
+        """Whether it is a directory, or files are below it."""
+        return self._type() == "Directory"
+
+    def stat(self) -> FileStatus:
+        """Its size, and when it was written."""
+        with _told(self, "read"):
+            filesystem, path = self._located()
+            found = filesystem.get_file_info(path)
+        return FileStatus(found.size or 0, found.mtime_ns or 0)
+
+    def iterdir(self) -> Iterator[StoragePath]:
+        """What is directly below it, in the order of the names."""
+        yield from (path for path, _ in self._listed())
+
+    def glob(self, pattern: str) -> Iterator[StoragePath]:
+        """What is below it under names that match, such as `*/manifest.json`; no `**`."""
+        name, _, rest = pattern.partition("/")
+        found: list[StoragePath] = [self / name]
+        if _WILDCARD.search(name):
+            found = [
+                path
+                for path, is_dir in self._listed()
+                if fnmatchcase(path.name, name) and (is_dir or not rest)
+            ]
+        elif not rest:
+            found = [path for path in found if path.exists()]
+        if not rest:
+            yield from found
+        else:
+            yield from chain(*all_at(self, lambda path: list(path.glob(rest)), found))
+
+    def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
+        """Make the directory, which a store of objects does without."""
+        if self.root.startswith("hdfs:"):
+            with _told(self, "make"):
+                filesystem, path = self._located()
+                filesystem.create_dir(path, recursive=parents)
+
+    def open(
+        self, mode: str = "r", *, encoding: str | None = None, errors: str | None = None
+    ) -> Any:
+        """The file, to read it from its start to its end: "rb" as bytes, "r" as text."""
+        with _told(self, "read"):
+            filesystem, path = self._located()
+            stream = filesystem.open_input_stream(path, buffer_size=1 << 20)
+        return stream if mode == "rb" else io.TextIOWrapper(stream, encoding, errors)
+
+    def read_bytes(self) -> bytes:
+        """All of the file."""
+        with _told(self, "read"), self.open("rb") as file:
+            content: bytes = file.read()
+            return content
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """All of the file as text."""
+        return self.read_bytes().decode(encoding)
+
+    def write_text(self, text: str, encoding: str = "utf-8") -> None:
+        """Write the file."""
+        with self.whole_file() as file:
+            file.write(text.encode(encoding))
+
+    @contextmanager
+    def whole_file(self) -> Iterator[IO[bytes]]:
+        """A file to write into, which is uploaded when the block ends, and not if that fails.
+
+        Raises: StorageError if it cannot be.
+        """
+        with tempfile.SpooledTemporaryFile(SPOOLED_BYTES) as file:
+            yield file
+            file.seek(0)
+            with _told(self, "write"):
+                filesystem, path = self._located()
+                with filesystem.open_output_stream(path) as stream:
+                    shutil.copyfileobj(file, stream, 1 << 20)
+
+    def _located(self) -> tuple[FileSystem, str]:
+        filesystem, base = _file_system(self.root, self.query)
+        return filesystem, f"{base}/{self.key}" if self.key else base or "/"
+
+    def _type(self) -> str:
+        with _told(self, "read"):
+            filesystem, path = self._located()
+            name: str = filesystem.get_file_info(path).type.name
+            return name
+
+    def _listed(self) -> list[tuple[StoragePath, bool]]:
+        """What is directly below it, if it is there, and whether that is a directory."""
+        from pyarrow.fs import FileSelector, FileType
+
+        with _told(self, "list"):
+            filesystem, path = self._located()
+            found = filesystem.get_file_info(FileSelector(path, allow_not_found=True))
+        listed = [(self / each.base_name, each.type == FileType.Directory) for each in found]
+        return sorted(listed)
+
+
+AnyPath = Path | StoragePath
+"""A path of this machine, or of a store."""
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+
+def path_of(text: str | Path | StoragePath) -> AnyPath:
+    """The path that a user wrote, or that another process wrote as text.
+
+    Raises: ConfigError for a scheme that is not known, and for a path with credentials.
+    """
+    if not isinstance(text, str):
+        return text
+    found = _URI.match(text)
+    if found is None:
+        return Path(text)
+    scheme = found[1].lower()
+    if scheme == "file":
+        return Path(unquote(re.sub(r"^//[^/]*", "", text[found.end() :])))
+    if scheme == "dbfs":
+        below = "/" + text[len("dbfs:") :].lstrip("/")
+        return Path(below if below.startswith("/Volumes/") else f"/dbfs{below}")
+    if scheme not in SCHEMES and not text[found.end() :].startswith("//"):
+        return Path(text)
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{each}://" for each in (*SCHEMES, "file"))
+        raise ConfigError(f"{scheme}://…: no such storage; there are {known}")
+    address, _, query = text[found.end() :].partition("?")
+    place, _, key = address.removeprefix("//").partition("/")
+    if not address.startswith("//") or (not place and scheme != "hdfs"):
+        raise ConfigError(f"{scheme}:…: it names no bucket; write {scheme}://BUCKET/PATH")
+    names = [each.partition("=")[0].lower() for each in query.split("&")]
+    has_password = ":" in place.rpartition("@")[0]
+    if has_password or any(each in name for name in names for each in _SECRETS):
+        raise ConfigError(
+            f"{scheme}://…: credentials do not belong in a path; give them in the environment or in"
+            " the configuration of the platform"
+        )
+    return StoragePath(f"{scheme}://{place}", "/".join(filter(None, key.split("/"))), query)
+
+
+def name_below(path: AnyPath, directory: AnyPath) -> str:
+    """What a path is called from a directory that it is below; elsewhere the whole of it."""
+    if isinstance(path, StoragePath) and path.is_near(directory):
+        above = directory.key + "/" if isinstance(directory, StoragePath) and directory.key else ""
+        return path.key.removeprefix(above)
+    if isinstance(path, Path) and directory in path.parents:
+        return str(path.relative_to(str(directory)))
+    return str(path)
+
+
+def files_among(paths: Sequence[AnyPath]) -> list[AnyPath]:
+    """Those that are files. Raises: StorageError."""
+    if not paths:
+        return []
+    is_file = all_at(paths[0], lambda path: path.is_file(), paths)
+    return [path for path, is_there in zip(paths, is_file, strict=True) if is_there]
+
+
+def all_at(
+    place: AnyPath, question: Callable[[_Item], _Answer], items: Sequence[_Item]
+) -> list[_Answer]:
+    """The answers to a question about each item, for which files at a place must be read: one
+    after the other on this machine, several at the same time in a store.
+    """
+    if len(items) < 2 or isinstance(place, Path):
+        return [question(each) for each in items]
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        return list(pool.map(question, items))
+
+
+@lru_cache
+def _file_system(root: str, query: str) -> tuple[FileSystem, str]:
+    """The file system of Arrow, and the path of the root in it. Raises what Arrow does."""
+    from pyarrow.fs import FileSystem
+
+    scheme, _, host = root.partition("://")
+    if SCHEMES[scheme] == "s3" and "region=" not in query and (region := _region(query)):
+        query = f"{query}&region={region}" if query else f"region={region}"
+    uri = f"{SCHEMES[scheme]}://{host}/" + (f"?{query}" if query else "")
+    filesystem, base = FileSystem.from_uri(uri)
+    return filesystem, base.rstrip("/")
+
+
+def _region(query: str) -> str | None:
+    """The region of a bucket where nobody has to be asked; a server of one's own takes any."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        if os.environ.get(name):
+            return os.environ[name]
+    is_own = "endpoint_override=" in query or any(os.environ.get(each) for each in S3_ENDPOINTS)
+    return "us-east-1" if is_own else None
+
+
+@contextmanager
+def _told(path: StoragePath, what: str) -> Iterator[None]:
+    """Tell what a file system raises in one line. Raises: StorageError, or FileNotFoundError as
+    files of this machine do.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+    except (OSError, ValueError, NotImplementedError) as error:  # Arrow's errors are of these
+        why = " ".join(str(error).split())
+        raise StorageError(f"{path}: cannot {what} it ({why})") from error
+
+
+class LocalFile:
+    """A file of this machine. Raises: OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self.size_bytes = self._file.seek(0, 2)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes from an offset on."""
+        self._file.seek(offset)
+        parts = []
+        while length and (part := self._file.read(length)):
+            parts.append(part)
+            length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def prepare(self, offset: int, length: int) -> None:
+        """Nothing: reads cost no round trip."""
+
+    def next_data(self, offset: int) -> int:
+        """Where the next byte is that is not in a hole."""
+        try:
+            return os.lseek(self._file.fileno(), offset, os.SEEK_DATA)
+        except OSError as error:
+            return self.size_bytes if error.errno == errno.ENXIO else offset
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+class RemoteFile:
+    """A file of a store, of which the ranges that were fetched last are kept.
+
+    Attributes:
+        fetched_bytes: what was fetched until now.
+        requests: in so many ranges.
+    """
+
+    def __init__(self, path: StoragePath) -> None:
+        """Raises: StorageError."""
+        self._path = path
+        with _told(path, "read"):
+            filesystem, place = path._located()
+            self._file = filesystem.open_input_file(place)
+            self.size_bytes: int = self._file.size()
+        self._kept: list[tuple[int, bytes]] = []  # offsets and what was there, newest last
+        self.fetched_bytes = self.requests = 0
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes from an offset on; what is near them is kept for the next read."""
+        end = min(offset + length, self.size_bytes)
+        found = self._range(offset, end)
+        if found is None:
+            start = max(min(offset, self.size_bytes - RANGE_BYTES), 0)
+            found = self._fetched(start, max(end - start, RANGE_BYTES))
+        start, content = found
+        return content[offset - start : max(end, offset) - start]
+
+    def prepare(self, offset: int, length: int) -> None:
+        """Fetch a range, unless it is there."""
+        if self._range(offset, min(offset + length, self.size_bytes)) is None:
+            self._fetched(offset, length)
+
+    def next_data(self, offset: int) -> int:
+        """Objects have no holes."""
+        return offset
+
+    def close(self) -> None:
+        """Close it."""
+        self._kept.clear()
+        self._file.close()
+
+    def _range(self, start: int, end: int) -> tuple[int, bytes] | None:
+        """A range that is kept and has all of what is wanted."""
+        for offset, content in reversed(self._kept):
+            if offset <= start and end <= offset + len(content):
+                return offset, content
+        return None
+
+    def _fetched(self, offset: int, length: int) -> tuple[int, bytes]:
+        with _told(self._path, "read"):
+            content: bytes = self._file.read_at(min(length, self.size_bytes - offset), offset)
+        self.fetched_bytes += len(content)
+        self.requests += 1
+        self._kept.append((offset, content))
+        while len(self._kept) > 1 and sum(len(each) for _, each in self._kept) > KEPT_BYTES:
+            del self._kept[0]
+        return offset, content
+
+
+RangedFile = LocalFile | RemoteFile
+"""A file that is read in ranges, from anywhere; readers say where."""
+
+
+def open_ranged(path: AnyPath) -> RangedFile:
+    """Open a file. Raises: OSError, StorageError."""
+    return RemoteFile(path) if isinstance(path, StoragePath) else LocalFile(path)

@@ -1,0 +1,158 @@
+"""What Spark is started with: who says what, and what is sent to executors."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from flinknet.errors import ConfigError, FlinknetError
+from flinknet.replay.spark.masters import connect_address
+from flinknet.replay.spark.settings import (
+    SessionOptions,
+    find_pyspark,
+    parse_conf,
+    properties_text,
+    read_properties,
+    settings_of,
+    spark_home,
+    submitted_settings,
+)
+from flinknet.replay.spark.shipping import code_zip, environment_archive, with_environment
+
+
+def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/spark-defaults.conf").write_text(
+        "# of the platform\nspark.master  yarn\nspark.driver.memory=4g\nspark.a: 1\nspark.b 1\n"
+        "spark.driver.extraJavaOptions -Da=b \\\n   -Dc=d\n"
+    )
+    environ = {"SPARK_HOME": str(tmp_path), "AWS_REGION": "eu-west-1"}
+    options = SessionOptions(conf={"spark.b": "2"})
+    found = settings_of(options, tmp_path, environ)
+    assert found["spark.master"] == "yarn"
+    assert found["spark.driver.memory"] == "4g"
+    assert (found["spark.a"], found["spark.b"]) == ("1", "2")
+    assert found["spark.driver.extraJavaOptions"].endswith(" -Da=b -Dc=d")
+    assert found["spark.ui.enabled"] == "false"
+    assert found["spark.executorEnv.AWS_REGION"] == "eu-west-1"
+    assert "spark.driver.host" not in found
+    (tmp_path / "mine").write_text("spark.a 3")
+    asked = SessionOptions("local[1]", properties_file=tmp_path / "mine", has_ui=True)
+    found = settings_of(asked, tmp_path, environ)
+    assert (found["spark.master"], found["spark.a"]) == ("local[1]", "3")
+    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("1g", "true")
+    assert found["spark.driver.host"] == "127.0.0.1"
+
+
+def test_without_a_platform_it_is_this_machine_alone(tmp_path: Path) -> None:
+    assert submitted_settings(SessionOptions(), {}) == {}
+    assert settings_of(SessionOptions(), tmp_path, {})["spark.master"] == "local[*]"
+
+
+def test_an_event_log_has_its_directory(tmp_path: Path) -> None:
+    found = submitted_settings(SessionOptions(event_log=tmp_path / "a/b"), {})
+    assert found == {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (tmp_path / "a/b").as_uri(),
+    }
+    assert (tmp_path / "a/b").is_dir()
+
+
+def test_settings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    settings = {
+        "spark.plain": "1",
+        "spark.hard": " a=b c:d #e \\ ü\nnext",
+        "spark.empty": "",
+        "spark.odd key:=#!": "x",
+    }
+    (tmp_path / "file").write_text(properties_text(settings), encoding="utf-8")
+    assert read_properties(tmp_path / "file", "--properties-file") == settings
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--properties-file: .* cannot be read \(No such file"):
+        submitted_settings(SessionOptions(properties_file=tmp_path / "none"), {})
+
+
+@pytest.mark.parametrize("text", ["spark.a", "a=1", "=1"])
+def test_what_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--spark-conf: .* is not spark.KEY=VALUE"):
+        parse_conf(text)
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("sc://host", ("host", 15002)),
+        ("sc://host:443/;token=secret;x-a=b", ("host", 443)),
+        ("sc://[::1]:15002", ("::1", 15002)),
+        ("sc://[::1]", ("::1", 15002)),
+    ],
+)
+def test_the_address_of_a_connect_server(remote: str, address: tuple[str, int]) -> None:
+    assert connect_address(remote) == address
+
+
+@pytest.mark.parametrize("remote", ["host:15002", "sc://", "sc://host:port/;token=secret"])
+def test_what_is_no_connect_server_is_refused_without_its_token(remote: str) -> None:
+    with pytest.raises(ConfigError, match="write sc://HOST:PORT") as caught:
+        connect_address(remote)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (SessionOptions("local[1]", remote="sc://host"), "--master: cannot be used with --remote"),
+        (SessionOptions(remote="sc://host", has_ui=True), "--spark-ui: cannot be used"),
+        (SessionOptions("sc://host"), "is given by --remote sc://host"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: SessionOptions, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        options.check()
+
+
+def test_a_spark_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.8")
+    with pytest.raises(FlinknetError, match=r"Spark 3\.5\.8 is too old: flinknet needs 4\.0"):
+        find_pyspark({})
+
+
+def test_the_spark_of_the_platform_is_started_if_pyspark_is_of_its_version(tmp_path: Path) -> None:
+    import pyspark
+
+    (tmp_path / "jars").mkdir()
+    environ = {"SPARK_HOME": str(tmp_path)}
+    own = Path(pyspark.__file__).parent
+    assert spark_home(environ) == spark_home({}) == own
+    (tmp_path / f"jars/spark-core_2.13-{pyspark.__version__}.jar").touch()
+    assert spark_home(environ) == tmp_path
+
+
+def test_code_is_sent_as_a_zip_file_that_python_imports_from(tmp_path: Path) -> None:
+    with zipfile.ZipFile(code_zip(tmp_path)) as file:
+        names = file.namelist()
+    assert {"flinknet/__init__.py", "flinknet/replay/spark/units.py"} <= set(names)
+    assert not [name for name in names if "_compiled" in name or name.endswith(".pyc")]
+
+
+def test_an_environment_is_sent_without_spark(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    for name in ("numpy/core", "numpy/__pycache__", "pyspark", "pyspark-4.3.0.dist-info"):
+        (library / name).mkdir(parents=True)
+    (library / "editable.pth").touch()
+    with tarfile.open(environment_archive(tmp_path, [library])) as file:
+        names = file.getnames()
+    assert {"flinknet/__init__.py", "numpy/core"} <= set(names)
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"flinknet", "numpy"}
+    assert not [name for name in names if "__pycache__" in name]
+    settings = {"spark.archives": "a.zip", "spark.executorEnv.PYTHONPATH": "b"}
+    assert with_environment(settings, tmp_path / "e.tar.gz") == {
+        "spark.archives": f"a.zip,{tmp_path}/e.tar.gz#flinknet_environment",
+        "spark.executorEnv.PYTHONPATH": "flinknet_environment:b",
+    }

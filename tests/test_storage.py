@@ -1,0 +1,129 @@
+"""Paths of a store: what they are made of, and traces read from a server that speaks S3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.errors import ConfigError, StorageError
+from flinknet.storage import RANGE_BYTES, RemoteFile, StoragePath, open_ranged, path_of
+from flinknet.trace import TraceReader, find_runs, open_run
+from tests.object_store import BUCKET, ObjectStore
+from tests.recorded_run import write_run
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("runs/run-1", Path("runs/run-1")),
+        ("a:/run-1", Path("a:/run-1")),
+        ("file:///runs/run%201", Path("/runs/run 1")),
+        ("file:/runs/run-1", Path("/runs/run-1")),
+        ("/Volumes/main/traces/run-1", Path("/Volumes/main/traces/run-1")),
+        ("dbfs:/Volumes/main/traces/run-1", Path("/Volumes/main/traces/run-1")),
+        ("dbfs:/traces/run-1", Path("/dbfs/traces/run-1")),
+        ("s3://bucket/a//b/", StoragePath("s3://bucket", "a/b")),
+        ("s3://bucket/a#1 %20/b", StoragePath("s3://bucket", "a#1 %20/b")),
+        ("S3A://bucket", StoragePath("s3a://bucket", "")),
+        ("abfss://box@host.net/a", StoragePath("abfss://box@host.net", "a")),
+        ("hdfs:///runs/run-1", StoragePath("hdfs://", "runs/run-1")),
+        ("s3://b/a?scheme=http", StoragePath("s3://b", "a", "scheme=http")),
+    ],
+)
+def test_a_path_is_of_this_machine_or_of_a_store(text: str, path: Path | StoragePath) -> None:
+    assert path_of(text) == path
+    assert path_of(str(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ftp://host/run", "no such storage"),
+        ("s3:///run", "names no bucket"),
+        ("s3://key:word@bucket/run", "credentials do not belong in a path"),
+        ("abfss://box@host.net/run?sas_token=x", "credentials do not belong in a path"),
+    ],
+)
+def test_what_is_no_path_is_refused_without_its_secrets(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        path_of(text)
+    assert not {"word", "=x"} & set(str(caught.value))
+
+
+def test_names_of_a_path_in_a_store() -> None:
+    path = path_of("s3a://bucket/runs?scheme=http") / "run-1" / "tm-0.fnt"
+    assert str(path) == "s3a://bucket/runs/run-1/tm-0.fnt?scheme=http"
+    assert (path.name, path.suffix, path.parent.name) == ("tm-0.fnt", ".fnt", "run-1")
+    assert path.absolute() is path
+
+
+@pytest.mark.socket
+def test_runs_in_a_store_are_found_and_read_as_those_of_this_machine(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    here = write_run(tmp_path / "runs" / "run-1", buffers=20)
+    there = path_of(store.upload(here.parent, "runs"))
+    assert [str(run) for run in find_runs(there)] == [f"s3://{BUCKET}/runs/run-1"]
+    assert find_runs(there / "run-1" / "tm-0.fnt") == [there / "run-1" / "tm-0.fnt"]
+    run = open_run(there / "run-1")
+    assert run.manifest == open_run(here).manifest
+    for file in run.files:
+        with TraceReader(file) as remote, TraceReader(here / file.name) as local:
+            assert remote.size_bytes == local.size_bytes
+            assert len(remote.blocks()) == len(local.blocks())
+            for index in range(len(local.blocks())):
+                found, expected = remote.read_block(index), local.read_block(index)
+                assert found.keys() == expected.keys()
+                assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    assert not any(
+        method == "GET" and path.endswith(".fnt") and size < 0
+        for method, path, size in store.requests()
+    )
+
+
+@pytest.mark.socket
+def test_a_file_is_fetched_in_ranges(store: ObjectStore, tmp_path: Path) -> None:
+    content = np.random.default_rng(1).bytes(20 * RANGE_BYTES)
+    (tmp_path / "data").write_bytes(content)
+    file = open_ranged(path_of(store.upload(tmp_path, "ranges")) / "data")
+    assert isinstance(file, RemoteFile)
+    assert file.read(0, 10) == content[:10]
+    assert file.read(10, 100) == content[10:110]
+    assert (file.requests, file.fetched_bytes) == (1, RANGE_BYTES)
+    file.prepare(5 * RANGE_BYTES, 3 * RANGE_BYTES)
+    assert (
+        file.read(6 * RANGE_BYTES, 2 * RANGE_BYTES) == content[6 * RANGE_BYTES :][: 2 * RANGE_BYTES]
+    )
+    assert file.read(len(content) - 7, 100) == content[-7:]
+    assert file.read(len(content) - 1000, 993) == content[-1000:-7]
+    assert (file.requests, file.fetched_bytes) == (3, 5 * RANGE_BYTES)
+    file.close()
+
+
+@pytest.mark.socket
+def test_files_are_written_whole_or_not_at_all(store: ObjectStore) -> None:
+    path = path_of(f"s3://{BUCKET}/written/answer.json")
+    assert isinstance(path, StoragePath)
+
+    def fail() -> None:
+        with path.whole_file() as file:
+            file.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert not path.exists()
+    path.write_text("whole")
+    assert path.read_text() == "whole"
+    assert (path.is_file(), path.parent.is_dir()) == (True, True)
+    assert list(path.parent.iterdir()) == list(path.parent.glob("*.json")) == [path]
+    assert path.stat().st_size == 5
+
+
+@pytest.mark.socket
+def test_what_a_store_refuses_is_one_line(store: ObjectStore) -> None:
+    with pytest.raises(StorageError, match=r"^s3://nowhere/a: cannot write it \(.*\)$") as caught:
+        path_of("s3://nowhere/a").write_text("text")
+    assert "\n" not in str(caught.value)
