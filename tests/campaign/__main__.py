@@ -12,6 +12,7 @@ from dataclasses import asdict
 from itertools import count
 from multiprocessing.queues import Queue
 from pathlib import Path
+from queue import Empty
 from time import monotonic
 
 from .drawn_exchange import SHAPE_SEEDS
@@ -27,6 +28,8 @@ Report = tuple[int, Marks, Failure | None]
 """Runs since the last one, what they reached, and how the last one failed."""
 
 REPORT_S = 1.0
+GRACE_S = 45.0
+"""For the last trial of each process, and for making one smaller that has failed."""
 
 
 def main() -> int:
@@ -84,7 +87,11 @@ def _campaign(arguments: argparse.Namespace) -> int:
         each.start()
     runs, marks, failures, working = 0, Counter[str](), dict[str, Failure](), processes
     while working and len(failures) < FAILURES_MAX:
-        report = reports.get()
+        try:
+            report = reports.get(timeout=max(1.0, until_s + GRACE_S - monotonic()))
+        except Empty:
+            print(f"{working} processes are late and are ended", flush=True)
+            break
         if report is None:
             working -= 1
             continue

@@ -31,6 +31,30 @@ def test_trials_of_the_campaign_come_to_their_end_and_break_no_rule(first: int) 
         assert failure is None, failure.text
 
 
+ONCE_FAILED = {
+    "a pool grew and who waited for it was not served": (
+        154,
+        {"segment size bytes": 1, "record bytes": 2, "records": 3, "delay": 2, "exhaustions": 3}
+        | {"exhaustion 0 length": 3_266_871, "exhaustion 0 index": 1},
+    ),
+    "an empty buffer of a local channel was not traced": (
+        42,
+        {"exclusive buffers": 1, "floating buffers": 1, "placement": 3, "records": 7},
+    ),
+    "buffers came back to a writer while nothing was sent": (
+        3037,
+        {"flow control": 7, "buffers per channel": 1, "record bytes": 2, "buffer timeout": 3}
+        | {"records": 7, "capacity bytes": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize(("seed", "choices"), ONCE_FAILED.values(), ids=ONCE_FAILED)
+def test_trials_that_once_failed_pass(seed: int, choices: dict[str, int]) -> None:
+    failure = failure_of(seed, Counter(), choices)
+    assert failure is None, failure.text
+
+
 def without_backlog_in_the_queue(patch: pytest.MonkeyPatch) -> None:
     poll_run = PipelinedSubpartition.poll_run
 
