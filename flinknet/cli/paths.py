@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, StoragePath, path_of
@@ -21,6 +22,14 @@ def existing_path(text: str | AnyPath) -> AnyPath:
     path = path_of(text)
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or directory")
+    return path
+
+
+def directory_here(text: str | Path) -> Path:
+    """The same of this machine alone, where files are followed while they grow."""
+    path = existing_path(text)
+    if not isinstance(path, Path):
+        raise ConfigError(f"{path}: only files of a file system can be followed")
     return path
 
 

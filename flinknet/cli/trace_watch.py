@@ -15,7 +15,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_S, parse_duration_ns
 
-from .paths import existing_path
+from .paths import directory_here
 from .spark_options import spark_options
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
 
 
 @click.command()
-@click.argument("path", metavar="DIR", type=existing_path)
+@click.argument("path", metavar="DIR", type=directory_here)
 @click.option(
     "--window",
     metavar="TIME",

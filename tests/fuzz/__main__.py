@@ -133,6 +133,7 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
         if options.keep and failed is None:
             found = _child(name, _REACHING, str(old), str(new)).split()
             inputs = len(found)
+            assert found, "not even the seeds can be read"
             write_corpus(name, [Path(path).read_bytes() for path in found])
     return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
 

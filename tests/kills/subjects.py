@@ -116,7 +116,8 @@ class Subject:
 
 def _itself(*more: int) -> dict[signal.Signals, frozenset[int]]:
     """Codes of a command that gets the signal; it may have ended before with one of these."""
-    return {each: frozenset((code, 0, *more)) for each, code in CODES.items()}
+    codes = {each: frozenset((code, 0, *more)) for each, code in CODES.items()}
+    return codes | {TERM: codes[TERM] | {-TERM}}  # before it has anything to end; a shell says 143
 
 
 def _child(failed: int, *more: int) -> dict[signal.Signals, frozenset[int]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from flinknet.errors import TraceFormatError
+from flinknet.errors import TraceError, TraceFormatError
 from flinknet.trace import ClockInfo
 
 from ..channels import ChannelTable
@@ -85,13 +86,17 @@ def import_capture(
     """
     reading = _Import(path, directory, layout, counts_records, versions)
     file, counts = CaptureFile(path), PacketCounts()
-    for number, segment in enumerate(tcp_segments(file, counts), start=1):
-        reading.now_ns = max(reading.now_ns, segment.at_ns)
-        reading.connections.add(segment)
-        if number % PROGRESS_PACKETS == 0:
-            reading.tick()
-            on_progress(file.packets)
-    return reading.finish(file, counts)
+    try:
+        for number, segment in enumerate(tcp_segments(file, counts), start=1):
+            reading.now_ns = max(reading.now_ns, segment.at_ns)
+            reading.connections.add(segment)
+            if number % PROGRESS_PACKETS == 0:
+                reading.tick()
+                on_progress(file.packets)
+        return reading.finish(file, counts)
+    except BaseException:
+        reading.abandon()
+        raise
 
 
 class _Import:
@@ -119,6 +124,12 @@ class _Import:
         """Keep the run directory up to date."""
         if self._recording is not None:
             self._recording.tick(self.now_ns)
+
+    def abandon(self) -> None:
+        """The capture cannot be read to its end; what came before is a whole trace."""
+        if self._recording is not None:
+            with suppress(TraceError):
+                self._recording.close(self.now_ns)
 
     def finish(self, file: CaptureFile, counts: PacketCounts) -> ImportedCapture:
         """The file has come to its end."""

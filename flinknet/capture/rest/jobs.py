@@ -108,7 +108,7 @@ def read_placed_job(answers: RestAnswers, job_id: str) -> RunningJob:
 def read_jobs(answers: RestAnswers) -> tuple[RunningJob, ...]:
     """The jobs that run, with their places; those that ended last if none does."""
     known = job_overviews(answers)
-    wanted = [each for each in known if each.get("state") not in ENDED] or known
+    wanted = [each for each in known if str(each.get("state")) not in ENDED] or known
     return tuple(read_placed_job(answers, hex_id(each.get("jid"))) for each in wanted)
 
 
@@ -151,14 +151,19 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
 
 def _with_memory(answers: RestAnswers, of: RunningTaskManager) -> RunningTaskManager:
     found = answers.get(f"/taskmanagers/{of.id}")
-    memory = found.get("memoryConfiguration") or {} if isinstance(found, dict) else {}
-    metrics = found.get("metrics") or {} if isinstance(found, dict) else {}
+    memory, metrics = (_part(found, name) for name in ("memoryConfiguration", "metrics"))
     return replace(
         of,
         network_memory_bytes=_whole(memory.get("networkMemory")),
         network_segments=_whole(metrics.get("nettyShuffleMemorySegmentsTotal")),
         network_segments_used=_whole(metrics.get("nettyShuffleMemorySegmentsUsed")),
     )
+
+
+def _part(answer: Any, name: str) -> Answer:
+    """An object in an answer; an empty one where there is none."""
+    found = answer.get(name) if isinstance(answer, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def path_segment(value: Any) -> str:

@@ -124,7 +124,9 @@ class Sampler:
 
     def _look(self) -> list[Line]:
         lines: list[Line] = []
-        running = [each for each in job_overviews(self._answers) if each.get("state") not in ENDED]
+        running = [
+            each for each in job_overviews(self._answers) if str(each.get("state")) not in ENDED
+        ]
         for overview in running:
             try:
                 job_id = hex_id(overview.get("jid"))

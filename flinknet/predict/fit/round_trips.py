@@ -52,7 +52,7 @@ BUSY_OFF = 0.1
 
 WORK_UNKNOWN = (
     "assumed: tasks work on a record no longer than its credit shows, which is too short where"
-    " floating buffers are free; Flink's busy times tell, if the trace is recorded with --rest"
+    " floating buffers are free; record the trace with --rest for Flink's busy times"
 )
 
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceReader
 from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, event_array
 from flinknet.trace.event_block import EventColumns
@@ -144,7 +144,7 @@ class EventRows:
     wanted: Wanted
 
     def batches(
-        self, reader: TraceReader, process: str, run: Path | None
+        self, reader: TraceReader, process: str, run: AnyPath | None
     ) -> Iterator[pa.RecordBatch]:
         """A batch for each block of the reader that may hold some.
 
@@ -202,14 +202,14 @@ def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
     return [each.strip() for each in options[name].split(",")] if name in options else None
 
 
-def _run_array(run: Path | None, rows: EventColumns) -> pa.Array:
+def _run_array(run: AnyPath | None, rows: EventColumns) -> pa.Array:
     count = len(next(iter(rows.values())))
     if run is None:
         return pa.nulls(count, pa.string())
     return pa.repeat(pa.scalar(run.name), count)
 
 
-def _connections(run: Path) -> dict[int, str]:
+def _connections(run: AnyPath) -> dict[int, str]:
     """The connection of each channel, as far as the manifest names them by now."""
     try:
         manifest, _ = RunManifest.load_with_fault(run)

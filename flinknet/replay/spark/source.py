@@ -205,7 +205,7 @@ class TraceDataSourceReader(DataSourceReader):
         if not partition.blocks:
             return
         ignore_abandoned_pipes()
-        run = None if partition.run is None else Path(partition.run)
+        run = None if partition.run is None else path_of(partition.run)
         with TraceReader(partition.file, partition.blocks) as reader:
             yield from self._rows.batches(reader, partition.process, run)
 

@@ -76,3 +76,19 @@ def test_a_job_that_is_not_described_as_flink_does_is_refused(change: dict[str, 
     answer = saved("2.3.0").get(f"/jobs/{job.id}") | change
     with pytest.raises(RemoteTransportError, match=r"not as expected of Flink|is not an id"):
         read_job(MadeAnswers({f"/jobs/{job.id}": answer}), job.id)
+
+
+def test_a_state_that_is_no_text_is_none_of_the_last() -> None:
+    strange = {"jobs": [{"jid": "0" * 32, "state": {}}]}
+    with pytest.raises(RemoteTransportError, match="404"):
+        read_jobs(MadeAnswers({"/jobs/overview": strange}))
+
+
+def test_memory_that_is_not_described_as_flink_does_is_unknown() -> None:
+    one = {"id": "tm-0", "path": "", "dataPort": 1, "slotsNumber": 1, "freeSlots": 1}
+    answers = {
+        "/taskmanagers": {"taskmanagers": [one]},
+        "/taskmanagers/tm-0": {"memoryConfiguration": 7, "metrics": [1]},
+    }
+    (found,) = read_task_managers(MadeAnswers(answers), with_memory=True)
+    assert (found.network_memory_bytes, found.network_segments) == (None, None)

@@ -167,6 +167,8 @@ def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid
     out = tmp_path / "cluster.json"
     replay = begin(run, out, "--master", cluster.url)
     while not (working := cluster.executors()):
+        with suppress(subprocess.TimeoutExpired):
+            replay.wait(0.1)
         assert replay.poll() is None, ended(replay)
     working[0].kill()
     assert replay.poll() is None
