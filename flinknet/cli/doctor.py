@@ -103,11 +103,11 @@ def check_spark(start: bool) -> Check:
     """PySpark's version; with `start`, also a session that counts to ten in a Python worker."""
     from flinknet.errors import FlinknetError
     from flinknet.replay.spark.session import cores_of, spark_session
-    from flinknet.replay.spark.settings import conf_dir, find_pyspark
+    from flinknet.replay.spark.settings import conf_dir, pyspark_version
     from flinknet.runtime.readiness import MISSING, OK, Check
 
     try:
-        version = f"PySpark {find_pyspark()}"
+        version = f"PySpark {pyspark_version()}"
     except FlinknetError as error:
         return Check("Spark", MISSING, "none that fits", f"for trace replay: {error}")
     if (directory := conf_dir()) is not None:

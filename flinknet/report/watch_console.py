@@ -125,4 +125,4 @@ def _name(edge: WatchedEdge) -> str:
 def _bounds(latency: LatencyBounds, least_ns: float | None, most_ns: float | None) -> str:
     if most_ns is None:
         return "unknown"
-    return human_duration(most_ns) if least_ns == most_ns else f"≤ {human_duration(most_ns)}"
+    return human_duration(most_ns) if least_ns == most_ns else f"at most {human_duration(most_ns)}"

@@ -21,7 +21,7 @@ from flinknet.core.wire.records import (
 )
 from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import CombinedWatermark
-from flinknet.job.watermark_valve import StatusWatermarkValve
+from flinknet.job.watermark_valve import Passed, StatusWatermarkValve
 from flinknet.results.latency_markers import MarkerSummary
 from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob
@@ -105,21 +105,14 @@ def test_flink_reads_every_element_of_a_jobs_channels_and_writes_the_same(ask: A
     ]
 
 
-class Told:
+def line(passed: Sequence[Passed]) -> str:
     """What a valve lets through, as the harness says it."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-
-    def emit_watermark(self, timestamp_ms: int) -> None:
-        self.words.append(f"watermark {timestamp_ms}")
-
-    def emit_watermark_status(self, is_idle: bool) -> None:
-        self.words.append("idle" if is_idle else "active")
-
-    def line(self) -> str:
-        line, self.words = " ".join(self.words), []
-        return line
+    return " ".join(
+        f"watermark {each.timestamp_ms}"
+        if isinstance(each, Watermark)
+        else ("idle" if each.is_idle else "active")
+        for each in passed
+    )
 
 
 def steps(drawn: random.Random, channels: int) -> list[tuple[int, int | bool]]:
@@ -142,7 +135,7 @@ def command(channel: int, step: int | bool) -> str:
 def test_a_valve_lets_through_what_flinks_does(ask: Ask) -> None:
     commands, expected = [], []
     for seed in range(40):
-        drawn, told = random.Random(seed), Told()
+        drawn = random.Random(seed)
         channels = 1 + seed % 5
         valve = StatusWatermarkValve(channels)
         commands.append(f"valve {channels}")
@@ -150,10 +143,10 @@ def test_a_valve_lets_through_what_flinks_does(ask: Ask) -> None:
         for channel, step in steps(drawn, channels):
             commands.append(command(channel, step))
             if isinstance(step, bool):
-                valve.input_watermark_status(step, channel, told)
+                passed = valve.input_watermark_status(step, channel)
             else:
-                valve.input_watermark(step, channel, told)
-            expected.append(told.line())
+                passed = valve.input_watermark(step, channel)
+            expected.append(line(passed))
     assert ask(commands) == expected
 
 

@@ -60,7 +60,7 @@ def test_each_edge_has_its_figures_and_what_limits_it() -> None:
         *("0.25", "3", "0%"),
     ]
     (tapped,) = [line for line in text.splitlines() if line.startswith(" tap ")]
-    assert "≤ 2.00 ms" in tapped
+    assert "at most 2.00 ms" in tapped
     assert "unknown" in tapped
     assert "at most, until a record passed the tap" in text
     assert "waiting for flush 75.0%" in text

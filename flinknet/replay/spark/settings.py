@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 from flinknet.errors import ConfigError, FlinknetError
@@ -216,7 +217,21 @@ def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
             ) from None
         sys.path += [str(libraries), *map(str, libraries.glob("lib/py4j-*.zip"))]
         import pyspark
-    version: str = pyspark.__version__
+    return _new_enough(pyspark.__version__)
+
+
+def pyspark_version() -> str:
+    """The same without importing it, where one is installed.
+
+    Raises: as `find_pyspark`.
+    """
+    try:
+        return _new_enough(metadata.version("pyspark"))
+    except metadata.PackageNotFoundError:
+        return find_pyspark()
+
+
+def _new_enough(version: str) -> str:
     if tuple(int(each) for each in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
         raise FlinknetError(
             f"Spark {version} is too old: flinknet needs 4.0 or newer, for it hands"
