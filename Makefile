@@ -36,6 +36,7 @@ help:
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
 	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks next to it"
+	@echo "make spark  replay on a Spark cluster and on Spark Connect, without flinknet on their side; minutes"
 	@echo "make interop  exchanges with Flink's own network classes; RECORDS=10000000 for long ones"
 	@echo "make clean  remove what the other targets made"
 
@@ -78,7 +79,7 @@ demo: $(STAMP)
 	@echo "traces:    $(DEMO)/run-*; look at one with: $(BIN)/flinknet trace info $(DEMO)/run-0002*"
 
 test: lint compiled
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not cluster"
 	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
 
 # `make test` takes the same examples every time. A seed repeats what a round has found.
@@ -120,6 +121,9 @@ rows: $(STAMP)
 # 330 MB a release, kept by `make clean`; remove .flink/ by hand.
 flink: $(STAMP)
 	@for version in $(FLINK_VERSIONS); do $(BIN)/python bench/flink/distribution.py $$version || exit; done
+
+spark: compiled
+	$(BIN)/pytest -m cluster
 
 interop: flink
 	FLINKNET_INTEROP_RECORDS=$(RECORDS) $(BIN)/pytest tests/interop

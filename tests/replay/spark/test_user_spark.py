@@ -17,7 +17,7 @@ from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
 from tests.replay.spark.test_masters import SPARK_HOME, answer, environment, told
 
-pytestmark = [pytest.mark.spark, pytest.mark.socket]
+pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.cluster]
 
 
 @pytest.fixture(scope="module")
