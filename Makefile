@@ -18,7 +18,7 @@ MINUTES := 1
 INTERPRETED_TESTS := tests/core tests/job
 
 .PHONY: help venv compiled light demo test search campaign mutants fuzz kills damage lint bench rows \
-    flink interop clean
+    flink spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
