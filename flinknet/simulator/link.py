@@ -388,7 +388,7 @@ class LinkEnd:
 
     def inject(self, data: bytes, *, now_ns: int) -> None:
         """Send bytes that are not the connection's, at an instant of virtual time."""
-        if not self.is_closed:
+        if data and not self.is_closed:
             self._outgoing.send(data, now_ns)
 
     def close(self, *, now_ns: int) -> None:

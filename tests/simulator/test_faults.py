@@ -46,6 +46,10 @@ ONCE_FAILED = {
         {"flow control": 7, "buffers per channel": 1, "record bytes": 2, "buffer timeout": 3}
         | {"records": 7, "capacity bytes": 3},
     ),
+    "nothing at all was injected into a link that cuts": (
+        29651906128,
+        {"end": 12, "injection damage": 2, "end at": 50_108, "pieces": 2},
+    ),
 }
 
 
