@@ -237,6 +237,7 @@ ONLY_IN = {
     "importlib": {
         *("capture.dissector", "report.page", "runtime.host", "job.selectors", "cli"),
         "compiled_core",
+        "replay.spark.settings",
     },
     "logging": {"replay.spark.jvm"},
     "socket": {"runtime", "capture.tap", "replay.spark.masters"},
