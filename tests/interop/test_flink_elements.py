@@ -110,7 +110,7 @@ def line(passed: Sequence[Passed]) -> str:
     return " ".join(
         f"watermark {each.timestamp_ms}"
         if isinstance(each, Watermark)
-        else ("idle" if each.is_idle else "active")
+        else ("idle" if each.status == WatermarkStatus.IDLE else "active")
         for each in passed
     )
 
