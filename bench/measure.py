@@ -23,14 +23,18 @@ def run_bench(*options: str, trace: bool, is_compiled: bool = True) -> dict[str,
     return measured
 
 
-def run_once(*options: str, trace: bool, is_compiled: bool = True) -> dict[str, Any]:
+def run_once(
+    *options: str, trace: bool, is_compiled: bool = True, flinknet: Path = FLINKNET
+) -> dict[str, Any]:
     """The document of one `flinknet bench`.
 
-    `is_compiled`: with the compiled core, where there is one.
+    Args:
+        is_compiled: with the compiled core, where there is one.
+        flinknet: the command; that of another tree compares with it.
     """
     environment = os.environ if is_compiled else os.environ | {"FLINKNET_COMPILED": "0"}
     with tempfile.TemporaryDirectory(prefix="flinknet-bench-") as out:
-        command = [str(FLINKNET), "bench", "--json", "-", *options]
+        command = [str(flinknet), "bench", "--json", "-", *options]
         command += ["--trace", "--out", out] if trace else ["--no-trace"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -6,6 +6,12 @@ taken within each round and the table shows the median. Tracing is on, as in dai
 compiled core brings stands beside it; where there is none, all runs are interpreted.
 
     python bench/network_throughput.py [--rounds 5] [--seconds 2]
+    python bench/network_throughput.py --against ../before/.venv/bin/flinknet --rounds 10
+
+The second form compares with another tree, such as an earlier commit with an environment of its
+own: both in turns, traced and untraced, as ratios with their 95 % intervals. Single runs differ by
+a factor of two on a machine that is shared, so the payload for each second that the TaskManagers
+had a processor stands next to the payload per second.
 """
 
 from __future__ import annotations
@@ -14,9 +20,23 @@ import argparse
 import multiprocessing
 import socket
 import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import median
+from typing import Any
 
-from measure import print_table, run_bench, spread
+from measure import (
+    FLINKNET,
+    print_table,
+    rate,
+    rate_per_processor,
+    ratio,
+    run_bench,
+    run_once,
+    spread,
+)
+
+from flinknet.comparison import interleaved_orders
 
 BLOCK_BYTES = 32 * 1024
 
@@ -79,13 +99,38 @@ def _send(port: int, seconds: float) -> None:
 
 def flinknet(record_size: str, timeout: str, seconds: float, *, is_compiled: bool) -> float:
     """Bytes of record values per second."""
-    measured = run_bench(
+    options = options_of(record_size, timeout, seconds)
+    measured = run_bench(*options, trace=True, is_compiled=is_compiled)
+    return float(measured["throughput_bytes_per_s"])
+
+
+def options_of(record_size: str, timeout: str, seconds: float) -> tuple[str, ...]:
+    """Of `flinknet bench`, for one case."""
+    return (
         *("--record-size", record_size, "--buffer-timeout", timeout),
         *("--duration", f"{seconds:g}s", "--segment-size", "32kb"),
-        trace=True,
-        is_compiled=is_compiled,
     )
-    return float(measured["throughput_bytes_per_s"])
+
+
+def compare(other: Path, rounds: int, seconds: float, seed: int) -> None:
+    """Print this tree's figures as ratios to those of another one's command."""
+    commands = (other, FLINKNET)
+    figures: tuple[Callable[[Mapping[str, Any]], float], ...] = (rate, rate_per_processor)
+    rows = []
+    for name, (record_size, timeout) in CASES.items():
+        if name.endswith("interpreted"):
+            continue
+        for trace in (True, False):
+            runs: tuple[list[dict[str, Any]], ...] = ([], [])
+            for turn, order in enumerate(interleaved_orders(len(commands), rounds, seed)):
+                options = (*options_of(record_size, timeout, seconds), "--seed", str(seed + turn))
+                for index in order:
+                    run = run_once(*options, trace=trace, flinknet=commands[index])
+                    runs[index].append(run)
+            found = (ratio(*([figure(run) for run in own] for own in runs)) for figure in figures)
+            rows.append((f"{name}, {'traced' if trace else 'untraced'}", *found))
+    header = f"{rounds} rounds of {seconds:g} s, seeds from {seed}"
+    print_table((header, "per second [95 %]", "per processor time [95 %]"), rows)
 
 
 def main() -> None:
@@ -93,7 +138,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--against", type=Path, metavar="FLINKNET", help="command of another tree")
+    parser.add_argument("--seed", type=int, default=1, help="of the turns, with --against")
     arguments = parser.parse_args()
+    if arguments.against is not None:
+        compare(arguments.against, arguments.rounds, arguments.seconds, arguments.seed)
+        return
     rates: dict[str, list[float]] = {name: [] for name in (BASELINE, *CASES)}
     for _ in range(arguments.rounds):
         rates[BASELINE].append(plain_sockets(arguments.seconds))
