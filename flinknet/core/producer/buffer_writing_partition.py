@@ -170,9 +170,7 @@ class BufferWritingResultPartition(ResultPartition):
             return position
         record_bytes, pool = batch.record_bytes, self.pool
         may_prefill = (
-            0 < record_bytes < size
-            and channel != BROADCAST
-            and self._own[channel].takes_prefilled
+            0 < record_bytes < size and channel != BROADCAST and self._own[channel].takes_prefilled
         )
         buffers = pool.request_while_available(
             channel if channel > 0 else 0, segments, and_last=may_prefill
