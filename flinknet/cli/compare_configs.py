@@ -23,13 +23,15 @@ CONFIG is one of
   NAME:KEY=VALUE[,...]        the same under a name
   FILE.toml                   [network] with Flink keys, [workload] with bench options
   FILE.yaml                   a Flink config.yaml
-The first one is the baseline.
+The first one is the baseline, unless --baseline names an earlier result.
 
 \b
 Examples:
   flinknet compare-configs base buffer-timeout=5ms --rate 2k/s
   flinknet compare-configs old.toml new.toml --runs 10 --json result.json
   flinknet compare-configs conf/config.yaml 'small: segment-size=8kb' --fail-if 'p99>+10%'
+  flinknet compare-configs conf/config.yaml --baseline main.json --fail-if 'p99>+10%'
+      --markdown comment.md --junit junit.xml --history results
 
 In each round every configuration runs once, in an order that rotates, with the same seed. A
 difference is the mean change within rounds, with a confidence interval (Student's t of the
@@ -50,8 +52,10 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 breaks when the whole interval lies beyond the limit and holds when it lies within. The change has
 a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent less.
 
-Exit code: 0 every limit holds, 1 a limit is broken, 2 the call is wrong, 3 a limit can neither be
-said to hold nor to be broken (more --runs narrow the interval).
+\b
+Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
+neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
+was measured on another machine or version, or --fail-on-disturbed and a run is disturbed.
 """
 
 

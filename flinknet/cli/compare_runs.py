@@ -62,6 +62,7 @@ class Task:
         )
         baseline = _baseline(earlier, plans)
         limits = tuple(parse_limit(text, list(METRICS)) for text in values["fail_if"])
+        workload: Mapping[str, Any]
         if baseline is None:
             name, workload = plans[0].name, describe_workload(plans[0].scenario)
         else:

@@ -1,12 +1,14 @@
 """Which of several configurations is better, how surely, and how that goes on over many calls.
 
-metrics       what is compared of a run
-differences   of one metric, with intervals and verdicts; student_t: the distribution
-limits        of a gate (--fail-if), and what they come to
-rounds        the order of runs
-compared      the configurations of a call, each candidate against the base
-earlier       results of earlier calls, from their JSON
-trend         results over many calls, and steps in them
+A result is a `Comparison`: plain values that the terminal, Markdown, JUnit, JSON and the page show.
+
+    metrics       what is compared of a run
+    differences   of one metric, with intervals and verdicts; student_t: the distribution
+    limits        of a gate (--fail-if), and what they come to
+    rounds        the order of runs
+    compared      the configurations of a call, each candidate against the base
+    earlier       results of earlier calls, from their JSON
+    trend         results over many calls, and steps in them
 """
 
 from .compared import (

@@ -124,6 +124,16 @@ class Comparison:
         return (self.base, *(each.configuration for each in self.candidates))
 
     @property
+    def measured_here(self) -> tuple[Configuration, ...]:
+        """Those whose runs are of this call."""
+        return self.configurations[self.baseline is not None :]
+
+    @property
+    def repeated(self) -> int:
+        """How many tries of this call were repeated because they were disturbed."""
+        return sum(each.tries - len(each.runs) for each in self.measured_here)
+
+    @property
     def decisions(self) -> list[tuple[Candidate, LimitDecision]]:
         """Every limit of every candidate."""
         return [(each, decision) for each in self.candidates for decision in each.decisions]
@@ -176,11 +186,13 @@ class Comparison:
 
     def disturbed_lines(self) -> list[str]:
         """How many runs were disturbed and repeated, and how many still are."""
-        repeated = sum(each.tries - len(each.runs) for each in self.configurations)
-        runs = sum(len(each.runs) for each in self.configurations)
+        runs = sum(len(each.runs) for each in self.measured_here)
         lines = []
-        if repeated:
-            lines.append(f"Disturbed runs were repeated: {repeated} extra for {runs} runs.")
+        if self.repeated:
+            lines.append(
+                f"Disturbed runs were repeated: {self.repeated} more for {runs} runs; the least"
+                " disturbed try of each counts."
+            )
         if self.disturbed:
             names = ", ".join(
                 f"{each.disturbed} of {each.name}" for each in self.configurations if each.disturbed

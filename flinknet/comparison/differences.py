@@ -206,13 +206,13 @@ def summary(
         ]
         if metrics:
             verdicts.append(f"{verdict.value} in {', '.join(metrics)}")
-    undecided = [
-        f"{metric} ({each.what_would_decide()})"
-        for metric, each in differences.items()
-        if each.verdict is Verdict.UNDECIDED
-    ]
+    undecided: dict[str, list[str]] = {}
+    for metric, each in differences.items():
+        if each.verdict is Verdict.UNDECIDED:
+            undecided.setdefault(each.what_would_decide(), []).append(metric)
     if undecided:
-        verdicts.append(f"undecided in {', '.join(undecided)}")
+        parts = [f"{', '.join(metrics)} ({what})" for what, metrics in undecided.items()]
+        verdicts.append(f"undecided in {', '.join(parts)}")
     against = f"{name} against {base_name}"
     if unlike:
         against += f" (another workload: {', '.join(unlike)})"

@@ -152,7 +152,7 @@ def comparison_document(
             for candidate, each in comparison.decisions
         ],
         "disturbed": {
-            "repeated": sum(each.tries - len(each.runs) for each in comparison.configurations),
+            "repeated": comparison.repeated,
             "still": comparison.disturbed,
         },
         "trends": [to_plain(replace(each, points=each.points[-POINTS_MAX:])) for each in trends],

@@ -163,7 +163,7 @@ def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], r
     result = gate(*arguments, "--csv", "runs.csv", "--json", "result.json")
     assert result.exit_code == 0, result.output
     assert len(run.scenarios) == 6
-    assert "Disturbed runs were repeated: 2 extra for 4 runs." in result.stdout
+    assert "Disturbed runs were repeated: 2 more for 4 runs; the" in result.stdout
     rows = list(csv.DictReader(io.StringIO(Path("runs.csv").read_text())))
     assert [row["is_counted"] for row in rows].count("false") == 2
     document = json.loads(Path("result.json").read_text())
