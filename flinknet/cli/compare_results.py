@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from flinknet.comparison import (
     trend_of,
 )
 from flinknet.errors import ConfigError
-from flinknet.storage import AnyPath
+from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import unlike_options
@@ -39,14 +40,6 @@ _TREND_METRICS = ("throughput", "p50", "p99")
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """A directory of results, and those that are in it, oldest first."""
-
-    directory: Path
-    results: tuple[EarlierResult, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Outputs:
     """Where a result goes.
 
@@ -58,7 +51,7 @@ class Outputs:
 
     files: Mapping[str, AnyPath]
     on_stdout: str | None
-    history: Path | None
+    history: AnyPath | None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
@@ -72,7 +65,7 @@ class Outputs:
         return cls(
             {name: path for name, path in files.items() if path is not None},
             on_stdout[0] if on_stdout else None,
-            None if history is None else Path(history),
+            None if history is None else path_of(history),
         )
 
     def write(
@@ -109,28 +102,31 @@ class Outputs:
             click.echo(texts[self.on_stdout](), nl=False)
 
 
-def history_in(directory: str | None) -> History | None:
-    """The results in a directory, which need not be there yet; other files are left alone.
+def history_in(directory: str | None) -> list[EarlierResult] | None:
+    """The results in a directory, oldest first; it need not be there yet. None for no history.
 
-    Raises: ConfigError if it is no directory.
+    Raises: ConfigError if it is no directory, or one that cannot be written to.
     """
     if directory is None:
         return None
-    path = Path(directory)
+    path = path_of(directory)
     if path.exists() and not path.is_dir():
         raise ConfigError(f"--history: {path} is not a directory")
+    if isinstance(path, Path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ConfigError(f"--history: {path} cannot be written to; choose another directory")
     found = []
-    for file in sorted(path.glob("*.json")):
+    for file in sorted(path.glob("*.json"), key=str):
         try:
             found.append(read_earlier(file, "--history"))
         except ConfigError as error:
             click.echo(f"Warning: {error}; ignored", err=True)
-    found.sort(key=lambda each: each.measured_at or "")
-    return History(path, tuple(found))
+    return sorted(found, key=lambda each: each.measured_at or "")
 
 
 def trends_of(
-    comparison: Comparison, history: History | None, environment: Mapping[str, Any]
+    comparison: Comparison, history: Sequence[EarlierResult] | None, environment: Mapping[str, Any]
 ) -> list[Trend]:
     """The metrics of each candidate over the results of a history and of this call."""
     if history is None:
@@ -141,7 +137,7 @@ def trends_of(
             candidate.name,
             metric,
             [
-                *_points(candidate, metric, history.results, environment),
+                *_points(candidate, metric, history, environment),
                 _point_now(comparison, candidate, metric),
             ],
         )
@@ -194,7 +190,7 @@ def _disturbed(disturbed: int, runs: int) -> str:
     return f"{disturbed} of {runs} runs disturbed" if 2 * disturbed > runs else ""
 
 
-def _new_file(directory: Path, comparison: Comparison) -> Path:
+def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
     """A name by date that no other result has."""
     stamp = re.sub(r"\D", "", str(comparison.environment.get("started_at") or ""))[:14]
     name = f"{stamp[:8]}-{stamp[8:]}" if stamp else "result"
