@@ -117,7 +117,8 @@ def history_in(directory: str | None) -> list[EarlierResult] | None:
         if not os.access(path, os.W_OK | os.X_OK):
             raise ConfigError(f"--history: {path} cannot be written to; choose another directory")
     found = []
-    for file in sorted(path.glob("*.json"), key=str):
+    files: list[AnyPath] = sorted(path.glob("*.json"), key=str)
+    for file in files:
         try:
             found.append(read_earlier(file, "--history"))
         except ConfigError as error:
