@@ -111,7 +111,7 @@ def run_all(
                 number += 1
                 plan = plans[plan_index]
                 scenario = replace(plan.scenario, seed=seed + round_index)
-                directory = out / _directory_name(number, plan.name) if out is not None else None
+                directory = directory_of(out, number, plan.name)
                 watcher.start_run(number, total, plan.name)
                 result = run_saved(
                     scenario, executor, directory, watcher, trace=trace, warnings=plan.warnings
@@ -197,6 +197,8 @@ def _timestamped_directory() -> Path:
     raise AssertionError("unreachable")
 
 
-def _directory_name(number: int, name: str) -> str:
+def directory_of(out: Path | None, number: int, name: str) -> Path | None:
+    """The directory of a run below that of the sweep; None if nothing is kept."""
     setting = re.sub(r"[^\w.-]+", "-", name.replace("=", "-")).strip("-")
-    return f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
+    own = f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
+    return None if out is None else out / own
