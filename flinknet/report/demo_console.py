@@ -52,8 +52,9 @@ class RateSample:
     neighbour_per_s: float
     paused_per_s: float
     neighbour_credit: int | None = None  # buffers that its producer may send; None: no credit
+    neighbour_backlog: int | None = None  # buffers queued at its producer
     paused_credit: int | None = None
-    paused_backlog: int | None = None  # buffers queued at its producer
+    paused_backlog: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class HeadOfLine:
                     neighbour.throughput_records_per_s,
                     paused.throughput_records_per_s,
                     neighbour.credits_available,
+                    neighbour.backlog_buffers,
                     paused.credits_available,
                     paused.backlog_buffers,
                 )

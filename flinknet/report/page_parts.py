@@ -131,7 +131,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Curves over the time of a run."""
+    """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale."""
 
     kind: str = field(default="over_time", init=False)
     title: str = ""
@@ -139,6 +139,7 @@ class OverTime:
     unit: Unit = "count"
     meaning: str = ""
     spans: Sequence[Span] = ()
+    in_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +282,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown at a time, from top to bottom; `name` is on the button that shows it."""
+    """What is shown at a time, from top to bottom; `name` is on the button that shows it, `lead`
+    stands under the title.
+    """
 
     name: str
     title: str
     parts: Sequence[Section | Lines | Facts]
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

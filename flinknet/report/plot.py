@@ -132,10 +132,17 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
 def _draw_over_time(axes: Any, chart: OverTime) -> None:
     for span in chart.spans:
         axes.axvspan(span.from_ns, span.to_ns, color=_COLORS["grey"], alpha=0.15, label=span.name)
+    _scale(axes.xaxis, "ns")
+    if chart.in_rows:
+        top = max((value or 0.0 for each in chart.series for value in each.values), default=0.0)
+        for place, each in enumerate(reversed(chart.series)):
+            heights = [place + 0.9 * (value or 0.0) / (top or 1.0) for value in each.values]
+            axes.fill_between(each.at_ns, place, heights, color=_COLORS[each.color], alpha=0.8)
+        axes.set_yticks(range(len(chart.series)), [each.name for each in reversed(chart.series)])
+        return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
     axes.set_ylim(bottom=0)
-    _scale(axes.xaxis, "ns")
     _scale(axes.yaxis, chart.unit)
 
 

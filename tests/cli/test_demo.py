@@ -106,7 +106,7 @@ def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
     assert len(tcp["rates"]) == 3
     assert tcp["rates"][0] == {
         **{"at_ns": 0, "neighbour_per_s": 100.0, "paused_per_s": 101.0},
-        **{"neighbour_credit": 0, "paused_credit": 0, "paused_backlog": 0},
+        **{"neighbour_credit": 0, "neighbour_backlog": 0, "paused_credit": 0, "paused_backlog": 0},
     }
 
 

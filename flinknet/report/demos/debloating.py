@@ -11,7 +11,7 @@ from statistics import median
 from flinknet.config import WorkloadConfig
 from flinknet.units import human_bytes, human_count, human_duration
 
-from ..page_parts import Color, Head, OverTime, Row, Table, TimeSeries
+from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
 from .shown import DemoRun, DemoShown, doubts_of
 
 OFF, ON = "off", "on"
@@ -59,12 +59,14 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         )
         for name, each in ((OFF, off), (ON, on))
     ]
+    spans = [Span("slow consumer", runs[0].measured_from_ns, runs[0].measured_to_ns)]
     charts = [
         OverTime(
             "In flight",
             [_in_flight(runs[0], "off", "orange"), _in_flight(runs[1], "on", "blue")],
             unit="bytes",
             meaning="Bytes in the six places between producer and consumer.",
+            spans=spans,
         )
     ]
     for gate in gates:
@@ -76,6 +78,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
                 [TimeSeries(gate.name, at_ns, sizes, "green")],
                 unit="bytes",
                 meaning="What the consumer asks its producers for.",
+                spans=spans,
             )
         )
     return DemoShown(

@@ -91,10 +91,10 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     if rates is not None:
         lines[0] += f" B.3 takes {_rate(rates.neighbour_per_s)}, B.4 {_rate(rates.paused_per_s)}."
         if rates.paused_credit is not None:
-            backlog = "" if rates.paused_backlog is None else f", {rates.paused_backlog} queued"
             lines.append(
-                f"Credit: A.2 may send {rates.paused_credit} more buffers{backlog}; A.1 may send"
-                f" {MISSING if rates.neighbour_credit is None else rates.neighbour_credit}."
+                f"Credit of A.2: {rates.paused_credit}, with {_known(rates.paused_backlog)} buffers"
+                f" queued; of A.1: {_known(rates.neighbour_credit)}, with"
+                f" {_known(rates.neighbour_backlog)} queued."
             )
     blocked = []
     if not sample.is_reading:
@@ -112,6 +112,10 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
 def _rates_at(rates: Sequence[RateSample], at_ns: int) -> RateSample | None:
     before = [each for each in rates if each.at_ns <= at_ns]
     return before[-1] if before else None
+
+
+def _known(count: int | None) -> str:
+    return MISSING if count is None else str(count)
 
 
 def _rate(per_s: float | None) -> str:

@@ -72,10 +72,10 @@ def demo_page(
     parts: Sequence[Part],
 ) -> Page:
     """The lesson first, then what can be seen of it."""
-    above = [Lines([setup, *lesson], is_headed=True)]
+    above = [Lines(lesson, is_headed=True)]
     if doubts:
         above.append(Lines([f"Warning: {each}" for each in doubts], is_doubt=True))
-    view = View(name, title, [*above, Section("demo", "What one sees", "", parts)])
+    view = View(name, title, [*above, Section("demo", "What happens", "", parts)], setup)
     return Page(f"bench demo {name}", [view])
 
 

@@ -3,24 +3,58 @@
 // spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], format, label, at: ns of a marker or null}
 function linesOverTime(spec, width, height = 210) {
   const left = 58, right = width - 14, top = spec.spans.length ? 26 : 12, bottom = height - 26;
-  const svg = canvas(width, height);
-  const values = spec.series.flatMap((one) => one.values).filter((value) => value !== null);
-  if (!values.length) return empty(svg, width, height);
+  const svg = canvas(width, height), most = largest(spec.series);
+  if (most === null) return empty(svg, width, height);
+  const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
+  const x = timeAxis(svg, spec, {left, right, top, bottom, width});
+  yAxis(svg, y, y.ticks(4), spec.format, left, right);
+  for (const one of spec.series) {
+    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(value)]);
+    svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
+  }
+  return withTimeCursor(svg, x, spec, {left, right, top, bottom});
+}
+
+// The same, each in a row of its own: what rises and falls one after the other stays apart.
+function rowsOverTime(spec, width) {
+  const rowPx = width < 560 ? 40 : 30, widest = Math.max(...spec.series.map((one) => one.name.length));
+  const isNarrow = width < 560, left = isNarrow ? 4 : Math.min(widest * CHAR_PX + 10, width * 0.3), right = width - 14;
+  const top = spec.spans.length ? 26 : 12, bottom = top + spec.series.length * rowPx, height = bottom + 26;
+  const svg = canvas(width, height), most = largest(spec.series);
+  if (most === null) return empty(svg, width, height);
+  const x = timeAxis(svg, spec, {left, right, top, bottom, width});
+  spec.series.forEach((one, index) => {
+    const low = top + (index + 1) * rowPx - 2, y = linearScale([0, most || 1], [low, top + index * rowPx + (isNarrow ? 17 : 4)]);
+    const points = one.values.map((value, at) => [x(one.at_ns[at]), y(value ?? 0)]);
+    const first = points[0], last = points[points.length - 1];
+    svg.append(s("line", {class: "grid", x1: left, x2: right, y1: low, y2: low}),
+      s("text", isNarrow ? {x: left, y: low - rowPx + 14} : {x: left - 8, y: low - rowPx / 2 + 6, "text-anchor": "end"}, one.name));
+    if (points.length) svg.append(s("path", {d: `${path([[first[0], low], ...points, [last[0], low]])}Z`, fill: one.color, opacity: 0.8}));
+  });
+  return withTimeCursor(svg, x, spec, {left, right, top, bottom});
+}
+
+function largest(series) {
+  const values = series.flatMap((one) => one.values).filter((value) => value !== null);
+  return values.length ? Math.max(...values) : null;
+}
+
+// The axis of the time from 0 to the last instant, and the spans; gives its scale.
+function timeAxis(svg, spec, {left, right, top, bottom, width}) {
   const ends = spec.series.flatMap((one) => [one.at_ns[0], one.at_ns[one.at_ns.length - 1]]).filter((at) => at !== undefined);
-  const fromNs = Math.min(0, ...ends), toNs = Math.max(...ends, 1);
-  const x = linearScale([fromNs, toNs], [left, right]), y = linearScale([0, Math.max(...values) * 1.08 || 1], [bottom, top]);
+  const fromNs = Math.min(0, ...ends), toNs = Math.max(...ends, 1), x = linearScale([fromNs, toNs], [left, right]);
   [x.left, x.right] = [left, right];
   for (const {name, from_ns: from, to_ns: to} of spec.spans) {
     const start = x(Math.max(from, fromNs)), end = x(Math.min(to, toNs));
     svg.append(s("rect", {class: "span", x: start, width: Math.max(end - start, 1), y: top, height: bottom - top}),
       s("text", {x: Math.min((start + end) / 2, right - name.length * CHAR_PX / 2), y: top - 8, "text-anchor": "middle"}, name));
   }
-  yAxis(svg, y, y.ticks(4), spec.format, left, right);
   xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), top, bottom, width);
-  for (const one of spec.series) {
-    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(value)]);
-    svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
-  }
+  return x;
+}
+
+// A marker where the slider stands, and the values of all series at the instant that one points at.
+function withTimeCursor(svg, x, spec, {left, right, top, bottom}) {
   if (spec.at !== null && spec.at !== undefined) {
     const at = Math.min(Math.max(x(spec.at), left), right);
     svg.append(s("line", {class: "now", x1: at, x2: at, y1: top, y2: bottom}));

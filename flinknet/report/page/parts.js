@@ -5,7 +5,7 @@ const colorOf = (name) => `var(--${name})`;
 const ON_LIGHT = {gold: "var(--on-gold)", grey: "var(--on-grey)"};
 
 function showView(view) {
-  document.getElementById("page").replaceChildren(h("h1", {}, view.title), ...view.parts.map(partOf));
+  document.getElementById("page").replaceChildren(h("h1", {}, view.title), view.lead ? h("p", {class: "lead"}, view.lead) : "", ...view.parts.map(partOf));
   document.title = `${view.title} – flinknet ${command}`;
 }
 
@@ -27,8 +27,8 @@ const figureOf = ({title, meaning}, items, draw) => chart(title, meaning, items,
 const legendOf = (series) => series.length > 1 || series.some((one) => one.meaning)
   ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
 
-const overTimeChart = ({series, spans, unit, title}, width, height, at) => linesOverTime({spans, at, label: title, format: FORMATS[unit],
-  series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
+const overTimeChart = ({series, spans, unit, title, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
+  spans, at, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
 
 const PARTS = {
   section: ({id, title, lead, parts}) => h("section", {id: id || null}, h("h2", {}, title), lead ? h("p", {class: "lead"}, lead) : null, inRows(parts)),
@@ -46,7 +46,7 @@ const PARTS = {
       band: one.low.length ? one.low.map((low, index) => low === null || one.high[index] === null ? null : [low, one.high[index]]) : null})),
     tip: (index) => ({title: part.labels[index], rows: part.series.map((one) => [one.name, FORMATS[part.unit](one.values[index])])}),
   }, width)),
-  over_time: (part) => figureOf(part, legendOf(part.series), (width) => overTimeChart(part, width)),
+  over_time: (part) => figureOf(part, part.in_rows ? null : legendOf(part.series), (width) => overTimeChart(part, width)),
   percentiles: (part) => {
     const [first, ...others] = part.series.map((one) => ({...one, color: colorOf(one.color)}));
     return figureOf(part, legendOf(part.series), (width) => percentiles({points: first.points, color: first.color, others, format: duration, label: part.title,

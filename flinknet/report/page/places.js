@@ -11,7 +11,7 @@ function placesPart({names, meanings, runs, curve}) {
   const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
   const clock = h("output", {class: "clock"});
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
-  let timer = null, now = 0;
+  let timer = null, now = 0, isMoved = false;
   const curvePlace = curve ? responsive((width) => {
     const svg = overTimeChart(curve, width, 170, instants[now]);
     svg.addEventListener("click", (event) => {
@@ -25,6 +25,7 @@ function placesPart({names, meanings, runs, curve}) {
   }) : null;
 
   function go(index) {
+    isMoved = true;
     now = Math.min(Math.max(index, 0), instants.length - 1);
     slider.value = now;
     const at = instants[now];
@@ -35,7 +36,7 @@ function placesPart({names, meanings, runs, curve}) {
   }
   function stop() { clearInterval(timer); timer = null; play.textContent = "play"; }
   function start() {
-    if (now === instants.length - 1) go(0);
+    if (!isMoved || now === instants.length - 1) go(0);
     play.textContent = "pause";
     timer = setInterval(() => now < instants.length - 1 && play.isConnected ? go(now + 1) : stop(), PLAY_MS);
   }
@@ -50,6 +51,7 @@ function placesPart({names, meanings, runs, curve}) {
   const total = (one) => one.levels_bytes.reduce((sum, each) => sum + each, 0);
   const fullest = shown.reduce((most, run) => run.steps.reduce((best, one) => total(one) > total(best) ? one : best, most), shown[0].steps[0]);
   go(indexAt(instants, fullest.at_ns));
+  isMoved = false;
   return part;
 }
 
