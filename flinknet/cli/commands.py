@@ -24,9 +24,13 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
+    "Comparison": (
+        *("confidence", "baseline", "history", "fail-if"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
     "Output": (
-        *("runs", "confidence", "fail-if", "seed", "out", "json", "report", "plot", "trace"),
-        "detached",
+        *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "plot"),
+        *("trace", "detached"),
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
