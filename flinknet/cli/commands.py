@@ -29,7 +29,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("repeat-disturbed", "fail-on-disturbed"),
     ),
     "Output": (
-        *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "trace", "detached"),
+        *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "plot"),
+        *("trace", "detached"),
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
