@@ -28,6 +28,7 @@ from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import unlike_options
+from .report_options import ReportFiles
 from .sweep import by_plan, json_file
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ class Outputs:
         files: by format.
         on_stdout: the format that goes there, alone; None: tables and sentences.
         history: where it is kept by date.
+        reports: the page and its picture.
     """
 
     files: Mapping[str, AnyPath]
     on_stdout: str | None
     history: AnyPath | None
+    reports: ReportFiles
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
@@ -66,6 +69,7 @@ class Outputs:
             {name: path for name, path in files.items() if path is not None},
             on_stdout[0] if on_stdout else None,
             None if history is None else path_of(history),
+            ReportFiles.of(values),
         )
 
     def write(
@@ -78,6 +82,7 @@ class Outputs:
         """Write every file, and print what goes to stdout."""
         from flinknet.report.comparison_junit import comparison_junit
         from flinknet.report.comparison_markdown import comparison_markdown
+        from flinknet.report.comparison_page import comparison_page
         from flinknet.report.export import comparison_document, dump, write_text
         from flinknet.report.runs_csv import runs_csv
 
@@ -96,6 +101,7 @@ class Outputs:
             write_text(out / "compare.json", document)
         if self.history is not None:
             write_text(_new_file(self.history, comparison), document)
+        self.reports.write(lambda: comparison_page(comparison, trends))
         if self.on_stdout is None:
             _print(measurement, comparison, trends)
         else:
