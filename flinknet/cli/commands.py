@@ -10,6 +10,10 @@ from collections.abc import Mapping
 import click
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Comparison": (
+        *("fail-if", "baseline", "history", "confidence"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
     "Load": (
         *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
     ),
@@ -23,10 +27,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Network": (
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
-    ),
-    "Comparison": (
-        *("confidence", "baseline", "history", "fail-if"),
-        *("repeat-disturbed", "fail-on-disturbed"),
     ),
     "Output": (
         *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "plot"),
