@@ -47,7 +47,7 @@ _LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
 @report_options
 @click.pass_obj
 def demo(executor: Executor | None, /, **values: Any) -> None:
-    """Show one effect in a few seconds, with what to look at; without NAME, list the demos.
+    """Show one effect in a few seconds; without NAME, list the demos.
 
     \b
     flinknet bench demo head-of-line

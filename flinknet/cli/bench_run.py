@@ -53,7 +53,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --checkpoint-interval 50ms
         -D execution.checkpointing.unaligned.enabled=false,true
         how checkpoint barriers travel, aligned and unaligned
-    flinknet bench run --rate 2k/s --buffer-timeout 0,5ms,100ms --report sweep.html
+    flinknet bench run --rate 2k/s --buffer-timeout 0,5ms --report sweep.html
         the same as a page, with plots
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 

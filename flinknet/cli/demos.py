@@ -88,21 +88,21 @@ def _head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> Shown:
 
 
 def _back_pressure_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    slow = SlowConsumer(0, 200_000, slow_ns=scenario.workload.duration_ns)
-    return [("chain", _with_workload(scenario, slow_consumers=(slow,)))]
+    return [("chain", _overloaded(scenario, times=4))]
 
 
-def _overloaded(scenario: Scenario) -> Scenario:
-    """The consumer takes half of the records that come."""
-    delay_ns = round(2e9 / scenario.workload.rate_per_s / scenario.workload.producers)
-    slow = SlowConsumer(0, delay_ns, slow_ns=scenario.workload.duration_ns)
-    return _with_workload(scenario, slow_consumers=(slow,))
+def _overloaded(scenario: Scenario, *, times: int) -> Scenario:
+    """In the measured part records come so many times as fast as the consumer can take them."""
+    workload = scenario.workload
+    delay_ns = round(times * 1e9 / (workload.rate_per_s * workload.producers))
+    slow = SlowConsumer(0, delay_ns, slow_ns=workload.duration_ns)
+    return replace(scenario, workload=replace(workload, slow_consumers=(slow,)))
 
 
 def _unaligned_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
     from flinknet.report.demos.unaligned import ALIGNED, UNALIGNED
 
-    slow = _overloaded(scenario)
+    slow = _overloaded(scenario, times=2)
     return [
         (name, replace(slow, network=replace(slow.network, unaligned_checkpoints=is_unaligned)))
         for name, is_unaligned in ((ALIGNED, False), (UNALIGNED, True))
@@ -112,7 +112,7 @@ def _unaligned_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
 def _debloating_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
     from flinknet.report.demos.debloating import OFF, ON
 
-    slow = _overloaded(scenario)
+    slow = _overloaded(scenario, times=2)
     return [
         (name, replace(slow, network=replace(slow.network, debloating_enabled=is_on)))
         for name, is_on in ((OFF, False), (ON, True))
@@ -127,10 +127,6 @@ def _timeout_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
         )
         for each in TIMEOUTS_NS
     ]
-
-
-def _with_workload(scenario: Scenario, **changes: Any) -> Scenario:
-    return replace(scenario, workload=replace(scenario.workload, **changes))
 
 
 def _shown_by(module: str, function: str) -> Callable[..., Shown]:
@@ -160,7 +156,7 @@ DEMOS: Mapping[str, Demo] = {
     ),
     "back-pressure": Demo(
         "a slow sink fills the buffers of a chain, one after another, up to the source",
-        {"rate": "20k/s", "record-size": "200b", "duration": "4s"},
+        {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         _back_pressure_runs,
         _shown_by("back_pressure", "back_pressure"),
         fixed={"relays": "2"},

@@ -26,10 +26,10 @@ def report_options(command: _Command) -> _Command:
     plot = click.option(
         "--plot",
         metavar="FILE",
-        help="Draw the main chart into a .svg or .png file (pip install 'flinknet[plot]').",
+        help="Draw the main chart: FILE.svg or FILE.png.",
     )
     report = click.option(
-        "--report", metavar="FILE", help="Write the result as an HTML page that needs no network."
+        "--report", metavar="FILE", help="Write an HTML page; it needs no network."
     )
     return report(plot(command))
 

@@ -17,7 +17,7 @@ from flinknet.results import (
 from flinknet.units import MISSING, human_count, human_duration
 
 from .console import MEASURED_COLUMNS, Setting, limit_lines, warning_lines, wiring_line
-from .number_table import UNNAMED_SETTING, typical
+from .number_table import UNNAMED_SETTING, NumberColumn, typical
 from .page_parts import (
     Bar,
     BarPart,
@@ -125,7 +125,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
     labels = _labels([each.name for each in settings])
 
     def series(title: str, color: Any = "blue") -> Series:
-        column = next(each for each in MEASURED_COLUMNS if each.title == title)
+        column = next(each for each in MEASURED_COLUMNS if _title(each) == title)
         values = [typical(column.read(r.measured) for r in each.results) for each in settings]
         return Series(title.removeprefix("latency "), values, color, _MEANINGS.get(title, ""))
 
@@ -160,7 +160,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
 
 def measured_table(settings: Sequence[Setting]) -> Table:
     """The table of the terminal with all columns."""
-    heads = [Head(each.title, _MEANINGS.get(each.title, "")) for each in MEASURED_COLUMNS]
+    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in MEASURED_COLUMNS]
     rows = [
         Row(
             [
@@ -208,9 +208,9 @@ def _facts(measured: Measured) -> Facts:
     shown = [
         Fact("records", human_count(measured.records), "Due in the measured part, and consumed."),
         *(
-            Fact(each.title, each.show(each.read(measured)), _MEANINGS.get(each.title, ""))
+            Fact(_title(each), each.show(each.read(measured)), _MEANINGS.get(_title(each), ""))
             for each in MEASURED_COLUMNS
-            if not each.title.startswith("uncorrected")
+            if each.group != "uncorrected"
         ),
         Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event."),
     ]
@@ -376,6 +376,10 @@ def _text(value: Any) -> str:
             for name, each in (value.items() if isinstance(value, Mapping) else enumerate(value))
         )
     return MISSING if value is None else str(to_plain(value))
+
+
+def _title(column: NumberColumn[Measured]) -> str:
+    return f"{column.group} {column.name}".strip()
 
 
 def _labels(names: Sequence[str]) -> list[str]:

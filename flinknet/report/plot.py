@@ -125,8 +125,8 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
     axes.set_xticks(
         places, chart.labels, rotation=30 if is_long else 0, ha="right" if is_long else "center"
     )
-    _scale(axes.yaxis, chart.unit)
     _set_log(axes, is_log=chart.is_log)
+    _scale(axes.yaxis, chart.unit)
 
 
 def _draw_over_time(axes: Any, chart: OverTime) -> None:
@@ -154,8 +154,8 @@ def _draw_percentiles(axes: Any, chart: Percentiles) -> None:
     quantiles = sorted({quantile for each in chart.series for quantile, _ in each.points})
     names = [f"{quantile * 100:.4g} %" for quantile in quantiles]
     axes.set_xticks([-math.log10(1 - each) for each in quantiles], names)
-    _scale(axes.yaxis, "ns")
     _set_log(axes, is_log=True)
+    _scale(axes.yaxis, "ns")
 
 
 def _draw_intervals(axes: Any, chart: Intervals) -> None:
@@ -171,15 +171,26 @@ def _draw_intervals(axes: Any, chart: Intervals) -> None:
 
 
 def _scale(axis: Any, unit: str) -> None:
-    axis.set_major_formatter(lambda value, _: _UNITS[unit](value) if value >= 0 else "")
+    axis.set_major_formatter(lambda value, _: _tick(value, unit))
+
+
+def _tick(value: float, unit: str) -> str:
+    """A round number: no digits that say nothing."""
+    if value < 0:
+        return ""
+    number, blank, rest = _UNITS[unit](value).partition(" ")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + rest
 
 
 def _set_log(axes: Any, *, is_log: bool) -> None:
     if not is_log:
         axes.set_ylim(bottom=0)
         return
+    from matplotlib.ticker import LogLocator, NullLocator
+
     axes.set_yscale("log")
-    axes.yaxis.set_minor_formatter("")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _drawn(values: Any) -> list[float]:

@@ -15,11 +15,11 @@ from ..bench_page import task_bars
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
 from .shown import DemoRun, DemoShown, doubts_of
 
-MOSTLY = 0.5
+OFTEN = 0.3
 """A task waits from the first instant on at which it did so for more than this share of the time
 since the sample before."""
 
-BUSY, WAITING = 0.8, 0.3
+BUSY, WAITING = 0.8, 0.2
 """Shares of the time of the sink and of the source from which the demo has shown its effect."""
 
 
@@ -121,9 +121,9 @@ def _waiting(run: DemoRun, name: str) -> TimeSeries:
 
 
 def _waits_after_ns(waiting: TimeSeries, from_ns: int) -> int | None:
-    """How long after an instant a task waited for most of the time; None if it never did."""
+    """How long after an instant a task waited often; None if it never did."""
     pairs = zip(waiting.at_ns, waiting.values, strict=True)
-    first = next((at for at, share in pairs if share is not None and share > MOSTLY), None)
+    first = next((at for at, share in pairs if share is not None and share > OFTEN), None)
     return None if first is None else first - from_ns
 
 

@@ -7,7 +7,8 @@ function linesOverTime(spec, width, height = 210) {
   if (most === null) return empty(svg, width, height);
   const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
   const x = timeAxis(svg, spec, {left, right, top, bottom, width});
-  yAxis(svg, y, y.ticks(4), spec.format, left, right);
+  const unit = spec.format === bytes ? 1024 ** Math.floor(Math.log(most || 1) / Math.log(1024)) : 1;
+  yAxis(svg, y, linearTicks(0, most * 1.08 / unit || 1, 4).map((tick) => tick * unit), spec.format, left, right);
   for (const one of spec.series) {
     const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(value)]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));

@@ -20,7 +20,7 @@ function inRows(parts) {
     if (isChart && last && last.isCharts) last.parts.push(part);
     else rows.push({isCharts: isChart, parts: [part]});
   }
-  return rows.map(({parts: row}) => row.length > 1 ? h("div", {class: "pair"}, row.map(partOf)) : partOf(row[0]));
+  return rows.map(({parts: row}) => row.length > 1 ? h("div", {class: row.length % 3 ? "pair" : "pair trio"}, row.map(partOf)) : partOf(row[0]));
 }
 
 const figureOf = ({title, meaning}, items, draw) => chart(title, meaning, items, draw);

@@ -64,7 +64,7 @@ function placesOfRun(run, names, meanings) {
       h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), amount,
       h("div", {class: "bound"}, `of ${bytes(bound)}`))};
   });
-  const lines = h("div", {class: "said small"});
+  const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const element = h("div", {class: "placed"}, h("h3", {}, run.name), h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
   function show(at) {
     const one = run.steps[indexAt(instants, at)];
