@@ -203,7 +203,7 @@ def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) 
 def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result]) -> None:
     arguments = ("base", "a|b<b>:buffer-timeout=500ms", "--runs", "3", "--markdown", "-")
     text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
-    assert text.startswith("### flinknet compare-configs: ❌ Failed: 1 of 1 limit is broken\n")
+    assert text.startswith("### flinknet compare-configs: ✗ Failed: 1 of 1 limit is broken\n")
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
     assert "| p99 | 99.8 ms | 499 ms | +400.0 % | +400.0 % … +400.0 % | **worse** |" in text
     assert "a|b<b>" not in text
