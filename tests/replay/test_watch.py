@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from flinknet.cli import main
 from flinknet.errors import ConfigError
+from flinknet.replay import excerpt
 from flinknet.replay.watch import Watch
 from flinknet.results import WatchLook
 from flinknet.trace import RunManifest, TraceWriter, open_run
@@ -66,6 +67,23 @@ def test_a_run_of_which_nothing_can_be_said_waits(
     shown = trace("watch", run, "--once")
     assert shown.exit_code == 0
     assert "no event has been written yet" in shown.stdout
+
+
+@pytest.mark.parametrize("step", ["process_of", "_known_to_ns", "_copy"])
+def test_a_run_of_which_a_file_is_dropped_meanwhile_waits(
+    tmp_path: Path, make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    run = make_run(tmp_path / "run", period_ns=SECOND, block_events=8)
+    rest = getattr(excerpt, step)
+
+    def drop(*arguments: Any) -> Any:
+        (run / "tm-0.fnt").unlink(missing_ok=True)
+        return rest(*arguments)
+
+    monkeypatch.setattr(excerpt, step, drop)
+    look = Watch(tmp_path, tmp_path, span_ns=10 * SECOND).look()
+    assert not look.edges
+    assert look.waiting.keys() == {"run"}
 
 
 @pytest.mark.parametrize(
