@@ -10,7 +10,8 @@ signal, and exits with 0.
     bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
                         bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
                         they share)
-    compare_configs     with configs: as a user names them
+    compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
+                        compared with; compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
     trace               trace_replay, trace_tap, trace_import, trace_export, trace_convert,

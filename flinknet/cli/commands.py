@@ -24,7 +24,13 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
-    "Output": ("runs", "confidence", "fail-if", "seed", "out", "json", "trace", "detached"),
+    "Comparison": (
+        *("confidence", "baseline", "history", "fail-if"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
+    "Output": (
+        *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "trace", "detached"),
+    ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
 
