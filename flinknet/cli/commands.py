@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 import click
 
+from .completion import complete_paths
+
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Comparison": (
         *("fail-if", "baseline", "history", "confidence"),
@@ -77,7 +79,10 @@ class CommandGroup(click.Group):
         """Raises: click.UsageError for a command that there is not."""
         if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
             self.refuse(ctx, args[0])
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing and command is not None:  # a shell completes words
+            complete_paths(command)
+        return name, command, rest
 
     def refuse(self, ctx: click.Context, name: str) -> None:
         """Raises: click.UsageError that says which command may have been meant."""
