@@ -22,6 +22,8 @@ signal, and exits with 0.
     options             that commands share; option_tables: what each is; rest_options: about
                         Flink's REST API; spark_options: about Spark; value_parsers: from text to
                         what a scenario holds; report_options: pages and pictures
+    completion          what a shell completes behind options
+    missing_packages    that the light form leaves out, and how to add them
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
     run_settings        of a recorded run, in words
@@ -46,6 +48,7 @@ from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 from .commands import CommandGroup
+from .missing_packages import advice_for
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -139,6 +142,11 @@ def _exit_code(call: Callable[[], Any]) -> int:
         return _say(error.format_message(), error.exit_code)
     except FlinknetError as error:
         return _say(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        line = advice_for(error)
+        if line is None:
+            raise
+        return _say(line, EXIT_KNOWN_ERROR)
     except OSError as error:
         advice = _ADVICE_BY_ERRNO.get(error.errno or 0)
         if advice is None:

@@ -18,7 +18,7 @@ from .comparison_texts import (
 )
 from .plain_text import printable
 
-_MARKS = {Outcome.PASS: "✅", Outcome.REGRESSION: "❌", Outcome.INCONCLUSIVE: "❔"}
+_MARKS = {Outcome.PASS: "✓", Outcome.REGRESSION: "✗", Outcome.INCONCLUSIVE: "?"}
 _STRONG = frozenset((Verdict.BETTER, Verdict.WORSE))
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 

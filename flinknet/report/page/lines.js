@@ -95,7 +95,7 @@ function changeIntervals(spec, width) {
   const reach = Math.max(0.01, ...ends.map(Math.abs)) * 1.08;
   const x = linearScale([Math.min(...ends) < 0 ? -reach : -reach * 0.15, Math.max(...ends) > 0 ? reach : reach * 0.15], [left, right]);
   [x.left, x.right] = [left, right];
-  xAxis(svg, x, x.ticks(Math.max(2, Math.floor((right - left) / 90))), (value) => value ? change(value) : "0", top, bottom, width);
+  xAxis(svg, x, x.ticks(Math.max(4, Math.floor((right - left) / 90))), (value) => value ? change(value) : "0", top, bottom, width);
   svg.append(s("line", {class: "recorded", x1: x(0), x2: x(0), y1: top, y2: bottom}));
   const items = [];
   rows.forEach((row, index) => {
