@@ -7,10 +7,11 @@ would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other er
 knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be ended by such a
 signal, and exits with 0.
 
-    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
-                        bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
-                        they share)
-    compare_configs     with configs: as a user names them
+    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo
+                        (demos: what each runs), bench_channels, bench_config; bench_consume,
+                        bench_produce (bench_peer: what they share)
+    compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
+                        compared with; compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
     trace               trace_replay, trace_tap, trace_import, trace_export, trace_convert,
@@ -20,7 +21,7 @@ signal, and exits with 0.
     commands            kinds of commands, with help in sections
     options             that commands share; option_tables: what each is; rest_options: about
                         Flink's REST API; spark_options: about Spark; value_parsers: from text to
-                        what a scenario holds
+                        what a scenario holds; report_options: pages and pictures
     completion          what a shell completes behind options
     missing_packages    that the light form leaves out, and how to add them
     exchange            what its type does to the other settings

@@ -12,6 +12,10 @@ import click
 from .completion import complete_paths
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Comparison": (
+        *("fail-if", "baseline", "history", "confidence"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
     "Load": (
         *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
     ),
@@ -26,7 +30,10 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
-    "Output": ("runs", "confidence", "fail-if", "seed", "out", "json", "trace", "detached"),
+    "Output": (
+        *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "plot"),
+        *("trace", "detached"),
+    ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
 

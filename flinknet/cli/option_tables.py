@@ -33,7 +33,7 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "floating-buffers": (
         flink.FLOATING_BUFFERS,
         "LIST",
-        "Buffers per gate, shared by its channels. [default: 8]",
+        "Buffers per gate, for any channel. [default: 8]",
     ),
     "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
     "checkpoint-interval": (
@@ -87,7 +87,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         value_parsers.count("--task-managers"),
         "N",
         "TaskManager processes.",
-        "2, and one more for each relay",
+        "2 + one per relay",
     ),
     "placement": WorkloadOption(
         "placement",
@@ -147,8 +147,8 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "key_skew",
         value_parsers.exponent("--key-skew"),
         "EXPONENT",
-        "Zipf distribution of keys: 1 makes the second key half as frequent as the first.",
-        "0, all alike",
+        "Zipf exponent of the keys: 1 makes the second half as frequent as the first.",
+        "0",
     ),
     "partition-type": WorkloadOption(
         "partition_type",
