@@ -20,7 +20,7 @@ from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
-from flinknet.trace.index import Stamp, stamp_of
+from flinknet.trace.index import Stamp, stamp_of, stamps_of
 
 from .set_aside import SetAside, joined_events
 
@@ -192,7 +192,7 @@ class _GroupIndex:
 
 
 def _index_of(files: Sequence[TraceFile]) -> _GroupIndex:
-    return _read_index(tuple(files), tuple(map(stamp_of, files)))
+    return _read_index(tuple(files), stamps_of(files))
 
 
 @lru_cache(maxsize=_GROUPS_KEPT)

@@ -25,7 +25,7 @@ from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import split_time_slice
 from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
-from flinknet.trace import BytesRead, TraceFile
+from flinknet.trace import BytesRead, TraceFile, index
 from flinknet.trace.index import stamp_of
 from tests.recorded_run import write_run
 
@@ -234,7 +234,8 @@ def test_files_are_looked_at_as_often_for_many_channels_as_for_one(
         looked.append(file)
         return stamp_of(file)
 
-    monkeypatch.setattr(widening, "stamp_of", counted)
+    for module in (index, widening):
+        monkeypatch.setattr(module, "stamp_of", counted)
     times = []
     for channels in ([0], [0, 1]):
         looked.clear()
