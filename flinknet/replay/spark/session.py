@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import flinknet
 from flinknet.errors import FlinknetError
@@ -139,7 +139,8 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
         record = Path(directory, "classes")
         with spark_session(options, record=record) as spark:
             count_to_ten(spark)
-            class_path = spark.sparkContext._jvm.java.lang.System.getProperty("java.class.path")
+            jvm: Any = spark.sparkContext._jvm
+            class_path = jvm.java.lang.System.getProperty("java.class.path")
         archive.make(java, record, class_path)
 
 
