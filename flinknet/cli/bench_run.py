@@ -11,6 +11,7 @@ from flinknet.errors import RunFailedError, TraceError
 
 from .commands import SectionedCommand
 from .options import collect, load_options, output_options, trace_option
+from .report_options import ReportFiles, report_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     help="Runs of each setting, interleaved.",
 )
 @output_options
+@report_options
 @trace_option
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
@@ -51,12 +53,15 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --checkpoint-interval 50ms
         -D execution.checkpointing.unaligned.enabled=false,true
         how checkpoint barriers travel, aligned and unaligned
+    flinknet bench run --rate 2k/s --buffer-timeout 0,5ms --report sweep.html
+        the same as a page, with plots
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
     protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
     uncorrected figure leaves out how long it had to wait for that.
     """
+    from flinknet.report.bench_page import bench_page
     from flinknet.report.console import console_for, print_bench
     from flinknet.report.export import dump, write_json
     from flinknet.report.live import view
@@ -65,6 +70,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
 
     plans = sweep.plan_sweep(collect(values), values["seed"])
     json_file = sweep.json_file(values["json"])
+    reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=values["trace"])
     files = [path for path in (json_file, out / "bench.json" if out else None) if path]
     executor = executor or sweep.default_executor()
@@ -90,6 +96,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     finally:
         # What has been measured is printed even if a later run failed.
         if finished:
+            reports.write(lambda: bench_page(sweep.by_plan(plans, finished), environment))
             if values["json"] == "-":
                 click.echo(dump(document), nl=False)
             else:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .missing_packages import install_line, is_light
+
 if TYPE_CHECKING:
+    from flinknet.errors import FlinknetError
     from flinknet.runtime.readiness import Check
 
 PYTHON_MIN = (3, 11)
@@ -90,12 +93,12 @@ def check_java() -> Check:
     """The Java that Spark would be started with."""
     from flinknet.errors import FlinknetError
     from flinknet.replay.spark.jvm import find_java
-    from flinknet.runtime.readiness import MISSING, OK, Check
+    from flinknet.runtime.readiness import OK, Check
 
     try:
         java = find_java()
     except FlinknetError as error:
-        return Check("Java", MISSING, "none that fits", f"for trace replay: {error}")
+        return _without_replay("Java", error)
     return Check("Java", OK, f"{java.version} from {java.origin} ({java.home})")
 
 
@@ -109,7 +112,7 @@ def check_spark(start: bool) -> Check:
     try:
         version = f"PySpark {pyspark_version()}"
     except FlinknetError as error:
-        return Check("Spark", MISSING, "none that fits", f"for trace replay: {error}")
+        return _without_replay("Spark", error)
     if (directory := conf_dir()) is not None:
         version += f", configured in {directory}"
     if not start:
@@ -121,3 +124,13 @@ def check_spark(start: bool) -> Check:
     except FlinknetError as error:
         return Check("Spark", MISSING, version, str(error))
     return Check("Spark", OK, f"{version}, started and ran a job on {cores} cores")
+
+
+def _without_replay(name: str, error: FlinknetError) -> Check:
+    """What `trace replay` needs is missing, which is how the light form is meant to be."""
+    from flinknet.runtime.readiness import MISSING, WARNING, Check
+
+    if is_light():
+        advice = f"only trace replay needs it: {install_line('replay')}"
+        return Check(name, WARNING, "not part of flinknet-light", advice)
+    return Check(name, MISSING, "none that fits", f"for trace replay: {error}")

@@ -335,7 +335,7 @@ def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
 def _value(name: str, text: str) -> Any:
     option = f"--{name}"
     if name == "buffer-timeout":
-        return parse_duration_ns(text, option, allow_never=True)
+        return parse_duration_ns(text, option, bare_unit=None, allow_never=True)
     if name == "debloating":
         if text not in ("on", "off"):
             raise ConfigError(f"{option}: {text!r} is neither on nor off")
@@ -366,7 +366,8 @@ def _edge_timeouts(text: str) -> EdgeTimeouts:
             raise ConfigError(
                 f"--edge-timeout: {part.strip()!r} is not EDGE=TIMEOUT, such as 1=5ms or Enrich=5ms"
             )
-        found.append((edge, parse_duration_ns(timeout, "--edge-timeout", allow_never=True)))
+        timeout_ns = parse_duration_ns(timeout, "--edge-timeout", bare_unit=None, allow_never=True)
+        found.append((edge, timeout_ns))
     return EdgeTimeouts(tuple(found))
 
 

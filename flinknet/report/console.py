@@ -191,7 +191,7 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
         for setting in settings
     ]
     title = f"medians of {runs} runs" if runs > 1 else None
-    return number_table("setting", _COLUMNS, rows, width, title=title)
+    return number_table("setting", MEASURED_COLUMNS, rows, width, title=title)
 
 
 def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Table:
@@ -269,7 +269,7 @@ def other_process_lines(
     return [Text(f"Other processes: {shares}.")] if shares else []
 
 
-_COLUMNS: Sequence[NumberColumn[Measured]] = (
+MEASURED_COLUMNS: Sequence[NumberColumn[Measured]] = (
     NumberColumn("", "records/s", lambda m: m.throughput_records_per_s, human_count, 1),
     NumberColumn("", "bytes/s", lambda m: m.throughput_bytes_per_s, human_bytes, 9),
     NumberColumn("", "buffers/s", lambda m: m.buffers / m.duration_ns * 1e9, human_count, 2),
