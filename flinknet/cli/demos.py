@@ -171,7 +171,7 @@ DEMOS: Mapping[str, Demo] = {
         sets=(UNALIGNED,),
     ),
     "debloating": Demo(
-        "buffers shrink until only so much is in flight as the consumer can take",
+        "smaller buffers, so that only so much is in flight as the consumer can take",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         _debloating_runs,
         _shown_by("debloating", "debloating"),

@@ -17,7 +17,8 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_duration_ns
 
-from .paths import check_writable_file, existing_path
+from .paths import existing_path
+from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .spark_options import spark_options, tell_page
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from flinknet.replay.opening import Scan
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
+    from flinknet.results import ReplayAnswer
 
 _EPILOG = """\b
 Examples:
@@ -171,6 +173,7 @@ def _grid_options(command: Any) -> Any:
 @click.option(
     "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
 )
+@plot_option
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 @click.option(
     "--checkpoint",
@@ -195,6 +198,7 @@ def replay(
     rest_token_file: str | None,
     json_path: str | None,
     report: str | None,
+    plot: str | None,
     out: str | None,
     checkpoint: str | None,
     session: SessionOptions,
@@ -245,9 +249,8 @@ def replay(
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
     json_target = json_file(json_path)
-    page = path_of(report) if report is not None else None
-    if page is not None:
-        check_writable_file(page, "--report")
+    pictures = ReportFiles.of({"report": report, "plot": plot})
+    page = pictures.page
     out_dir = _new_directory(out) if out else None
 
     def opened(scan: Scan) -> list[RecordedRun]:
@@ -292,6 +295,8 @@ def replay(
             write_tables(found.tables, out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
+    if pictures.plot is not None:
+        _draw(pictures.plot, found.answers[0])
     text = json.dumps(replay_document(found.answers, found.jobs), indent=1)
     if json_path == "-":
         click.echo(text)
@@ -301,6 +306,18 @@ def replay(
         print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
+
+
+def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
+    """The main chart of the first run."""
+    from flinknet.report.plot import write_chart
+    from flinknet.report.trade_off_chart import trade_off_chart
+
+    chart = trade_off_chart(answer)
+    if chart is None:
+        say_nothing_to_draw(path)
+        return
+    write_chart(path, chart, path_of(answer.trace.path).name)
 
 
 def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun]) -> None:

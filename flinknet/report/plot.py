@@ -97,12 +97,19 @@ def write_plot(path: AnyPath, page: Page) -> bool:
     Raises: ModuleNotFoundError without matplotlib.
     """
     chart = main_chart(page)
-    if chart is None:
-        return False
-    picture = draw(chart, format_of(path) or FORMATS[0], page.views[0].title)
+    if chart is not None:
+        write_chart(path, chart, page.views[0].title)
+    return chart is not None
+
+
+def write_chart(path: AnyPath, chart: Chart, title: str) -> None:
+    """Draw a chart into a file, by the ending of its name.
+
+    Raises: ModuleNotFoundError without matplotlib.
+    """
+    picture = draw(chart, format_of(path) or FORMATS[0], title)
     with whole_file(path) as file:
         file.write(picture)
-    return True
 
 
 def format_of(path: AnyPath) -> str | None:
