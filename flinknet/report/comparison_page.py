@@ -23,7 +23,7 @@ from .comparison_texts import (
     outcome_line,
     point_note,
     trend_lines,
-    trend_rows,
+    trend_tables,
 )
 from .console import warning_lines
 from .page_parts import (
@@ -212,10 +212,9 @@ def _history(trends: Sequence[Trend]) -> Section:
                 marks=marks,
             )
         )
-    heads = [Head(each) for each in ("measured at", "mean", "vs. base", "runs", "")]
     parts += [
-        Table(heads, [Row(each) for each in trend_rows(trend)], title=label_of(trend.metric))
-        for trend in trends
+        Table([Head(each) for each in shown.heads], [Row(each) for each in shown.rows])
+        for shown in trend_tables(trends)
     ]
     return Section("history", "Results over time", "\n".join(trend_lines(trends)), parts)
 
