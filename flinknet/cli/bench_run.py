@@ -10,7 +10,7 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 
 from .commands import SectionedCommand
-from .options import collect, load_options, output_options, trace_option
+from .options import collect, explain_option, load_options, output_options, trace_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 )
 @output_options
 @trace_option
+@explain_option
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
     """Measure an exchange; what plain `flinknet bench` does.
@@ -57,7 +58,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
     uncorrected figure leaves out how long it had to wait for that.
     """
-    from flinknet.report.console import console_for, print_bench
+    from flinknet.report.bench_console import print_bench
+    from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
     from flinknet.report.live import view
 
@@ -93,7 +95,11 @@ def run(executor: Executor | None, /, **values: Any) -> None:
             if values["json"] == "-":
                 click.echo(dump(document), nl=False)
             else:
-                print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
+                print_bench(
+                    console_for(sys.stdout),
+                    sweep.by_plan(plans, finished),
+                    is_explained=values["explain"],
+                )
             talk.print(f"seed {values['seed']}", style="dim")
             if out is not None:
                 _print_places(out, is_traced=values["trace"])

@@ -24,7 +24,10 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
-    "Output": ("runs", "confidence", "fail-if", "seed", "out", "json", "trace", "detached"),
+    "Output": (
+        *("runs", "confidence", "fail-if", "seed", "out", "trace", "detached"),
+        *("json", "csv", "histogram", "live-json", "metrics-port", "explain"),
+    ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
 

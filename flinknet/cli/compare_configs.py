@@ -250,12 +250,8 @@ class Verdicts:
 
     def print(self, plans: Sequence[Plan], finished: Sequence[Finished]) -> None:
         """Tables, sentences, limits and warnings on stdout."""
-        from flinknet.report.console import (
-            console_for,
-            print_comparison,
-            print_outcomes,
-            print_warnings,
-        )
+        from flinknet.report.bench_console import print_doubts
+        from flinknet.report.console import console_for, print_comparison, print_outcomes
 
         from .sweep import by_plan
 
@@ -279,7 +275,7 @@ class Verdicts:
                 soft_wrap=True,
             )
         print_outcomes(console, self.outcomes)
-        print_warnings(console, by_plan(plans, finished))
+        print_doubts(console, by_plan(plans, finished))
 
 
 def _check_limits(plans: Sequence[Plan], limits: Sequence[Limit]) -> None:

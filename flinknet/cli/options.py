@@ -247,6 +247,9 @@ out_option = click.option(
 trace_option = click.option(
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
 )
+explain_option = click.option(
+    "--explain", is_flag=True, help="Print warnings in full: why, and what to do."
+)
 
 
 def output_options(command: _Command) -> _Command:

@@ -14,6 +14,7 @@ JSON.
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run
+    validity    how far a measurement can be used, by its warnings
     watch       the newest part of traces that are still being written
 """
 
@@ -49,6 +50,7 @@ from .measures import (
     CheckpointSummary,
     CreditSummary,
     FlushCounts,
+    LatencyDistribution,
     LatencySummary,
     RunWarning,
     VertexTimes,
@@ -64,7 +66,6 @@ from .replay import (
     ChannelWindows,
     Choice,
     FillRatios,
-    LatencyDistribution,
     MessageCount,
     RecordedEnvironment,
     ReplayAnswer,
@@ -79,6 +80,7 @@ from .replay import (
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
+from .validity import Validity, validity_by, validity_of, without_consequences
 from .watch import LatencyBounds, WatchedEdge, WatchLook
 
 __all__ = [
@@ -166,6 +168,7 @@ __all__ = [
     "TraceLoss",
     "TracePart",
     "TradeOffPoint",
+    "Validity",
     "Verdict",
     "VertexMeasured",
     "VertexMetrics",
@@ -175,4 +178,7 @@ __all__ = [
     "WatchedEdge",
     "WindowMeasured",
     "Wiring",
+    "validity_by",
+    "validity_of",
+    "without_consequences",
 ]
