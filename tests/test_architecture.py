@@ -69,7 +69,10 @@ LEAVES_OF = {
         *("whole_files", "storage", "plain_values", "units", "config", "comparison"),
         *("options", "results"),
     },
-    "cli": {"starting", "errors", "storage", "units", "config", "comparison", "options", "results"},
+    "cli": {
+        *("starting", "whole_files", "errors", "storage", "units", "config", "comparison"),
+        *("options", "results"),
+    },
 }
 """Folder -> leaves that its modules may import."""
 

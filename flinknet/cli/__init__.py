@@ -23,6 +23,8 @@ signal, and exits with 0.
                         what a scenario holds
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
+    json_files          --json, and where its document goes
+    result_files        the other forms in which programs read results: CSV, histogram, live values
     run_settings        of a recorded run, in words
     counting_line       progress of work whose end is not known
 """

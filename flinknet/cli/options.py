@@ -20,6 +20,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
 from .exchange import with_exchange
+from .json_files import json_option
 from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -235,9 +236,6 @@ seed_option = click.option(
     default=1,
     show_default=True,
     help="The same seed gives the same arrivals, sizes and keys.",
-)
-json_option = click.option(
-    "--json", metavar="FILE|-", help="Write the result as JSON; - for stdout, alone."
 )
 out_option = click.option(
     "--out",

@@ -20,13 +20,13 @@ from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, RunWarning
-from flinknet.storage import AnyPath, path_of
+from flinknet.storage import AnyPath
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
+from .json_files import target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
-from .paths import check_writable_file
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""
@@ -177,11 +177,8 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
 
 def json_file(target: str | None) -> AnyPath | None:
     """The file that --json names, None for none or for stdout; checked before anything runs."""
-    if target in (None, "-"):
-        return None
-    path = path_of(str(target))
-    check_writable_file(path, "--json")
-    return path
+    path = target_of(target)
+    return None if isinstance(path, str) else path
 
 
 def _timestamped_directory() -> Path:

@@ -18,7 +18,7 @@ from rich.table import Table
 UNNAMED_SETTING = "this configuration"
 """Name of the only setting of a call that sweeps nothing."""
 
-NAME_WIDTH = 20
+NAME_WIDTH = 22
 """What the name of a row may be folded to, for the sake of its numbers."""
 
 _T = TypeVar("_T")
