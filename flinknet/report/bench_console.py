@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from rich.console import Console, Group
-from rich.text import Text
 
 from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
@@ -22,7 +21,7 @@ from flinknet.results import (
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .checkpoint_table import checkpoint_table
-from .console import WIDTH_OFF_TERMINAL
+from .console import WIDTH_OFF_TERMINAL, print_line
 from .debloating_lines import debloating_lines
 from .live import channel_name
 from .number_table import UNNAMED_SETTING, NumberColumn, number_table
@@ -34,7 +33,7 @@ CHANNELS_SHOWN = 16
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
 
-EXPLAIN = "the same with --explain, or warnings in the JSON"
+EXPLAIN = "--explain, or the warnings in the JSON"
 
 _MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 _STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID: ""}
@@ -64,7 +63,7 @@ def print_bench(
         console.print(channel_table(settings[0].results[-1].channels, console.width))
     lines = (_wiring_of(result) for setting in settings for result in setting.results)
     for line in dict.fromkeys(line for line in lines if line):
-        console.print(Text(line))
+        print_line(console, line)
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
         for setting in settings
@@ -72,17 +71,17 @@ def print_bench(
     if any(runs for _, runs in checkpoints):
         console.print(checkpoint_table(checkpoints, console.width))
     for line in limit_lines(settings):
-        console.print(Text(line), soft_wrap=True)
+        print_line(console, line)
     for setting in settings:
         for line in debloating_lines(setting.name, setting.results[-1].debloating):
-            console.print(Text(line), soft_wrap=True)
+            print_line(console, line)
         for exchange in setting.results[-1].blocking:
-            console.print(Text(_blocking_line(setting.name, exchange)), soft_wrap=True)
+            print_line(console, _blocking_line(setting.name, exchange))
         if line := _deployment_line(setting.name, setting.results[-1].deployments):
-            console.print(Text(line), soft_wrap=True)
+            print_line(console, line)
     print_doubts(console, settings, is_explained=is_explained)
     for line in trade_lines(settings):
-        console.print(Text(line), soft_wrap=True)
+        print_line(console, line)
 
 
 def print_doubts(

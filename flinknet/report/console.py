@@ -41,7 +41,13 @@ _OUTCOME_STYLES = {Outcome.PASS: "green", Outcome.REGRESSION: "red", Outcome.INC
 class TerminalConsole(Console):
     """A console that prints its own control sequences and none that are in what it prints: names
     and texts come from files that others have written.
+
+    Attributes:
+        has_any_width: it is neither a terminal nor is its width asked for, so a table may be as
+            wide as it needs.
     """
+
+    has_any_width = False
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -60,7 +66,15 @@ def console_for(stream: IO[str]) -> Console:
     console = TerminalConsole(file=stream, highlight=False)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
         return console
-    return TerminalConsole(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
+    console = TerminalConsole(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
+    console.has_any_width = True
+    return console
+
+
+def print_line(console: Console, line: Text | str) -> None:
+    """Print a sentence: whole off a terminal, between words on one."""
+    text = Text(line) if isinstance(line, str) else line
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def print_comparison(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Generic, TypeVar
@@ -13,7 +14,7 @@ from rich import box
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
 UNNAMED_SETTING = "this configuration"
 """Name of the only setting of a call that sweeps nothing."""
@@ -75,15 +76,15 @@ def folded_tables(build: Callable[..., Table], columns: Sequence[_T], width: int
             `name_width`, the most that a column of names may take, None for as much as there is.
         columns: in their order, the most important first.
     """
-    if _width_of(build(columns, is_tight=False, name_width=None)) <= width:
+    if width_of(build(columns, is_tight=False, name_width=None)) <= width:
         return Group(build(columns, is_tight=False, name_width=None))
-    if _width_of(build(columns, is_tight=True, name_width=NAME_WIDTH)) <= width:
+    if width_of(build(columns, is_tight=True, name_width=NAME_WIDTH)) <= width:
         return Group(build(columns, is_tight=True, name_width=None))
     tables = []
     while columns:
         count = 1
         while count < len(columns) and (
-            _width_of(build(columns[: count + 1], is_tight=True, name_width=NAME_WIDTH)) <= width
+            width_of(build(columns[: count + 1], is_tight=True, name_width=NAME_WIDTH)) <= width
         ):
             count += 1
         tables.append(build(columns[:count], is_tight=True, name_width=None))
@@ -91,8 +92,53 @@ def folded_tables(build: Callable[..., Table], columns: Sequence[_T], width: int
     return Group(*tables)
 
 
-def _width_of(table: Table) -> int:
+def print_table(console: Console, table: Table, *, keys: int = 1) -> None:
+    """Print any table: what has no room goes on below it. Off a terminal nothing is folded.
+
+    Args:
+        keys: columns at the left that name a row, and stand in every part.
+    """
+    if not is_limited(console):
+        console.print(table, width=max(console.width, width_of(table)))
+        return
+    if width_of(_part(table, table.columns, is_measured=True)) <= console.width:
+        console.print(table)
+        return
+
+    def build(shown: Sequence[Column], *, is_tight: bool, name_width: int | None) -> Table:
+        columns = [*table.columns[:keys], *shown]
+        part = _part(table, columns, is_measured=name_width is not None)
+        if shown[0] is not table.columns[keys]:
+            part.title = None
+        return part
+
+    console.print(folded_tables(build, table.columns[keys:], console.width))
+
+
+def is_limited(console: Console) -> bool:
+    """Whether lines end at the width of a console: not in a pipe or a file, unless COLUMNS says
+    so."""
+    return not getattr(console, "has_any_width", False)
+
+
+def width_of(table: Table) -> int:
+    """What a table takes with all the room in the world."""
     return Measurement.get(_RULER, _RULER.options, table).maximum
+
+
+def _part(table: Table, columns: Sequence[Column], *, is_measured: bool) -> Table:
+    """Some columns of a table.
+
+    Args:
+        is_measured: texts are as narrow as they may be folded to.
+    """
+    part = copy(table)
+    part.columns = [replace(each, _index=number) for number, each in enumerate(columns)]
+    for column, before in zip(part.columns, columns, strict=True):
+        column._cells = before._cells
+        if is_measured and not column.no_wrap and column.justify != "right":
+            column.max_width = NAME_WIDTH
+    return part
 
 
 def empty_table(title: str | None, *, is_tight: bool) -> Table:
@@ -113,7 +159,7 @@ def fitting_table(build: Callable[..., Table], expendable: Sequence[str], width:
     """
 
     def needed(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> int:
-        return _width_of(build(left_out, is_tight=is_tight, name_width=name_width))
+        return width_of(build(left_out, is_tight=is_tight, name_width=name_width))
 
     if needed((), is_tight=False, name_width=None) <= width:
         return build((), is_tight=False, name_width=None)
