@@ -10,7 +10,8 @@ signal, and exits with 0.
     bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
                         bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
                         they share)
-    compare_configs     with configs: as a user names them
+    compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
+                        compared with; compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
     trace               trace_replay, trace_tap, trace_import, trace_export, trace_convert,
@@ -32,6 +33,7 @@ signal, and exits with 0.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,7 +44,7 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
-from flinknet.report.plain_text import fall_back_to_plain_text, printable
+from flinknet.report.plain_text import asks_for_ascii, fall_back_to_plain_text, printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
@@ -122,7 +124,7 @@ class _CommandLine(CommandGroup):
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
-        fall_back_to_plain_text(stream)
+        fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
     try:
         raise_at_interrupt()
         with terminations_unwind():

@@ -24,9 +24,14 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
+    "Comparison": (
+        *("confidence", "baseline", "history", "fail-if"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
     "Output": (
-        *("runs", "confidence", "fail-if", "seed", "out", "trace", "detached"),
-        *("json", "csv", "histogram", "live-json", "metrics-port", "explain"),
+        *("runs", "seed", "out", "trace", "detached"),
+        *("json", "markdown", "junit", "csv", "report", "histogram", "live-json", "metrics-port"),
+        "explain",
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""

@@ -98,11 +98,17 @@ class ResultFiles:
 
     def write(self, settings: Sequence[Setting]) -> None:
         """Write CSV and histogram of the runs so far."""
-        from flinknet.report.csv_rows import bench_rows, csv_text, histogram_rows
+        from flinknet.report.csv_rows import csv_text, histogram_rows
+        from flinknet.report.runs_csv import CsvRun, runs_csv
 
         runs = [(each.name, each.results) for each in settings]
         if self.csv is not None:
-            put_text(self.csv, csv_text(bench_rows(runs)))
+            known = [
+                CsvRun(name, number, result)
+                for name, results in runs
+                for number, result in enumerate(results, start=1)
+            ]
+            put_text(self.csv, runs_csv(known))
         if self.histogram is None:
             return
         if self.histogram.suffix == ".csv":

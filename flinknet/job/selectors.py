@@ -14,17 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.config import CUSTOM_PARTITIONER
-from flinknet.core.producer import (
-    BroadcastSelector,
-    ChannelSelector,
-    CustomSelector,
-    ForwardSelector,
-    GlobalSelector,
-    KeyGroupSelector,
-    RebalanceSelector,
-    RescaleSelector,
-    ShuffleSelector,
-)
+from flinknet.core.producer import ChannelSelector, channel_selector
 from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.errors import ConfigError
 
@@ -39,21 +29,21 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
     The seed says where rebalance begins and what shuffle draws. Raises: ConfigError.
     """
     if partitioner == "forward":
-        return ForwardSelector()
+        return channel_selector.ForwardSelector()
     if partitioner == "global":
-        return GlobalSelector()
+        return channel_selector.GlobalSelector()
     if partitioner == "broadcast":
-        return BroadcastSelector()
+        return channel_selector.BroadcastSelector()
     if partitioner == "hash":
-        return KeyGroupSelector(channels, default_max_parallelism(channels))
+        return channel_selector.KeyGroupSelector(channels, default_max_parallelism(channels))
     if partitioner == "rebalance":
-        return RebalanceSelector(channels, seed % channels)
+        return channel_selector.RebalanceSelector(channels, seed % channels)
     if partitioner == "rescale":
-        return RescaleSelector(channels)
+        return channel_selector.RescaleSelector(channels)
     if partitioner == "shuffle":
-        return ShuffleSelector(channels, _uniform(channels, seed))
+        return channel_selector.ShuffleSelector(channels, _uniform(channels, seed))
     if partitioner.startswith(CUSTOM_PARTITIONER):
-        return CustomSelector(channels, find_custom(partitioner))
+        return channel_selector.CustomSelector(channels, find_custom(partitioner))
     raise ConfigError(f"partitioner {partitioner!r} is not known")
 
 

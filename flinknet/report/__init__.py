@@ -3,10 +3,12 @@
 A *_console prints what one command has found:
 
     bench_console           a bench, with checkpoint_table, debloating_lines, warnings and their
-                            warning_lines; console: configurations that are compared
+                            warning_lines; console: what all of them are printed on
     live                    runs while they go on; live_json: for programs, prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor
+    comparison_console      configurations compared, with comparison_texts, and for other programs
+                            comparison_markdown, comparison_junit
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
     replay_console          a replay: model_error (how far it can be trusted), observed_tables,
                             small_plots and flink_table (what was observed), price_cells and
@@ -22,7 +24,8 @@ A *_console prints what one command has found:
 and with these, any of them is written:
 
     page                    a replay as one HTML page
-    export                  results as JSON; csv_rows: as CSV
+    export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of
+                            replays, and of latencies
     number_table            tables that fit the terminal; plain_text: text that it can take
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)

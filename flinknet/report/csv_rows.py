@@ -1,5 +1,5 @@
-"""Results as CSV: a row for each run or predicted setting, units in the names of the columns, and
-an empty cell for what is not known.
+"""Replays and distributions of latency as CSV: a row for each setting or range, units in the names
+of the columns, and an empty cell for what is not known.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ Row = Mapping[str, Any]
 _LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
 
 
-def csv_text(rows: Sequence[Row]) -> str:
-    """Rows as CSV with a header; a row may lack columns that others have."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
+    """Rows as CSV with a header; a row may lack columns that others have.
+
+    Args:
+        first: names of columns that are there even without rows.
+    """
+    names = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
     file = io.StringIO()
     writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
     writer.writeheader()
@@ -29,32 +33,10 @@ def csv_text(rows: Sequence[Row]) -> str:
     return file.getvalue()
 
 
-def bench_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Row]:
-    """A row for each run: its setting, Flink's keys that differ between settings, and what was
-    measured.
-    """
-    configs = [result.config for _, results in settings for result in results]
-    varied = [key for key in configs[0] if len({config.get(key) for config in configs}) > 1]
-    return [
-        {
-            "setting": name,
-            "run": number,
-            "validity": result.validity.name.lower(),
-            **{key: result.config.get(key) for key in varied},
-            **_measured(result.measured),
-            "cpu_cores": None if result.processors is None else result.processors.cpu_cores,
-            "limited_by": result.limited_by,
-            "warnings": " ".join(warning.code for warning in result.warnings),
-        }
-        for name, results in settings
-        for number, result in enumerate(results, start=1)
-    ]
-
-
 def histogram_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Row]:
     """A row for each range of the latency that records of a run fell into."""
     return [
-        {"setting": name, "run": number, "low_ns": low, "high_ns": high, "records": records}
+        {"config": name, "round": number, "low_ns": low, "high_ns": high, "records": records}
         for name, results in settings
         for number, result in enumerate(results, start=1)
         if (known := result.latency_distribution) is not None
@@ -84,7 +66,7 @@ def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
             "kind": "predicted",
             "is_recorded": point.is_recorded,
             **_names_of(point),
-            "records_per_s": point.throughput_records_per_s,
+            "throughput_records_per_s": point.throughput_records_per_s,
             "buffers_per_s": point.buffers_per_s,
             **_latencies("latency", point.latency_ns),
             "backlog_mean_buffers": point.backlog_buffers.mean,
@@ -104,8 +86,8 @@ def _measured(measured: Measured) -> dict[str, Any]:
     return {
         "records": measured.records,
         "duration_ns": measured.duration_ns,
-        "records_per_s": measured.throughput_records_per_s,
-        "bytes_per_s": measured.throughput_bytes_per_s,
+        "throughput_records_per_s": measured.throughput_records_per_s,
+        "throughput_bytes_per_s": measured.throughput_bytes_per_s,
         "buffers_per_s": measured.buffers / measured.duration_ns * 1e9,
         **_latencies("latency", measured.latency_ns),
         **_latencies("uncorrected_latency", measured.latency_uncorrected_ns),

@@ -13,13 +13,14 @@ JSON.
     latency_markers  what they said, next to how old records were
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
-    strangers   foreign connections at the data ports of a run
-    validity    how far a measurement can be used, by its warnings
+    strangers   foreign connections at the data ports of a run; `disturbances` which warnings say
+                 that a run was disturbed; `validity` how far a measurement can be used
     watch       the newest part of traces that are still being written
 """
 
 from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .disturbances import is_disturbed
 from .flink_metrics import (
     EdgeShare,
     FlinkMetrics,
@@ -178,6 +179,7 @@ __all__ = [
     "WatchedEdge",
     "WindowMeasured",
     "Wiring",
+    "is_disturbed",
     "validity_by",
     "validity_of",
     "without_consequences",

@@ -161,11 +161,12 @@ class Direction:
         if settings.bandwidth_bytes_per_s:
             sent_ns += int(len(data) * 1e9 / settings.bandwidth_bytes_per_s)
         self._wire_free_ns = sent_ns
-        arrival_ns = max(sent_ns + settings.latency_ns, self._last_arrival_ns)
+        due_ns = sent_ns + settings.latency_ns
+        arrival_ns = self._last_arrival_ns
         disturbance = self._disturbance
         for piece in (data,) if disturbance is None else disturbance.cut(data):
-            if disturbance is not None:
-                arrival_ns = max(arrival_ns, disturbance.arrival_ns(arrival_ns))
+            late_ns = due_ns if disturbance is None else disturbance.arrival_ns(due_ns)
+            arrival_ns = max(arrival_ns, late_ns)
             self._pieces.append((arrival_ns, piece))
         self._last_arrival_ns = arrival_ns
         self.wake_receiver(self._pieces[0][0])

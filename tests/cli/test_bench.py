@@ -162,7 +162,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     assert document["schema_version"] == 1
     (one,) = document["runs"]
     assert list(one) == [
-        *("config", "workload", "measured", "warnings", "trace"),
+        *("validity", "config", "workload", "measured", "warnings", "trace"),
         *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
         "deployments",
     ]

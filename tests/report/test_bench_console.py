@@ -14,7 +14,8 @@ from flinknet.comparison import Difference, Verdict
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import bench_console as tables
 from flinknet.report import live
-from flinknet.report.console import console_for, print_comparison
+from flinknet.report.comparison_console import print_differences
+from flinknet.report.console import console_for
 from flinknet.report.export import write_json
 from flinknet.report.number_table import NumberColumn, number_table
 from flinknet.report.warning_lines import merged_text
@@ -435,12 +436,11 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     means = 0.5e6, 9.99 * 1024
     large = Difference(*means, *means, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
-    print_comparison(
+    print_differences(
         Console(file=stream, width=80),
         "base",
         "execution.buffer-timeout.interval=5ms",
         {"throughput_bytes": large, "p99": large},
-        {"throughput_bytes": "bytes", "p99": "ns"},
         0.95,
     )
     text = stream.getvalue()
@@ -454,9 +454,8 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
 def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> None:
     large = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
-    units = {"throughput_bytes": "bytes"}
-    print_comparison(
-        Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, units, 0.95
+    print_differences(
+        Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, 0.95
     )
     assert "+1096.0 %  -97.8…+10227.4  no difference" in stream.getvalue()
     assert "Left out to fit: base, new. Widen the terminal to" in stream.getvalue()
@@ -468,7 +467,7 @@ def test_names_of_configurations_are_no_markup(width: int) -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=width)
     names = ("[/a]/base.yaml", "[/x]y")
-    print_comparison(console, *names, {"p99": alike}, {"p99": "bytes"}, 0.95)
+    print_differences(console, *names, {"p99": alike}, 0.95)
     shown = " ".join(stream.getvalue().split())
     assert "[/x]y against [/a]/base.yaml" in shown
     where = "Left out to fit: {}." if width == 60 else "metric {} {} change"

@@ -50,6 +50,11 @@ ONCE_FAILED = {
         29651906128,
         {"end": 12, "injection damage": 2, "end at": 50_108, "pieces": 2},
     ),
+    "the delays of pieces added up, and barriers piled up on a link that was slower than they": (
+        29651907107,
+        {"exclusive buffers": 1, "floating buffers": 1, "checkpoints": 6, "checkpoint interval": 1}
+        | {"checkpoint timeout": 1, "rate": 1, "records": 8, "pieces": 3, "delay": 2},
+    ),
 }
 
 

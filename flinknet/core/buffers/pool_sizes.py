@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
 
-from .pools import UNLIMITED_BUFFERS
+from .local_buffer_pool import UNLIMITED_BUFFERS
 
 REQUIRED_PER_GATE_MAX_UNPIPELINED = 1000
 """Limit of what a gate requires where none is configured and its partition need not be read while

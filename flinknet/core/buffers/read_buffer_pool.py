@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from .buffer import MemorySegment
-from .pools import NetworkBufferPool
+from .network_buffer_pool import NetworkBufferPool
 
 REQUEST_BYTES = 4 * 1024 * 1024
 """Given to one request: much is read at once, so that reading is sequential."""

@@ -30,8 +30,6 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
         codec: of its data buffers; one that does not get smaller stays as it is.
     """
 
-    subpartitions: Sequence[BoundedBlockingSubpartition]
-
     def __init__(
         self,
         partition_id: ResultPartitionID,
@@ -41,23 +39,25 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
         codec: CompressionCodec,
         target_key_groups: int = DEFAULT_MAX_PARALLELISM,
     ) -> None:
+        bounded = [BoundedBlockingSubpartition(i, each, codec) for i, each in enumerate(data)]
         super().__init__(
             partition_id,
             ResultPartitionType.BLOCKING,
-            tuple(BoundedBlockingSubpartition(i, each, codec) for i, each in enumerate(data)),
+            bounded,
             pool_supplier,
             target_key_groups=target_key_groups,
         )
+        self._bounded = bounded
 
     @property
     def data_bytes(self) -> int:
         """Payload of all data buffers before compression."""
-        return sum(each.data_bytes for each in self.subpartitions)
+        return sum(each.data_bytes for each in self._bounded)
 
     @property
     def stored_data_bytes(self) -> int:
         """Payload of all data buffers as it is stored, and sent."""
-        return sum(each.stored_data_bytes for each in self.subpartitions)
+        return sum(each.stored_data_bytes for each in self._bounded)
 
     def flush(self, channel: int) -> None:
         """End the open buffers and write them."""

@@ -44,8 +44,6 @@ class BufferWritingResultPartition(ResultPartition):
     BufferWritingResultPartition).
     """
 
-    subpartitions: Sequence[BufferSubpartition]
-
     def __init__(
         self,
         partition_id: ResultPartitionID,
@@ -62,6 +60,7 @@ class BufferWritingResultPartition(ResultPartition):
             pool_supplier,
             target_key_groups=target_key_groups,
         )
+        self._own = subpartitions
         self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
         self._prefilled: dict[int, PrefilledSegment] = {}
         self._broadcast_builder: BufferBuilder | None = None
@@ -171,9 +170,7 @@ class BufferWritingResultPartition(ResultPartition):
             return position
         record_bytes, pool = batch.record_bytes, self.pool
         may_prefill = (
-            0 < record_bytes < size
-            and channel != BROADCAST
-            and self.subpartitions[channel].takes_prefilled
+            0 < record_bytes < size and channel != BROADCAST and self._own[channel].takes_prefilled
         )
         buffers = pool.request_while_available(
             channel if channel > 0 else 0, segments, and_last=may_prefill
@@ -197,11 +194,11 @@ class BufferWritingResultPartition(ResultPartition):
             position += published_bytes - size
             self._prefilled[channel] = PrefilledSegment(piece, published_bytes, batch, position)
         if channel == BROADCAST:
-            copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]
-            for subpartition, each in zip(self.subpartitions, (slices, *copies), strict=True):
+            copies = [[each.copy() for each in slices] for _ in self._own[1:]]
+            for subpartition, each in zip(self._own, (slices, *copies), strict=True):
                 subpartition.add_complete(each)
         else:
-            self.subpartitions[channel].add_complete(slices)
+            self._own[channel].add_complete(slices)
         return position
 
     def _leave_prefilled(
@@ -217,7 +214,7 @@ class BufferWritingResultPartition(ResultPartition):
             return position, prefilled.builder
         if prefilled.batch is batch and prefilled.position == position:
             return position + prefilled.publish(), None
-        subpartition = self.subpartitions[channel]
+        subpartition = self._own[channel]
         assert isinstance(subpartition, PipelinedSubpartition)
         return position, subpartition.reopen(prefilled)
 
@@ -236,7 +233,7 @@ class BufferWritingResultPartition(ResultPartition):
         overtaken_bytes = 0
         if is_priority:
             overtaken_bytes = sum(each.queued_data_bytes for each in self._pipelined)
-        for subpartition in self.subpartitions:
+        for subpartition in self._own:
             subpartition.add(BufferConsumer.of_event(data, data_type), is_last=is_last)
         return overtaken_bytes
 
@@ -255,11 +252,11 @@ class BufferWritingResultPartition(ResultPartition):
 
     def flush(self, channel: int) -> None:
         """Make one channel's bytes readable; its builder stays open."""
-        self.subpartitions[channel].flush()
+        self._own[channel].flush()
 
     def flush_all(self) -> None:
         """Make all bytes readable; builders stay open."""
-        for subpartition in self.subpartitions:
+        for subpartition in self._own:
             subpartition.flush()
 
     def close(self) -> None:
@@ -290,24 +287,24 @@ class BufferWritingResultPartition(ResultPartition):
     @property
     def _pipelined(self) -> list[PipelinedSubpartition]:
         """The subpartitions that barriers mean something to."""
-        return [each for each in self.subpartitions if isinstance(each, PipelinedSubpartition)]
+        return [each for each in self._own if isinstance(each, PipelinedSubpartition)]
 
     def _desired_bytes(self, channel: int) -> int:
         if channel == BROADCAST:
-            return min(each.buffer_size_bytes for each in self.subpartitions)
-        return self.subpartitions[channel].buffer_size_bytes
+            return min(each.buffer_size_bytes for each in self._own)
+        return self._own[channel].buffer_size_bytes
 
     def _add(
         self, channel: int, consumer: BufferConsumer, builder: BufferBuilder, record_bytes: int
     ) -> None:
         if channel == BROADCAST:
-            copies = [consumer.copy() for _ in self.subpartitions[1:]]
+            copies = [consumer.copy() for _ in self._own[1:]]
             desired = min(
                 subpartition.add(each)
-                for subpartition, each in zip(self.subpartitions, (consumer, *copies), strict=True)
+                for subpartition, each in zip(self._own, (consumer, *copies), strict=True)
             )
         else:
-            desired = self.subpartitions[channel].add(consumer)
+            desired = self._own[channel].add(consumer)
         if 0 < desired < builder.capacity_bytes:
             builder.trim(max(record_bytes, desired))
 

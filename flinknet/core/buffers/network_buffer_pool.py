@@ -1,0 +1,252 @@
+# mypyc
+"""NetworkBufferPool: the global memory of a TaskManager, and how local pools and exclusive holders
+share it.
+
+Invariants:
+- every segment of the global pool is free there, or owned by exactly one local pool or exclusive
+  holder;
+- the required buffers of all local pools and the exclusive ones never exceed the total.
+
+Flink waits on futures where the pools answer None or False: nothing in the core blocks, and the
+event loop asks again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from flinknet.errors import BufferPoolError, InsufficientBuffersError
+
+from .buffer import MemorySegment
+from .local_buffer_pool import UNLIMITED_BUFFERS, LocalBufferPool, SegmentSource
+
+
+class NetworkBufferPool(SegmentSource):
+    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool).
+
+    Raises: BufferPoolError when the system does not have so much memory.
+    """
+
+    def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
+        super().__init__(segment_size_bytes)
+        self.total_buffers = total_buffers
+        memory = _allocate(total_buffers, segment_size_bytes)
+        self._free = deque(
+            MemorySegment(
+                memory[index * segment_size_bytes : (index + 1) * segment_size_bytes], index
+            )
+            for index in range(total_buffers)
+        )
+        self._pools: list[LocalBufferPool] = []
+        self._waiting_pools: deque[LocalBufferPool] = deque()
+        self._required_buffers = 0
+
+    @property
+    def available_buffers(self) -> int:
+        """Segments that lie free in the global pool."""
+        return len(self._free)
+
+    @property
+    def free_segments(self) -> list[int]:
+        """Identities of the segments that are free here and in the local pools."""
+        free = [id(segment) for segment in self._free]
+        for pool in self._pools:
+            free += pool.free_segments
+        return free
+
+    @property
+    def pools(self) -> Sequence[LocalBufferPool]:
+        """The local pools that exist now."""
+        return tuple(self._pools)
+
+    def create_buffer_pool(
+        self,
+        required_buffers: int,
+        max_buffers: int,
+        *,
+        channels: int = 0,
+        max_buffers_per_channel: int = UNLIMITED_BUFFERS,
+        max_overdraft_buffers: int = 0,
+    ) -> LocalBufferPool:
+        """A local pool that can always get `required_buffers` and may grow to `max_buffers`.
+
+        Raises: InsufficientBuffersError with the numbers and the keys that help.
+        """
+        self._reserve(required_buffers)
+        pool = LocalBufferPool(
+            self,
+            required_buffers,
+            max(max_buffers, required_buffers),
+            channels=channels,
+            max_buffers_per_channel=max_buffers_per_channel,
+            max_overdraft_buffers=max_overdraft_buffers,
+        )
+        self._pools.append(pool)
+        self._redistribute()
+        return pool
+
+    def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
+        """Forget a pool; its outstanding segments come back as they are recycled."""
+        if pool in self._pools:
+            self._pools.remove(pool)
+            self._required_buffers -= pool.required_buffers
+            self._redistribute()
+
+    def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
+        """Segments outside all local pools, for the exclusive buffers of a channel, which must be
+        free now.
+
+        Raises: InsufficientBuffersError with the numbers and the keys that help.
+        """
+        promised = self.reserve_exclusive_segments(count)
+        if not promised.collect():
+            promised.cancel()
+            raise InsufficientBuffersError(
+                count, len(self._free), self.total_buffers, self.segment_size_bytes
+            )
+        return promised.segments
+
+    def reserve_exclusive_segments(self, count: int) -> ExclusiveReservation:
+        """Count exclusive segments as required from now on, so that local pools give back what they
+        hold above their share; they are collected as they come free (Flink:
+        requestUnpooledMemorySegments, whose thread sleeps meanwhile).
+
+        Raises: InsufficientBuffersError when they are promised to others.
+        """
+        self._reserve(count)
+        self._redistribute()
+        return ExclusiveReservation(self, count)
+
+    def cancel_reservation(self, count: int) -> None:
+        """Exclusive segments that were promised and have not been collected are not wanted."""
+        self._required_buffers -= count
+        self._redistribute()
+
+    def recycle_exclusive_segments(self, segments: Sequence[MemorySegment]) -> None:
+        """Take exclusive segments back."""
+        self._free.extend(segments)
+        self._required_buffers -= len(segments)
+        self._redistribute()
+        self._serve_waiting_pools()
+
+    def try_request_segment(self) -> MemorySegment | None:
+        """A segment for a local pool, None if all are out."""
+        return self._free.popleft() if self._free else None
+
+    def recycle_segment(self, segment: MemorySegment) -> None:
+        """Take a segment back from a local pool."""
+        self._free.append(segment)
+        if self._waiting_pools:
+            self._serve_waiting_pools()
+
+    def wait_for_segment(self, pool: LocalBufferPool) -> None:
+        """Tell a pool when there is a segment; each pool waits once."""
+        if pool not in self._waiting_pools:
+            self._waiting_pools.append(pool)
+
+    def check_invariants(self) -> None:
+        """Assert that no segment is in two places, and that pools take no more than there is."""
+        for pool in self._pools:
+            pool.check_invariants()
+        free = self.free_segments
+        assert len(free) == len(set(free)), "a segment is free in two places"
+        for pool in self._pools:
+            assert not pool.waits_for_segment or pool in self._waiting_pools, (
+                "a pool whose listeners wait for a segment is on no list"
+            )
+        requested = sum([pool.requested_buffers for pool in self._pools])
+        assert len(self._free) + requested <= self.total_buffers, (
+            f"{len(self._free)} segments are free and {requested} in local pools,"
+            f" of {self.total_buffers}"
+        )
+        exclusive = self._required_buffers - sum([pool.required_buffers for pool in self._pools])
+        assert exclusive >= 0, f"{exclusive} exclusive segments"
+        sizes = sum([pool.size_buffers for pool in self._pools])
+        assert exclusive + sizes <= self.total_buffers, (
+            f"{exclusive} exclusive segments and pools of {sizes}, of {self.total_buffers}"
+        )
+
+    def _serve_waiting_pools(self) -> None:
+        while self._free and self._waiting_pools:
+            self._waiting_pools.popleft().handle_segment_available()
+
+    def _reserve(self, count: int) -> None:
+        available = self.total_buffers - self._required_buffers
+        if count > available:
+            raise InsufficientBuffersError(
+                count, available, self.total_buffers, self.segment_size_bytes
+            )
+        self._required_buffers += count
+
+    def _redistribute(self) -> None:
+        """Hand the buffers nobody requires to the pools that may grow, in proportion, without
+        rounding loss.
+
+        Who gets the remainders follows from the order, which in Flink is a hash set's; here the
+        pool that may grow most comes first.
+        """
+        available = self.total_buffers - self._required_buffers
+        resizable = sorted(
+            (pool for pool in self._pools if pool.max_buffers > pool.required_buffers),
+            key=lambda pool: pool.required_buffers - pool.max_buffers,
+        )
+        excesses = [min(available, pool.max_buffers - pool.required_buffers) for pool in resizable]
+        capacity = sum(excesses)
+        to_distribute = min(available, capacity)
+        used = given = 0
+        for pool, excess in zip(resizable, excesses, strict=True):
+            used += excess
+            share = to_distribute * used // capacity - given if capacity else 0
+            given += share
+            pool.resize(pool.required_buffers + share)
+            if pool.waits_for_segment:
+                self.wait_for_segment(pool)
+        self._serve_waiting_pools()
+
+
+class ExclusiveReservation:
+    """Exclusive segments that are promised to one channel.
+
+    Attributes:
+        segments: those that were collected so far.
+    """
+
+    __slots__ = ("_count", "_pool", "segments")
+
+    def __init__(self, pool: NetworkBufferPool, count: int) -> None:
+        self._pool = pool
+        self._count = count
+        self.segments: list[MemorySegment] = []
+
+    def collect(self) -> bool:
+        """Take what is free. Returns: whether all are there now."""
+        while len(self.segments) < self._count:
+            segment = self._pool.try_request_segment()
+            if segment is None:
+                return False
+            self.segments.append(segment)
+        return True
+
+    def cancel(self) -> None:
+        """Give everything back."""
+        collected, self.segments = self.segments, []
+        self._pool.cancel_reservation(self._count - len(collected))
+        self._pool.recycle_exclusive_segments(collected)
+        self._count = 0
+
+
+def _allocate(total_buffers: int, segment_size_bytes: int) -> memoryview:
+    """One block for all segments: the system gives it whole or not at all."""
+    required_bytes = total_buffers * segment_size_bytes
+    if total_buffers <= UNLIMITED_BUFFERS:
+        try:
+            return memoryview(bytearray(required_bytes))
+        except (MemoryError, OverflowError):
+            pass
+    raise BufferPoolError(
+        f"network memory cannot be allocated: required {required_bytes >> 20} MB ({total_buffers}"
+        f" buffers of {segment_size_bytes} bytes), allocated 0 MB, missing"
+        f" {required_bytes >> 20} MB; lower taskmanager.memory.network.min, or"
+        " taskmanager.memory.network.max where a fraction of a total size is taken"
+    )
