@@ -248,7 +248,7 @@ ONLY_IN = {
         "compiled_core",
         "replay.spark.settings",
     },
-    "logging": {"replay.spark.class_archive", "replay.spark.jvm"},
+    "logging": {"replay.spark.jvm"},
     "socket": {"runtime", "capture.tap", "replay.spark.masters"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {
