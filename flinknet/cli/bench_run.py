@@ -12,6 +12,7 @@ from flinknet.errors import RunFailedError, TraceError
 from .commands import SectionedCommand
 from .json_files import STDOUT
 from .options import collect, explain_option, load_options, output_options, trace_option
+from .report_options import ReportFiles, report_options
 from .result_files import ResultFiles, reading_options, watching
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 )
 @output_options
 @reading_options
+@report_options
 @trace_option
 @explain_option
 @click.pass_obj
@@ -57,6 +59,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --checkpoint-interval 50ms
         -D execution.checkpointing.unaligned.enabled=false,true
         how checkpoint barriers travel, aligned and unaligned
+    flinknet bench run --rate 2k/s --buffer-timeout 0,5ms --report sweep.html
+        the same as a page, with plots
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
@@ -64,6 +68,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     uncorrected figure leaves out how long it had to wait for that.
     """
     from flinknet.report.bench_console import print_bench
+    from flinknet.report.bench_page import bench_page
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
 
@@ -71,6 +76,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
 
     plans = sweep.plan_sweep(collect(values), values["seed"])
     results = ResultFiles.of(values)
+    reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=values["trace"])
     files: list[AnyPath] = [out / "bench.json"] if out else []
     if results.json is not None and not isinstance(results.json, str):
@@ -100,6 +106,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         if finished:
             settings = sweep.by_plan(plans, finished)
             results.write(settings)
+            reports.write(lambda: bench_page(settings, environment))
             if results.json == STDOUT:
                 click.echo(dump(document), nl=False)
             if not results.takes_stdout:

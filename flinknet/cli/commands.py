@@ -9,7 +9,13 @@ from collections.abc import Mapping
 
 import click
 
+from .completion import complete_paths
+
 SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Comparison": (
+        *("fail-if", "baseline", "history", "confidence"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
     "Load": (
         *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
     ),
@@ -24,14 +30,10 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
-    "Comparison": (
-        *("confidence", "baseline", "history", "fail-if"),
-        *("repeat-disturbed", "fail-on-disturbed"),
-    ),
     "Output": (
         *("runs", "seed", "out", "trace", "detached"),
-        *("json", "markdown", "junit", "csv", "report", "histogram", "live-json", "metrics-port"),
-        "explain",
+        *("json", "markdown", "junit", "csv", "report", "plot"),
+        *("histogram", "live-json", "metrics-port", "explain"),
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
@@ -91,7 +93,10 @@ class CommandGroup(click.Group):
         """Raises: click.UsageError for a command that there is not."""
         if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
             self.refuse(ctx, args[0])
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing and command is not None:  # a shell completes words
+            complete_paths(command)
+        return name, command, rest
 
     def refuse(self, ctx: click.Context, name: str) -> None:
         """Raises: click.UsageError that says which command may have been meant."""

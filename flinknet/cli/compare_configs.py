@@ -11,6 +11,7 @@ from flinknet.comparison import Outcome
 
 from .commands import SectionedCommand
 from .options import load_options, output_options
+from .report_options import report_options
 
 if TYPE_CHECKING:
     from .sweep import Executor
@@ -31,7 +32,7 @@ Examples:
   flinknet compare-configs old.toml new.toml --runs 10 --json result.json
   flinknet compare-configs conf/config.yaml 'small: segment-size=8kb' --fail-if 'p99>+10%'
   flinknet compare-configs conf/config.yaml --baseline main.json --fail-if 'p99>+10%'
-      --markdown comment.md --junit junit.xml --history results
+      --markdown comment.md --junit junit.xml --history results --report page.html
 
 In each round every configuration runs once, in an order that rotates, with the same seed. A
 difference is the mean change within rounds, with a confidence interval (Student's t of the
@@ -112,6 +113,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 )
 @click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - for stdout, alone.")
 @click.option("--csv", metavar="FILE|-", help="Write a line for each run; - for stdout, alone.")
+@report_options
 @load_options()
 @output_options
 @click.pass_obj

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,11 @@ from flinknet.comparison import (
     trend_of,
 )
 from flinknet.errors import ConfigError
-from flinknet.storage import AnyPath
+from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import unlike_options
+from .report_options import ReportFiles
 from .sweep import by_plan, json_file
 
 if TYPE_CHECKING:
@@ -39,14 +41,6 @@ _TREND_METRICS = ("throughput", "p50", "p99")
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """A directory of results, and those that are in it, oldest first."""
-
-    directory: Path
-    results: tuple[EarlierResult, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Outputs:
     """Where a result goes.
 
@@ -54,11 +48,13 @@ class Outputs:
         files: by format.
         on_stdout: the format that goes there, alone; None: tables and sentences.
         history: where it is kept by date.
+        reports: the page and its picture.
     """
 
     files: Mapping[str, AnyPath]
     on_stdout: str | None
-    history: Path | None
+    history: AnyPath | None
+    reports: ReportFiles
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
@@ -72,7 +68,8 @@ class Outputs:
         return cls(
             {name: path for name, path in files.items() if path is not None},
             on_stdout[0] if on_stdout else None,
-            None if history is None else Path(history),
+            None if history is None else path_of(history),
+            ReportFiles.of(values),
         )
 
     def write(
@@ -85,6 +82,7 @@ class Outputs:
         """Write every file, and print what goes to stdout."""
         from flinknet.report.comparison_junit import comparison_junit
         from flinknet.report.comparison_markdown import comparison_markdown
+        from flinknet.report.comparison_page import comparison_page
         from flinknet.report.export import comparison_document, dump, write_text
         from flinknet.report.runs_csv import runs_csv
 
@@ -103,34 +101,39 @@ class Outputs:
             write_text(out / "compare.json", document)
         if self.history is not None:
             write_text(_new_file(self.history, comparison), document)
+        self.reports.write(lambda: comparison_page(comparison, trends))
         if self.on_stdout is None:
             _print(measurement, comparison, trends)
         else:
             click.echo(texts[self.on_stdout](), nl=False)
 
 
-def history_in(directory: str | None) -> History | None:
-    """The results in a directory, which need not be there yet; other files are left alone.
+def history_in(directory: str | None) -> list[EarlierResult] | None:
+    """The results in a directory, oldest first; it need not be there yet. None for no history.
 
-    Raises: ConfigError if it is no directory.
+    Raises: ConfigError if it is no directory, or one that cannot be written to.
     """
     if directory is None:
         return None
-    path = Path(directory)
+    path = path_of(directory)
     if path.exists() and not path.is_dir():
         raise ConfigError(f"--history: {path} is not a directory")
+    if isinstance(path, Path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ConfigError(f"--history: {path} cannot be written to; choose another directory")
     found = []
-    for file in sorted(path.glob("*.json")):
+    files: list[AnyPath] = sorted(path.glob("*.json"), key=str)
+    for file in files:
         try:
             found.append(read_earlier(file, "--history"))
         except ConfigError as error:
             click.echo(f"Warning: {error}; ignored", err=True)
-    found.sort(key=lambda each: each.measured_at or "")
-    return History(path, tuple(found))
+    return sorted(found, key=lambda each: each.measured_at or "")
 
 
 def trends_of(
-    comparison: Comparison, history: History | None, environment: Mapping[str, Any]
+    comparison: Comparison, history: Sequence[EarlierResult] | None, environment: Mapping[str, Any]
 ) -> list[Trend]:
     """The metrics of each candidate over the results of a history and of this call."""
     if history is None:
@@ -141,7 +144,7 @@ def trends_of(
             candidate.name,
             metric,
             [
-                *_points(candidate, metric, history.results, environment),
+                *_points(candidate, metric, history, environment),
                 _point_now(comparison, candidate, metric),
             ],
         )
@@ -194,7 +197,7 @@ def _disturbed(disturbed: int, runs: int) -> str:
     return f"{disturbed} of {runs} runs disturbed" if 2 * disturbed > runs else ""
 
 
-def _new_file(directory: Path, comparison: Comparison) -> Path:
+def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
     """A name by date that no other result has."""
     stamp = re.sub(r"\D", "", str(comparison.environment.get("started_at") or ""))[:14]
     name = f"{stamp[:8]}-{stamp[8:]}" if stamp else "result"

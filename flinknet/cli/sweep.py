@@ -117,7 +117,7 @@ def run_all(
                 tries: list[RunResult] = []
                 while len(tries) <= repeats and all(is_disturbed(x.warnings) for x in tries):
                     name = f"{plan.name}, try {len(tries) + 1}" if tries else plan.name
-                    directory = out / _directory_name(number, name) if out is not None else None
+                    directory = directory_of(out, number, name)
                     watcher.start_run(number, total, name)
                     result = run_saved(
                         scenario, executor, directory, watcher, trace=trace, warnings=plan.warnings
@@ -209,6 +209,8 @@ def _timestamped_directory() -> Path:
     raise AssertionError("unreachable")
 
 
-def _directory_name(number: int, name: str) -> str:
+def directory_of(out: Path | None, number: int, name: str) -> Path | None:
+    """The directory of a run below that of the sweep; None if nothing is kept."""
     setting = re.sub(r"[^\w.-]+", "-", name.replace("=", "-")).strip("-")
-    return f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
+    own = f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
+    return None if out is None else out / own

@@ -18,7 +18,8 @@ from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_duration_ns
 
 from .json_files import STDOUT, json_option, put_text, target_of
-from .paths import check_writable_file, existing_path
+from .paths import existing_path
+from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
 from .spark_options import spark_options, tell_page
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from flinknet.replay.opening import Scan
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
+    from flinknet.results import ReplayAnswer
 
 _EPILOG = """\b
 Examples:
@@ -172,6 +174,7 @@ def _grid_options(command: Any) -> Any:
 @click.option(
     "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
 )
+@plot_option
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 @click.option(
     "--checkpoint",
@@ -197,6 +200,7 @@ def replay(
     json: str | None,
     csv: str | None,
     report: str | None,
+    plot: str | None,
     out: str | None,
     checkpoint: str | None,
     session: SessionOptions,
@@ -250,9 +254,8 @@ def replay(
     csv_target = target_of(csv, "--csv")
     if json == csv == STDOUT:
         raise ConfigError("--json and --csv both want stdout; name a file for one")
-    page = path_of(report) if report is not None else None
-    if page is not None:
-        check_writable_file(page, "--report")
+    pictures = ReportFiles.of({"report": report, "plot": plot})
+    page = pictures.page
     out_dir = _new_directory(out) if out else None
 
     def opened(scan: Scan) -> list[RecordedRun]:
@@ -297,6 +300,8 @@ def replay(
             write_tables(found.tables, out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
+    if pictures.plot is not None:
+        _draw(pictures.plot, found.answers[0])
     text = dumps(replay_document(found.answers, found.jobs), indent=1)
     if json_target is not None:
         put_text(json_target, text + "\n")
@@ -306,6 +311,18 @@ def replay(
         print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
+
+
+def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
+    """The main chart of the first run."""
+    from flinknet.report.plot import write_chart
+    from flinknet.report.trade_off_chart import trade_off_chart
+
+    chart = trade_off_chart(answer)
+    if chart is None:
+        say_nothing_to_draw(path)
+        return
+    write_chart(path, chart, path_of(answer.trace.path).name)
 
 
 def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun]) -> None:
@@ -340,7 +357,7 @@ def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
 def _value(name: str, text: str) -> Any:
     option = f"--{name}"
     if name == "buffer-timeout":
-        return parse_duration_ns(text, option, allow_never=True)
+        return parse_duration_ns(text, option, bare_unit=None, allow_never=True)
     if name == "debloating":
         if text not in ("on", "off"):
             raise ConfigError(f"{option}: {text!r} is neither on nor off")
@@ -371,7 +388,8 @@ def _edge_timeouts(text: str) -> EdgeTimeouts:
             raise ConfigError(
                 f"--edge-timeout: {part.strip()!r} is not EDGE=TIMEOUT, such as 1=5ms or Enrich=5ms"
             )
-        found.append((edge, parse_duration_ns(timeout, "--edge-timeout", allow_never=True)))
+        timeout_ns = parse_duration_ns(timeout, "--edge-timeout", bare_unit=None, allow_never=True)
+        found.append((edge, timeout_ns))
     return EdgeTimeouts(tuple(found))
 
 

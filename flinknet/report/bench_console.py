@@ -232,7 +232,7 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
     ]
     title = f"medians of {runs} runs" if runs > 1 else None
     styles = [_STYLES[setting.validity] for setting in settings]
-    return number_table("setting", _COLUMNS, rows, width, title=title, styles=styles)
+    return number_table("setting", MEASURED_COLUMNS, rows, width, title=title, styles=styles)
 
 
 def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Group:
@@ -284,7 +284,7 @@ def _share_of_core(cores: float | None) -> str:
     return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
 
 
-_COLUMNS: Sequence[NumberColumn[RunResult]] = (
+MEASURED_COLUMNS: Sequence[NumberColumn[RunResult]] = (
     NumberColumn("", "records/s", _records_per_s, human_count),
     NumberColumn("", "buffers/s", _buffers_per_s, human_count),
     NumberColumn("", "CPU", _cpu_cores, _share_of_core),

@@ -61,7 +61,7 @@ def number_table(
             above, group = column.group if column.group != group else "", column.group
             table.add_column(f"{above}\n{column.name}", justify="right", no_wrap=True)
         for number, (name, values) in enumerate(rows):
-            cells = [column.show(_typical(map(column.read, values))) for column in shown]
+            cells = [column.show(typical(map(column.read, values))) for column in shown]
             table.add_row(escape(name), *cells, style=styles[number] if styles else "")
         return table
 
@@ -187,7 +187,8 @@ def note_left_out(
         table.caption_justify, table.caption_style = "left", ""
 
 
-def _typical(values: Iterable[float | None]) -> float | None:
+def typical(values: Iterable[float | None]) -> float | None:
+    """The median of what is known; None if nothing is."""
     present = [value for value in values if value is not None]
     return median(present) if present else None
 

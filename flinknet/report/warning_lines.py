@@ -73,7 +73,7 @@ def print_warnings(
 
 
 def warning_lines(
-    runs: Sequence[tuple[str, Sequence[RunWarning]]], width: int, *, is_explained: bool = False
+    runs: Sequence[tuple[str, Sequence[RunWarning]]], width: int = 0, *, is_explained: bool = False
 ) -> list[Text]:
     """One line for each kind of warning, the worst first: how many runs, which settings if there is
     room for them, and what it is about.

@@ -28,7 +28,7 @@ from flinknet.simulator.loop_costs import LoopCosts
 
 from .disk import SOUND, DiskFaults
 from .draw import Draw
-from .hostile import hostile_bytes
+from .hostile import ends_within_a_frame, hostile_bytes
 
 MS = 1_000_000
 NEVER = -1
@@ -40,6 +40,10 @@ LOOP_COSTS = replace(
     back_ns=30_000.0,
     loop=LoopCosts(4000.0, 2000.0, 8000.0, 6000.0, 0.1, 3000.0, 500.0, 5000.0),
 )
+
+SILENCE_NS = 200 * MS
+"""After which a job is cancelled that may wait for the rest of a message that never comes, as in
+Flink."""
 
 MEMORY_BUFFERS = 256
 """Of each TaskManager, at most; checking them takes its time."""
@@ -250,11 +254,14 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         delay_ns = one_of("slow delay", (100, 10_000, 100_000))
         slow = (SlowConsumer(below("slow index", consumers), delay_ns),)
     injections: tuple[Injection, ...] = ()
+    cancels_at_ns = (at_ns("end"),) if end == "cancel" else ()
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
         partition = load.channels[0].partition_id
         data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, at_ns("end"), data),)
+        if ends_within_a_frame(data):
+            cancels_at_ns = (SILENCE_NS,)
     pieces = one_of("pieces", (0, 0, 10, 40))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
     return FaultPlan(
@@ -269,7 +276,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
             if end == "crash"
             else ()
         ),
-        cancels_at_ns=(at_ns("end"),) if end == "cancel" else (),
+        cancels_at_ns=cancels_at_ns,
         injections=injections,
         slow_consumers=slow,
         pauses=intervals("pause", consumers),

@@ -23,7 +23,7 @@ from flinknet.core.wire.messages import (
 from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import TransportError
 from tests.pair import partition_id
-from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
+from tests.peers.frames import LYING_LENGTHS, MAGIC, OF_NO_PROTOCOL, frame
 
 from .draw import Draw
 
@@ -75,6 +75,20 @@ def hostile_bytes(
     if damage == "flip":
         return sent[:at] + bytes([sent[at] ^ 1 << number % 8]) + sent[at + 1 :]
     return sent
+
+
+def ends_within_a_frame(data: bytes) -> bool:
+    """Whether what comes behind would be taken for the rest of a frame."""
+    while data:
+        length, magic = int.from_bytes(data[:4]), data[4:8]
+        if len(data) < 4:
+            return True
+        if length < len(frame(0)) or magic != MAGIC[: len(magic)]:
+            return False  # refused at once
+        if length > len(data):
+            return True
+        data = data[length:]
+    return False
 
 
 @cache

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
 from flinknet.results import RunWarning
+from tests.report.test_page import embedded
 
 DISTURBED = RunWarning("disturbed", "a TaskManager waited for a CPU")
 HERE = {"flinknet": "1", "cpu": "A", "cores": 2, "kernel": "6.1", "python_operations_per_s": 100}
@@ -202,11 +203,31 @@ def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) 
 def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result]) -> None:
     arguments = ("base", "a|b<b>:buffer-timeout=500ms", "--runs", "3", "--markdown", "-")
     text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
-    assert text.startswith("### flinknet compare-configs: ❌ Failed: 1 of 1 limit is broken\n")
+    assert text.startswith("### flinknet compare-configs: ✗ Failed: 1 of 1 limit is broken\n")
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
     assert "| p99 | 99.8 ms | 499 ms | +400.0 % | +400.0 % … +400.0 % | **worse** |" in text
     assert "a|b<b>" not in text
     assert "over time</summary>" in text
+
+
+def test_the_page_has_a_view_for_each_candidate(gate: Callable[..., Result]) -> None:
+    for timeout in ("5ms", "5ms", "5ms", "5ms", "8ms"):
+        arguments = ["base", f"x:buffer-timeout={timeout}", "y:producers=1", "--runs", "2"]
+        gate(*arguments, "--history", "h", "--fail-if", "p99>+10%", "--report", "page.html")
+    page = embedded(Path("page.html").read_text())
+    assert page["command"] == "compare-configs"
+    view, same = page["views"]
+    assert (view["name"], same["name"]) == ("x", "y")
+    sections = {each["id"]: each for each in view["parts"] if each["kind"] == "section"}
+    assert list(sections) == ["limits", "changes", "settings", "runs", "history", "about"]
+    intervals = {each["name"]: each for each in sections["changes"]["parts"][0]["intervals"]}
+    assert intervals["p99"]["change"] == pytest.approx(-0.92)
+    assert intervals["p99"]["color"] == "green"
+    assert "mean" not in intervals
+    history = sections["history"]["parts"][0]
+    assert history["marks"] == {"4": "step"}
+    assert len(history["labels"]) == 5
+    assert "p99 of x rose by 60.0%" in sections["history"]["lead"]
 
 
 def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., Result]) -> None:

@@ -104,7 +104,10 @@ def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
     assert len(tcp["buffering"]["samples"]) == 40
     assert set(tcp["buffering"]["bounds"]) == set(tcp["buffering"]["samples"][0]["levels"])
     assert len(tcp["rates"]) == 3
-    assert tcp["rates"][0] == {"at_ns": 0, "neighbour_per_s": 100.0, "paused_per_s": 101.0}
+    assert tcp["rates"][0] == {
+        **{"at_ns": 0, "neighbour_per_s": 100.0, "paused_per_s": 101.0},
+        **{"neighbour_credit": 0, "neighbour_backlog": 0, "paused_credit": 0, "paused_backlog": 0},
+    }
 
 
 def test_absent_samples_are_null(flinknet: Call, run: Demonstration) -> None:
