@@ -35,7 +35,9 @@ TRADES_SHOWN = 6
 
 EXPLAIN = "--explain, or the warnings in the JSON"
 
-_MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
+MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
+"""Of settings in a table."""
+
 _STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID: ""}
 
 
@@ -227,7 +229,7 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
     """
     runs = max(len(setting.results) for setting in settings)
     rows = [
-        (_MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
+        (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
         for setting in settings
     ]
     title = f"medians of {runs} runs" if runs > 1 else None

@@ -16,7 +16,14 @@ from flinknet.results import (
 )
 from flinknet.units import MISSING, human_count, human_duration
 
-from .bench_console import MEASURED_COLUMNS, Setting, limit_lines, trade_lines, wiring_line
+from .bench_console import (
+    MARKS,
+    MEASURED_COLUMNS,
+    Setting,
+    limit_lines,
+    trade_lines,
+    wiring_line,
+)
 from .number_table import UNNAMED_SETTING, NumberColumn, typical
 from .page_parts import (
     Bar,
@@ -73,13 +80,8 @@ PLACES = (
 them."""
 
 _QUANTILES = {
-    "p50": 0.5,
-    "p75": 0.75,
-    "p90": 0.9,
-    "p95": 0.95,
-    "p99": 0.99,
-    "p99_9": 0.999,
-    "p99_99": 0.9999,
+    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
+    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
 }
 
 _TASK_PARTS = (
@@ -174,7 +176,7 @@ def measured_table(settings: Sequence[Setting]) -> Table:
     rows = [
         Row(
             [
-                setting.name or UNNAMED_SETTING,
+                MARKS[setting.validity] + (setting.name or UNNAMED_SETTING),
                 *(
                     column.show(typical(column.read(each) for each in setting.results))
                     for column in MEASURED_COLUMNS
@@ -388,7 +390,7 @@ def _text(value: Any) -> str:
     return MISSING if value is None else str(to_plain(value))
 
 
-def _title(column: NumberColumn[Measured]) -> str:
+def _title(column: NumberColumn[RunResult]) -> str:
     return f"{column.group} {column.name}".strip()
 
 
