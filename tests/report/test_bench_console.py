@@ -403,7 +403,7 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
 
 
 def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> None:
-    large = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
+    large = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
     print_differences(
         Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, 0.95
@@ -414,7 +414,7 @@ def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> Non
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_names_of_configurations_are_no_markup(width: int) -> None:
-    alike = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
+    alike = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
     console = Console(file=stream, width=width)
     names = ("[/a]/base.yaml", "[/x]y")

@@ -34,6 +34,7 @@ from .settings import (
     SessionOptions,
     conf_dir,
     find_pyspark,
+    for_executors,
     properties_text,
     settings_of,
     spark_home,
@@ -253,7 +254,7 @@ def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[Spar
     for name, value in OF_SESSIONS.items():
         if not conf.contains(name):
             conf.set(name, value)
-    settings = dict(conf.getAll()) | submitted_settings(options, {})
+    settings = for_executors(dict(conf.getAll()) | submitted_settings(options, {}))
     if options.ship == SHIP_ENVIRONMENT:
         settings = with_environment(settings, environment_archive(work_dir))
     for name, value in settings.items():
