@@ -184,7 +184,7 @@ DEMOS: Mapping[str, Demo] = {
     ),
     "timeout": Demo(
         "latency against messages: what a shorter buffer timeout costs",
-        {"rate": "2k/s", "arrivals": "poisson", "duration": "1500ms", "warmup": "200ms"},
+        {"rate": "2k/s", "arrivals": "poisson", "duration": "1200ms", "warmup": "200ms"},
         _timeout_runs,
         _shown_by("timeout", "timeout"),
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),

@@ -159,7 +159,7 @@ def _draw_over_time(axes: Any, chart: OverTime) -> None:
         return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0, top=chart.top)
     _scale(axes.yaxis, chart.unit)
 
 

@@ -3,14 +3,14 @@
 // spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], format, label, at: ns of a marker or null}
 function linesOverTime(spec, width, height = 210) {
   const left = 58, right = width - 14, top = spec.spans.length ? 26 : 12, bottom = height - 26;
-  const svg = canvas(width, height), most = largest(spec.series);
+  const svg = canvas(width, height), most = largest(spec.series) === null ? null : spec.top ?? largest(spec.series);
   if (most === null) return empty(svg, width, height);
   const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
   const x = timeAxis(svg, spec, {left, right, top, bottom, width});
   const unit = spec.format === bytes ? 1024 ** Math.floor(Math.log(most || 1) / Math.log(1024)) : 1;
   yAxis(svg, y, linearTicks(0, most * 1.08 / unit || 1, 4).map((tick) => tick * unit), spec.format, left, right);
   for (const one of spec.series) {
-    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(value)]);
+    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
   }
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
