@@ -48,10 +48,11 @@ def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
 
 def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
     """A file of this machine that can grow, STDOUT, or None. Raises: ConfigError."""
+    if text is not None and text != STDOUT and not isinstance(path_of(text), Path):
+        raise ConfigError(f"{option}: {text} cannot grow line by line; name a file of this machine")
     target = target_of(text, option)
-    if target is None or isinstance(target, (str, Path)):
-        return target
-    raise ConfigError(f"{option}: {target} cannot grow line by line; name a file of this machine")
+    assert target is None or isinstance(target, (str, Path))
+    return target
 
 
 def put_text(target: AnyPath | str, text: str) -> None:

@@ -51,6 +51,7 @@ def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> 
         (("--metrics-port", "70000"), "--metrics-port: '70000' is not a port"),
         (("--metrics-port", "300.1.1.1:0"), "cannot listen there"),
         (("--json", "."), "is a directory"),
+        (("--live-json", "s3://bucket/x"), "cannot grow line by line"),
         (("--json", "notes.txt"), "is there and is not JSON"),
     ],
 )
