@@ -102,7 +102,8 @@ class _Bench(CommandGroup):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
-        write_sections(self, ctx, formatter)
+        elsewhere = f"explained by {ctx.command_path} run --help"
+        write_sections(self, ctx, formatter, only_named={"Tasks": elsewhere, "Exchange": elsewhere})
 
 
 def _plain_options() -> list[click.Parameter]:

@@ -144,6 +144,7 @@ class JobRow:
     p95: float | None = None
     p99: float | None = None
     p99_9: float | None = None
+    p99_99: float | None = None
     max: int | None = None
     since_source: str | None = None
     bounds: str | None = None

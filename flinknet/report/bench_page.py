@@ -16,7 +16,7 @@ from flinknet.results import (
 )
 from flinknet.units import MISSING, human_count, human_duration
 
-from .console import MEASURED_COLUMNS, Setting, limit_lines, warning_lines, wiring_line
+from .bench_console import BENCH_COLUMNS, Setting, limit_lines, wiring_line
 from .number_table import UNNAMED_SETTING, NumberColumn, typical
 from .page_parts import (
     Bar,
@@ -43,12 +43,14 @@ from .page_parts import (
     TimeSeries,
     View,
 )
+from .warning_lines import warning_lines
 
 CHANNELS_SHOWN = 64
 
 _MEANINGS = {
     "records/s": "Records per second that the consumers took.",
     "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
+    "CPU": "Of a core, that the TaskManagers used, without what they spent polling.",
     "latency p50": "Half of the records were consumed this soon after the instant at which they"
     " were meant to leave.",
     "latency p99": "99 of 100 records were consumed this soon after the instant at which they were"
@@ -125,8 +127,8 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
     labels = _labels([each.name for each in settings])
 
     def series(title: str, color: Any = "blue") -> Series:
-        column = next(each for each in MEASURED_COLUMNS if _title(each) == title)
-        values = [typical(column.read(r.measured) for r in each.results) for each in settings]
+        column = next(each for each in BENCH_COLUMNS if _title(each) == title)
+        values = [typical(column.read(r) for r in each.results) for each in settings]
         return Series(title.removeprefix("latency "), values, color, _MEANINGS.get(title, ""))
 
     swept = _swept_name([each.name for each in settings])
@@ -160,14 +162,14 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
 
 def measured_table(settings: Sequence[Setting]) -> Table:
     """The table of the terminal with all columns."""
-    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in MEASURED_COLUMNS]
+    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in BENCH_COLUMNS]
     rows = [
         Row(
             [
                 setting.name or UNNAMED_SETTING,
                 *(
-                    column.show(typical(column.read(each.measured) for each in setting.results))
-                    for column in MEASURED_COLUMNS
+                    column.show(typical(column.read(each) for each in setting.results))
+                    for column in BENCH_COLUMNS
                 ),
             ]
         )
@@ -182,7 +184,7 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     parts: list[Section | Lines | Facts] = [
         Lines([f"Limited by {result.limited_by}"], is_headed=True),
         *_doubts([setting]),
-        _facts(result.measured),
+        _facts(result),
         _latency_section(result.measured),
         *_places_section(result),
         *_task_section(result),
@@ -198,18 +200,19 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
 
 def _doubts(settings: Sequence[Setting]) -> list[Lines]:
     runs = [(each.name, result.warnings) for each in settings for result in each.results]
-    lines = [line.plain for line in warning_lines(runs)]
+    lines = [line.plain for line in warning_lines(runs, is_explained=True)]
     return [Lines(lines, is_doubt=True)] if lines else []
 
 
-def _facts(measured: Measured) -> Facts:
+def _facts(result: RunResult) -> Facts:
+    measured = result.measured
     flushes = measured.flushes
     why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
     shown = [
         Fact("records", human_count(measured.records), "Due in the measured part, and consumed."),
         *(
-            Fact(_title(each), each.show(each.read(measured)), _MEANINGS.get(_title(each), ""))
-            for each in MEASURED_COLUMNS
+            Fact(_title(each), each.show(each.read(result)), _MEANINGS.get(_title(each), ""))
+            for each in BENCH_COLUMNS
             if each.group != "uncorrected"
         ),
         Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event."),
@@ -378,7 +381,7 @@ def _text(value: Any) -> str:
     return MISSING if value is None else str(to_plain(value))
 
 
-def _title(column: NumberColumn[Measured]) -> str:
+def _title(column: NumberColumn[RunResult]) -> str:
     return f"{column.group} {column.name}".strip()
 
 

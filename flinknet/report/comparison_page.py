@@ -25,7 +25,6 @@ from .comparison_texts import (
     trend_lines,
     trend_tables,
 )
-from .console import warning_lines
 from .page_parts import (
     Color,
     Curves,
@@ -43,6 +42,7 @@ from .page_parts import (
     Unit,
     View,
 )
+from .warning_lines import warning_lines
 
 POINTS_MAX = 40
 """A curve over time has room for so many dates."""
@@ -95,7 +95,7 @@ def _view(
 def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
     runs = [(x.name, run.warnings) for x in comparison.measured_here for run in x.runs]
     steps = trend_lines(trends) if any(trend.step for trend in trends) else []
-    warnings = [line.plain for line in warning_lines(runs)]
+    warnings = [line.plain for line in warning_lines(runs, is_explained=True)]
     lines = [*note_lines(comparison), *steps, *warnings]
     return [Lines(lines, is_doubt=True)] if lines else []
 

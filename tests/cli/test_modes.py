@@ -96,7 +96,8 @@ def test_the_help_of_bench_has_its_commands_and_the_options_of_run_alone(mode: s
     for option in ("--demo", "--from-trace", "--job", "--as-producer", "--stamped", "--slots"):
         assert option not in text
     assert "--buffer-timeout LIST" in text
-    assert len(text.splitlines()) <= 110
+    assert "--relays" in text
+    assert len(text.splitlines()) <= 95
 
 
 @pytest.mark.parametrize("command", [*(("bench", mode) for mode in MODES), ("job", "run"), ()])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.report.bench_console import Setting
 from flinknet.report.bench_page import bench_page
-from flinknet.report.console import Setting
 from flinknet.report.demos.head_of_line import head_of_line_page
 from flinknet.report.page import page_of_parts
 from flinknet.report.page_parts import (

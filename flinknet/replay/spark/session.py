@@ -140,7 +140,9 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
         record = Path(directory, "classes")
         with spark_session(options, record=record) as spark:
             count_to_ten(spark)
-            class_path = spark.sparkContext._jvm.java.lang.System.getProperty("java.class.path")
+            jvm = spark.sparkContext._jvm
+            assert jvm is not None, "a session of our own has a JVM"
+            class_path = jvm.java.lang.System.getProperty("java.class.path")
         archive.make(java, record, class_path)
 
 
