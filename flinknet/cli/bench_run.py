@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     help="Runs of each setting, interleaved.",
 )
 @output_options
-@report_options
 @reading_options
+@report_options
 @trace_option
 @explain_option
 @click.pass_obj
@@ -105,8 +105,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         # What has been measured is printed even if a later run failed.
         if finished:
             settings = sweep.by_plan(plans, finished)
-            reports.write(lambda: bench_page(settings, environment))
             results.write(settings)
+            reports.write(lambda: bench_page(settings, environment))
             if results.json == STDOUT:
                 click.echo(dump(document), nl=False)
             if not results.takes_stdout:

@@ -33,8 +33,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Output": (
         *("runs", "seed", "out", "trace", "detached"),
         *("json", "markdown", "junit", "csv", "report", "plot"),
-        *("histogram", "live-json", "metrics-port"),
-        "explain",
+        *("histogram", "live-json", "metrics-port", "explain"),
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""

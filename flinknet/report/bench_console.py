@@ -35,7 +35,9 @@ TRADES_SHOWN = 6
 
 EXPLAIN = "--explain, or the warnings in the JSON"
 
-_MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
+MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
+"""Of settings in a table."""
+
 _STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID: ""}
 
 
@@ -227,12 +229,12 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
     """
     runs = max(len(setting.results) for setting in settings)
     rows = [
-        (_MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
+        (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
         for setting in settings
     ]
     title = f"medians of {runs} runs" if runs > 1 else None
     styles = [_STYLES[setting.validity] for setting in settings]
-    return number_table("setting", BENCH_COLUMNS, rows, width, title=title, styles=styles)
+    return number_table("setting", MEASURED_COLUMNS, rows, width, title=title, styles=styles)
 
 
 def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Group:
@@ -284,7 +286,7 @@ def _share_of_core(cores: float | None) -> str:
     return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
 
 
-BENCH_COLUMNS: Sequence[NumberColumn[RunResult]] = (
+MEASURED_COLUMNS: Sequence[NumberColumn[RunResult]] = (
     NumberColumn("", "records/s", _records_per_s, human_count),
     NumberColumn("", "buffers/s", _buffers_per_s, human_count),
     NumberColumn("", "CPU", _cpu_cores, _share_of_core),

@@ -16,7 +16,14 @@ from flinknet.results import (
 )
 from flinknet.units import MISSING, human_count, human_duration
 
-from .bench_console import BENCH_COLUMNS, Setting, limit_lines, wiring_line
+from .bench_console import (
+    MARKS,
+    MEASURED_COLUMNS,
+    Setting,
+    limit_lines,
+    trade_lines,
+    wiring_line,
+)
 from .number_table import UNNAMED_SETTING, NumberColumn, typical
 from .page_parts import (
     Bar,
@@ -50,7 +57,7 @@ CHANNELS_SHOWN = 64
 _MEANINGS = {
     "records/s": "Records per second that the consumers took.",
     "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
-    "CPU": "Of a core, that the TaskManagers used, without what they spent polling.",
+    "CPU": "Share of one core that the TaskManagers used together, without polling.",
     "latency p50": "Half of the records were consumed this soon after the instant at which they"
     " were meant to leave.",
     "latency p99": "99 of 100 records were consumed this soon after the instant at which they were"
@@ -72,7 +79,10 @@ PLACES = (
 """The six places between two tasks with what lies there, in the order in which a record passes
 them."""
 
-_QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+_QUANTILES = {
+    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
+    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
+}
 
 _TASK_PARTS = (
     BarPart("busy", "busy", "orange", "It worked on records."),
@@ -127,7 +137,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
     labels = _labels([each.name for each in settings])
 
     def series(title: str, color: Any = "blue") -> Series:
-        column = next(each for each in BENCH_COLUMNS if _title(each) == title)
+        column = next(each for each in MEASURED_COLUMNS if _title(each) == title)
         values = [typical(column.read(r) for r in each.results) for each in settings]
         return Series(title.removeprefix("latency "), values, color, _MEANINGS.get(title, ""))
 
@@ -155,21 +165,21 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
                 f"Medians of {runs} runs." if runs > 1 else "",
                 [*charts, measured_table(settings)],
             ),
-            Lines(limit_lines(settings)),
+            Lines([*limit_lines(settings), *trade_lines(settings)]),
         ],
     )
 
 
 def measured_table(settings: Sequence[Setting]) -> Table:
     """The table of the terminal with all columns."""
-    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in BENCH_COLUMNS]
+    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in MEASURED_COLUMNS]
     rows = [
         Row(
             [
-                setting.name or UNNAMED_SETTING,
+                MARKS[setting.validity] + (setting.name or UNNAMED_SETTING),
                 *(
                     column.show(typical(column.read(each) for each in setting.results))
-                    for column in BENCH_COLUMNS
+                    for column in MEASURED_COLUMNS
                 ),
             ]
         )
@@ -205,14 +215,13 @@ def _doubts(settings: Sequence[Setting]) -> list[Lines]:
 
 
 def _facts(result: RunResult) -> Facts:
-    measured = result.measured
-    flushes = measured.flushes
+    measured, flushes = result.measured, result.measured.flushes
     why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
     shown = [
         Fact("records", human_count(measured.records), "Due in the measured part, and consumed."),
         *(
             Fact(_title(each), each.show(each.read(result)), _MEANINGS.get(_title(each), ""))
-            for each in BENCH_COLUMNS
+            for each in MEASURED_COLUMNS
             if each.group != "uncorrected"
         ),
         Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event."),
