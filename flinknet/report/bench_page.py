@@ -154,10 +154,12 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
         Curves(f"Throughput by {swept}", labels, [series("records/s", "green")]),
     ]
     runs = max(len(each.results) for each in settings)
+    trades = trade_lines(settings)
     return View(
         "all settings",
         f"{len(settings)} settings of {swept}",
         [
+            *([Lines(trades, is_headed=True)] if trades else []),
             *_doubts(settings),
             Section(
                 "settings",
@@ -165,7 +167,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
                 f"Medians of {runs} runs." if runs > 1 else "",
                 [*charts, measured_table(settings)],
             ),
-            Lines([*limit_lines(settings), *trade_lines(settings)]),
+            Lines(limit_lines(settings)),
         ],
     )
 
