@@ -13,6 +13,7 @@ from flinknet.results import (
     LatencySummary,
     Measured,
     RunResult,
+    Validity,
 )
 from flinknet.units import MISSING, human_count, human_duration
 
@@ -155,11 +156,12 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
     ]
     runs = max(len(each.results) for each in settings)
     trades = trade_lines(settings)
+    is_doubtful = any(each.validity is not Validity.VALID for each in settings)
     return View(
         "all settings",
         f"{len(settings)} settings of {swept}",
         [
-            *([Lines(trades, is_headed=True)] if trades else []),
+            *([Lines(trades, is_doubt=is_doubtful, is_headed=True)] if trades else []),
             *_doubts(settings),
             Section(
                 "settings",

@@ -145,6 +145,7 @@ def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None
     ("arguments", "why"),
     [
         (["--producers", "3"], "sets --producers itself"),
+        (["--rate", "max"], "needs a rate, such as 10k/s"),
         (["--flow-control", "tcp"], "sets --flow-control itself"),
         (["--slow-consumer", "0:pause"], "sets --slow-consumer itself"),
         (["--records", "10"], "sets --records itself"),
