@@ -16,7 +16,6 @@ from flinknet.results import (
 
 from ..page_parts import Lines, Page, Part, Section, Table, View
 
-
 UNEXPECTED = "Unexpected"
 """Begins the lesson of a demo that did not show its effect."""
 
