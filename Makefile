@@ -19,7 +19,7 @@ MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled light wheel demo test search campaign mutants fuzz kills damage lint bench rows \
+.PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills damage lint bench rows \
     flink spark interop clean
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make wheel  builds the wheels, installs them into new environments and tries them; minutes"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
+	@echo "make check  the tests alone"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
@@ -87,7 +88,9 @@ demo: $(STAMP)
 	@echo "predicted: $(DEMO)/replay.json"
 	@echo "traces:    $(DEMO)/run-*; look at one with: $(BIN)/flinknet trace info $(DEMO)/run-0002*"
 
-test: lint compiled
+test: lint check
+
+check: compiled $(TESTED)
 	$(BIN)/pytest -n 2 -m "not cluster and not wheel"
 	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
 

@@ -69,7 +69,10 @@ LEAVES_OF = {
         *("whole_files", "storage", "plain_values", "units", "config", "comparison"),
         *("options", "results"),
     },
-    "cli": {"starting", "errors", "storage", "units", "config", "comparison", "options", "results"},
+    "cli": {
+        *("starting", "whole_files", "errors", "storage", "units", "config", "comparison"),
+        *("options", "results"),
+    },
 }
 """Folder -> leaves that its modules may import."""
 
@@ -231,7 +234,12 @@ ONLY_IN = {
             "__main__",
         ),
     },
-    "subprocess": {"runtime.cluster", "replay.spark.jvm", "capture.tap.rest_watch"},
+    "subprocess": {
+        "runtime.cluster",
+        "replay.spark.class_archive",
+        "replay.spark.jvm",
+        "capture.tap.rest_watch",
+    },
     "urllib": {"capture.rest"},
     "urllib.parse": {"capture.rest", "storage"},
     "http": {"capture.rest"},

@@ -26,6 +26,8 @@ signal, and exits with 0.
     missing_packages    that the light form leaves out, and how to add them
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
+    json_files          --json, and where its document goes
+    result_files        the other forms in which programs read results: CSV, histogram, live values
     run_settings        of a recorded run, in words
     counting_line       progress of work whose end is not known
 """
@@ -33,6 +35,7 @@ signal, and exits with 0.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,7 +46,7 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
-from flinknet.report.plain_text import fall_back_to_plain_text, printable
+from flinknet.report.plain_text import asks_for_ascii, fall_back_to_plain_text, printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
@@ -124,7 +127,7 @@ class _CommandLine(CommandGroup):
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
-        fall_back_to_plain_text(stream)
+        fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
     try:
         raise_at_interrupt()
         with terminations_unwind():

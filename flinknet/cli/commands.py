@@ -31,8 +31,9 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("checkpoint-interval", "define", "flink-conf"),
     ),
     "Output": (
-        *("runs", "seed", "out", "json", "markdown", "junit", "csv", "report", "plot"),
-        *("trace", "detached"),
+        *("runs", "seed", "out", "trace", "detached"),
+        *("json", "markdown", "junit", "csv", "report", "plot"),
+        *("histogram", "live-json", "metrics-port", "explain"),
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
@@ -49,9 +50,19 @@ class SectionedCommand(click.Command):
 
 
 def write_sections(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+    command: click.Command,
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    *,
+    only_named: Mapping[str, str] | None = None,
 ) -> None:
-    """Write each section that a command has visible options of."""
+    """Write each section that a command has visible options of.
+
+    Args:
+        only_named: headings of sections whose options are named without an explanation, and where
+            that is.
+    """
+    only_named = only_named or {}
     records = {
         (parameter.name or "").replace("_", "-"): record
         for parameter in command.get_params(ctx)
@@ -59,7 +70,10 @@ def write_sections(
     }
     for heading, names in SECTIONS.items():
         options = [records.pop(name) for name in names if name in records]
-        if options:
+        if options and heading in only_named:
+            with formatter.section(f"{heading} ({only_named[heading]})"):
+                formatter.write_text(", ".join(term.split()[0] for term, _ in options))
+        elif options:
             with formatter.section(heading):
                 formatter.write_dl(options, col_max=_TERM_WIDTH)
     if records:

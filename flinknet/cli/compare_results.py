@@ -221,11 +221,12 @@ def _csv_runs(measurement: Measurement) -> list[CsvRun]:
 
 def _print(measurement: Measurement, comparison: Comparison, trends: Sequence[Trend]) -> None:
     """Everything for people on stdout; what the limits come to is last."""
+    from flinknet.report.bench_console import print_doubts
     from flinknet.report.comparison_console import print_comparison, print_outcome, print_trends
-    from flinknet.report.console import console_for, print_warnings
+    from flinknet.report.console import console_for
 
     console = console_for(sys.stdout)
     print_comparison(console, comparison)
-    print_warnings(console, by_plan(measurement.task.plans, measurement.finished))
+    print_doubts(console, by_plan(measurement.task.plans, measurement.finished))
     print_trends(console, trends)
     print_outcome(console, comparison)

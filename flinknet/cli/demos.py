@@ -171,7 +171,7 @@ DEMOS: Mapping[str, Demo] = {
         sets=(UNALIGNED,),
     ),
     "debloating": Demo(
-        "buffers shrink until only so much is in flight as the consumer can take",
+        "smaller buffers, so that only so much is in flight as the consumer can take",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         _debloating_runs,
         _shown_by("debloating", "debloating"),
@@ -184,7 +184,7 @@ DEMOS: Mapping[str, Demo] = {
     ),
     "timeout": Demo(
         "latency against messages: what a shorter buffer timeout costs",
-        {"rate": "2k/s", "arrivals": "poisson", "duration": "1500ms", "warmup": "200ms"},
+        {"rate": "2k/s", "arrivals": "poisson", "duration": "1200ms", "warmup": "200ms"},
         _timeout_runs,
         _shown_by("timeout", "timeout"),
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),

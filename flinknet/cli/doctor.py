@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from .json_files import STDOUT, json_option, put_json, target_of
 from .missing_packages import install_line, is_light
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ PYTHON_MIN = (3, 11)
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@json_option
 @click.option(
     "--start-spark",
     is_flag=True,
     help="Also start Spark and run a small job (seconds); the first time also prepare faster"
     " starts of Spark in the cache directory (a minute, 170 MB).",
 )
-def doctor(as_json: bool, start_spark: bool) -> None:
+def doctor(json: str | None, start_spark: bool) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.
 
     Exits with 1 if something is missing without which a command cannot work.
@@ -34,6 +34,7 @@ def doctor(as_json: bool, start_spark: bool) -> None:
     from flinknet.report.doctor_console import print_checks
     from flinknet.runtime.readiness import MISSING, check_machine
 
+    target = target_of(json)
     checks = [
         check_python(),
         check_interpreter(),
@@ -44,11 +45,9 @@ def doctor(as_json: bool, start_spark: bool) -> None:
     checks += check_machine()
     is_ready = all(check.status != MISSING for check in checks)
     rows = [dataclasses.asdict(check) for check in checks]
-    if as_json:
-        click.echo(
-            json.dumps({"schema_version": 1, "is_ready": is_ready, "checks": rows}, indent=2)
-        )
-    else:
+    if target is not None:
+        put_json(target, {"schema_version": 1, "is_ready": is_ready, "checks": rows})
+    if target != STDOUT:
         print_checks(rows)
     if not is_ready:
         sys.exit(1)

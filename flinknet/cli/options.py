@@ -22,6 +22,7 @@ from flinknet.results import RunWarning
 
 from . import completion
 from .exchange import with_exchange
+from .json_files import json_option
 from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS
 
 _DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
@@ -259,9 +260,6 @@ seed_option = click.option(
     show_default=True,
     help="The same seed gives the same arrivals, sizes and keys.",
 )
-json_option = click.option(
-    "--json", metavar="FILE|-", help="Write the result as JSON; - for stdout, alone."
-)
 out_option = click.option(
     "--out",
     metavar="DIR",
@@ -269,6 +267,9 @@ out_option = click.option(
 )
 trace_option = click.option(
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
+)
+explain_option = click.option(
+    "--explain", is_flag=True, help="Print warnings in full: why, and what to do."
 )
 
 

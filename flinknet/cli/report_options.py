@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+plot_option = click.option(
+    "--plot", metavar="FILE", help="Draw the main chart: FILE.svg or FILE.png."
+)
+
+
 def report_options(command: _Command) -> _Command:
     """Add the two options to a command."""
-    plot = click.option(
-        "--plot",
-        metavar="FILE",
-        help="Draw the main chart: FILE.svg or FILE.png.",
-    )
     report = click.option(
         "--report", metavar="FILE", help="Write an HTML page; it needs no network."
     )
-    return report(plot(command))
+    return report(plot_option(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,12 @@ class ReportFiles:
             from flinknet.report.plot import write_plot
 
             if not write_plot(self.plot, page):
-                click.echo(f"--plot: nothing to draw, {self.plot} is not written", err=True)
+                say_nothing_to_draw(self.plot)
+
+
+def say_nothing_to_draw(plot: AnyPath) -> None:
+    """On stderr, once the result is there."""
+    click.echo(f"--plot: nothing to draw, {plot} is not written", err=True)
 
 
 def _check_plot(path: AnyPath) -> None:

@@ -15,18 +15,18 @@ import click
 from flinknet import options as flink
 from flinknet.comparison import interleaved_orders
 from flinknet.config import Scenario
-from flinknet.report.console import Setting
+from flinknet.report.bench_console import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, RunWarning, is_disturbed
-from flinknet.storage import AnyPath, path_of
+from flinknet.storage import AnyPath
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
+from .json_files import target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
-from .paths import check_writable_file
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""
@@ -192,11 +192,8 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
 
 def json_file(target: str | None, option: str = "--json") -> AnyPath | None:
     """The file that an option names, None for none or for stdout; checked before anything runs."""
-    if target in (None, "-"):
-        return None
-    path = path_of(str(target))
-    check_writable_file(path, option)
-    return path
+    path = target_of(target, option)
+    return None if isinstance(path, str) else path
 
 
 def _timestamped_directory() -> Path:

@@ -197,7 +197,7 @@ class Comparison:
             names = ", ".join(
                 f"{each.disturbed} of {each.name}" for each in self.configurations if each.disturbed
             )
-            end = ", so no limit is decided" if self.is_refused else ""
+            end = ", so the result is undecided" if self.is_refused else ""
             lines.append(f"Still disturbed: {names}{end}.")
         return lines
 

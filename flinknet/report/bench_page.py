@@ -16,7 +16,14 @@ from flinknet.results import (
 )
 from flinknet.units import MISSING, human_count, human_duration
 
-from .console import MEASURED_COLUMNS, Setting, limit_lines, warning_lines, wiring_line
+from .bench_console import (
+    MARKS,
+    MEASURED_COLUMNS,
+    Setting,
+    limit_lines,
+    trade_lines,
+    wiring_line,
+)
 from .number_table import UNNAMED_SETTING, NumberColumn, typical
 from .page_parts import (
     Bar,
@@ -43,12 +50,14 @@ from .page_parts import (
     TimeSeries,
     View,
 )
+from .warning_lines import warning_lines
 
 CHANNELS_SHOWN = 64
 
 _MEANINGS = {
     "records/s": "Records per second that the consumers took.",
     "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
+    "CPU": "Share of one core that the TaskManagers used together, without polling.",
     "latency p50": "Half of the records were consumed this soon after the instant at which they"
     " were meant to leave.",
     "latency p99": "99 of 100 records were consumed this soon after the instant at which they were"
@@ -70,7 +79,10 @@ PLACES = (
 """The six places between two tasks with what lies there, in the order in which a record passes
 them."""
 
-_QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+_QUANTILES = {
+    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
+    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
+}
 
 _TASK_PARTS = (
     BarPart("busy", "busy", "orange", "It worked on records."),
@@ -126,7 +138,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
 
     def series(title: str, color: Any = "blue") -> Series:
         column = next(each for each in MEASURED_COLUMNS if _title(each) == title)
-        values = [typical(column.read(r.measured) for r in each.results) for each in settings]
+        values = [typical(column.read(r) for r in each.results) for each in settings]
         return Series(title.removeprefix("latency "), values, color, _MEANINGS.get(title, ""))
 
     swept = _swept_name([each.name for each in settings])
@@ -153,7 +165,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
                 f"Medians of {runs} runs." if runs > 1 else "",
                 [*charts, measured_table(settings)],
             ),
-            Lines(limit_lines(settings)),
+            Lines([*limit_lines(settings), *trade_lines(settings)]),
         ],
     )
 
@@ -164,9 +176,9 @@ def measured_table(settings: Sequence[Setting]) -> Table:
     rows = [
         Row(
             [
-                setting.name or UNNAMED_SETTING,
+                MARKS[setting.validity] + (setting.name or UNNAMED_SETTING),
                 *(
-                    column.show(typical(column.read(each.measured) for each in setting.results))
+                    column.show(typical(column.read(each) for each in setting.results))
                     for column in MEASURED_COLUMNS
                 ),
             ]
@@ -182,7 +194,7 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     parts: list[Section | Lines | Facts] = [
         Lines([f"Limited by {result.limited_by}"], is_headed=True),
         *_doubts([setting]),
-        _facts(result.measured),
+        _facts(result),
         _latency_section(result.measured),
         *_places_section(result),
         *_task_section(result),
@@ -198,17 +210,17 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
 
 def _doubts(settings: Sequence[Setting]) -> list[Lines]:
     runs = [(each.name, result.warnings) for each in settings for result in each.results]
-    lines = [line.plain for line in warning_lines(runs)]
+    lines = [line.plain for line in warning_lines(runs, is_explained=True)]
     return [Lines(lines, is_doubt=True)] if lines else []
 
 
-def _facts(measured: Measured) -> Facts:
-    flushes = measured.flushes
+def _facts(result: RunResult) -> Facts:
+    measured, flushes = result.measured, result.measured.flushes
     why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
     shown = [
         Fact("records", human_count(measured.records), "Due in the measured part, and consumed."),
         *(
-            Fact(_title(each), each.show(each.read(measured)), _MEANINGS.get(_title(each), ""))
+            Fact(_title(each), each.show(each.read(result)), _MEANINGS.get(_title(each), ""))
             for each in MEASURED_COLUMNS
             if each.group != "uncorrected"
         ),
@@ -378,7 +390,7 @@ def _text(value: Any) -> str:
     return MISSING if value is None else str(to_plain(value))
 
 
-def _title(column: NumberColumn[Measured]) -> str:
+def _title(column: NumberColumn[RunResult]) -> str:
     return f"{column.group} {column.name}".strip()
 
 

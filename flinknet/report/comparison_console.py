@@ -19,7 +19,7 @@ from .comparison_texts import (
     outcome_line,
     setting_lines,
     trend_lines,
-    trend_rows,
+    trend_tables,
 )
 from .number_table import empty_table, fitting_table
 
@@ -103,14 +103,13 @@ def print_outcome(console: Console, comparison: Comparison) -> None:
 
 
 def print_trends(console: Console, trends: Sequence[Trend]) -> None:
-    """A table for each metric over the newest results, and a warning where there is a step."""
-    for trend in trends:
-        table = empty_table(escape(f"{trend.metric} of {trend.config}"), is_tight=True)
-        table.add_column("measured at")
-        for name in ("mean", "vs. base", "runs"):
-            table.add_column(name, justify="right")
-        table.add_column("")
-        for row in trend_rows(trend):
+    """The newest results of each candidate, and a warning where there is a step."""
+    for shown in trend_tables(trends):
+        table = empty_table(escape(f"{shown.config} over time"), is_tight=True)
+        for index, name in enumerate(shown.heads):
+            is_text = index in (0, len(shown.heads) - 1)
+            table.add_column(name, justify="left" if is_text else "right")
+        for row in shown.rows:
             table.add_row(*map(escape, row))
         console.print(table)
     for line in trend_lines(trends):

@@ -1,7 +1,8 @@
 """A comparison as JUnit XML, which CI servers show as tests.
 
 With limits (--fail-if) each is a test; without, each metric is one. What is broken or worse is a
-failure, what is undecided or was not measured is skipped, with its reason.
+failure, what is undecided or was not measured is skipped, with its reason. The time of a suite is
+what the runs of the candidate measured; a test takes none of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from flinknet.comparison import Candidate, Comparison, Outcome, Verdict, label_of
+from flinknet.units import NS_PER_S
 
 from .comparison_texts import change_line, decision_line, note_lines, setting_lines
 from .plain_text import printable
@@ -44,6 +46,8 @@ def comparison_junit(comparison: Comparison) -> str:
             errors="0",
             skipped=str(sum(bool(each.skipped) for each in cases)),
         )
+        measured_ns = sum(run.measured.duration_ns for run in candidate.configuration.runs)
+        suite.set("time", f"{measured_ns / NS_PER_S:.3f}")
         if started_at := comparison.environment.get("started_at"):
             suite.set("timestamp", str(started_at).rstrip("Z"))
         properties = ElementTree.SubElement(suite, "properties")
@@ -54,7 +58,7 @@ def comparison_junit(comparison: Comparison) -> str:
                 )
         for each in cases:
             case = ElementTree.SubElement(
-                suite, "testcase", classname=name, name=printable(each.name)
+                suite, "testcase", classname=name, name=printable(each.name), time="0"
             )
             for tag, text in (("failure", each.failure), ("skipped", each.skipped)):
                 if text:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from flinknet.comparison import Candidate, Comparison, LimitDecision, Outcome, Trend, Verdict
 
 from .comparison_texts import (
+    TrendTable,
     columns_note,
     decision_line,
     metric_rows,
     note_lines,
     outcome_line,
     trend_lines,
-    trend_rows,
+    trend_tables,
 )
 from .plain_text import printable
 
@@ -34,7 +35,7 @@ def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     notes = note_lines(comparison) + trend_lines(trends)
     if notes:
         blocks.append("\n".join(f"- {_text(note)}" for note in notes))
-    blocks += [_trend(each) for each in trends]
+    blocks += [_trend(each) for each in trend_tables(trends)]
     blocks.append(_environment(comparison))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -72,10 +73,10 @@ def _metrics(comparison: Comparison, candidate: Candidate) -> str:
     return f"{table}\n\n{_text(columns_note(candidate.differences))}"
 
 
-def _trend(trend: Trend) -> str:
-    rows = [[_text(cell) for cell in row] for row in trend_rows(trend)]
-    table = _table(["measured at", "mean", "vs. base", "runs", ""], rows, "lrrrl")
-    title = f"{_text(trend.metric)} of {_text(trend.config)} over time"
+def _trend(shown: TrendTable) -> str:
+    rows = [[_text(cell) for cell in row] for row in shown.rows]
+    table = _table(shown.heads, rows, "l" + "r" * (len(shown.heads) - 2) + "l")
+    title = f"{_text(shown.config)} over time"
     return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
 
 

@@ -23,9 +23,8 @@ from .comparison_texts import (
     outcome_line,
     point_note,
     trend_lines,
-    trend_rows,
+    trend_tables,
 )
-from .console import warning_lines
 from .page_parts import (
     Color,
     Curves,
@@ -43,6 +42,7 @@ from .page_parts import (
     Unit,
     View,
 )
+from .warning_lines import warning_lines
 
 POINTS_MAX = 40
 """A curve over time has room for so many dates."""
@@ -95,7 +95,7 @@ def _view(
 def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
     runs = [(x.name, run.warnings) for x in comparison.measured_here for run in x.runs]
     steps = trend_lines(trends) if any(trend.step for trend in trends) else []
-    warnings = [line.plain for line in warning_lines(runs)]
+    warnings = [line.plain for line in warning_lines(runs, is_explained=True)]
     lines = [*note_lines(comparison), *steps, *warnings]
     return [Lines(lines, is_doubt=True)] if lines else []
 
@@ -212,10 +212,9 @@ def _history(trends: Sequence[Trend]) -> Section:
                 marks=marks,
             )
         )
-    heads = [Head(each) for each in ("measured at", "mean", "vs. base", "runs", "")]
     parts += [
-        Table(heads, [Row(each) for each in trend_rows(trend)], title=label_of(trend.metric))
-        for trend in trends
+        Table([Head(each) for each in shown.heads], [Row(each) for each in shown.rows])
+        for shown in trend_tables(trends)
     ]
     return Section("history", "Results over time", "\n".join(trend_lines(trends)), parts)
 

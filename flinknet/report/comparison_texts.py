@@ -131,19 +131,35 @@ def note_lines(comparison: Comparison) -> list[str]:
     ]
 
 
-def trend_rows(trend: Trend) -> list[tuple[str, str, str, str, str]]:
-    """Date, value, change against the base, runs and what is special, of the newest results."""
-    unit = METRICS[trend.metric].unit
-    return [
-        (
-            point.measured_at or MISSING,
-            amount(point.value, unit),
-            MISSING if point.change is None else format_percent(point.change),
-            str(point.runs),
-            point_note(point),
-        )
-        for point in trend.points[-POINTS_SHOWN:]
-    ]
+@dataclass(frozen=True, slots=True)
+class TrendTable:
+    """The newest results of a candidate: a column for each metric, and its change against the base
+    of the same call.
+    """
+
+    config: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def trend_tables(trends: Sequence[Trend]) -> list[TrendTable]:
+    """A table for each candidate."""
+    by_config: dict[str, list[Trend]] = {}
+    for trend in trends:
+        by_config.setdefault(trend.config, []).append(trend)
+    return [_trend_table(config, own) for config, own in by_config.items()]
+
+
+def _trend_table(config: str, trends: Sequence[Trend]) -> TrendTable:
+    names = [name for each in trends for name in (label_of(each.metric), "vs. base")]
+    rows = []
+    for points in list(zip(*(each.points for each in trends), strict=True))[-POINTS_SHOWN:]:
+        row = [points[0].measured_at or MISSING]
+        for trend, point in zip(trends, points, strict=True):
+            row.append(amount(point.value, METRICS[trend.metric].unit))
+            row.append(MISSING if point.change is None else format_percent(point.change))
+        rows.append((*row, str(points[0].runs), point_note(points[0])))
+    return TrendTable(config, ("measured at", *names, "runs", ""), tuple(rows))
 
 
 def point_note(point: TrendPoint) -> str:

@@ -30,7 +30,7 @@ TITLES = {"tcp": "tcp (Flink < 1.5)", "credit": "credit (since 1.5)"}
 _PLOT_WIDTH_MAX = 48
 _PLOT_WIDTH_MIN = 12
 _OTHER_COLUMNS = 50
-_RATE_HEADROOM = 1.25
+RATE_HEADROOM = 1.25
 """Rates are drawn up to so much of what was taken alone; what catches up afterwards is beyond it.
 """
 
@@ -228,7 +228,7 @@ def _plots(modes: Sequence[HeadOfLine], pause: tuple[int, int], width: int) -> T
     alone = max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
     for name, consumer in (("B.3 records/s", NEIGHBOUR), ("B.4 records/s", PAUSED)):
         lines = [_rates(mode, consumer) for mode in modes]
-        _add_plot(table, name, lines, width, alone * _RATE_HEADROOM or _largest(lines), human_count)
+        _add_plot(table, name, lines, width, alone * RATE_HEADROOM or _largest(lines), human_count)
     table.add_section()
     for name, level in _PLACES:
         lines = [[float(level(each)) for each in _samples(mode)] for mode in modes]

@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
 
 _RUN_FIELDS = (
-    *("config", "workload", "measured", "warnings", "trace"),
+    *("validity", "config", "workload", "measured", "warnings", "trace"),
     *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
     "deployments",
 )

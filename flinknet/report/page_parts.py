@@ -131,7 +131,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale."""
+    """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
+
+    Attributes:
+        top: where the vertical axis ends, if not at the largest value.
+    """
 
     kind: str = field(default="over_time", init=False)
     title: str = ""
@@ -140,6 +144,7 @@ class OverTime:
     meaning: str = ""
     spans: Sequence[Span] = ()
     in_rows: bool = False
+    top: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinknet.units import format_percent, human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration
 from flinknet.whole_files import whole_file
 
 from .page_parts import (
@@ -42,6 +42,16 @@ _UNITS: dict[str, Callable[[float], str]] = {
 }
 _SIZE_INCHES = (8, 4.5)
 _DPI = 150
+_CHANGES = (
+    (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 9, 19, 49, 99, 999, 9999),
+    (-0.01, -0.02, -0.05, -0.1, -0.2, -0.33, -0.5, -0.8, -0.9, -0.95, -0.99, -0.999),
+)
+"""What is written at an axis of changes, from no change outwards."""
+
+_TICKS = 9
+_REACH = 2.5
+"""An interval is drawn at most so many times as far as the largest change."""
+
 _NAMES_LENGTH_MAX = 40
 """Letters of all labels of an axis that fit next to each other."""
 
@@ -97,12 +107,19 @@ def write_plot(path: AnyPath, page: Page) -> bool:
     Raises: ModuleNotFoundError without matplotlib.
     """
     chart = main_chart(page)
-    if chart is None:
-        return False
-    picture = draw(chart, format_of(path) or FORMATS[0], page.views[0].title)
+    if chart is not None:
+        write_chart(path, chart, page.views[0].title)
+    return chart is not None
+
+
+def write_chart(path: AnyPath, chart: Chart, title: str) -> None:
+    """Draw a chart into a file, by the ending of its name.
+
+    Raises: ModuleNotFoundError without matplotlib.
+    """
+    picture = draw(chart, format_of(path) or FORMATS[0], title)
     with whole_file(path) as file:
         file.write(picture)
-    return True
 
 
 def format_of(path: AnyPath) -> str | None:
@@ -142,7 +159,7 @@ def _draw_over_time(axes: Any, chart: OverTime) -> None:
         return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0, top=chart.top)
     _scale(axes.yaxis, chart.unit)
 
 
@@ -159,15 +176,33 @@ def _draw_percentiles(axes: Any, chart: Percentiles) -> None:
 
 
 def _draw_intervals(axes: Any, chart: Intervals) -> None:
+    """By the logarithm of the ratio: twice and half as much are equally far from no change."""
+    far = [abs(_log_ratio(each.change)) for each in chart.intervals if each.change is not None]
+    reach = _REACH * max([math.log(1.02), *far])
     for place, each in enumerate(chart.intervals):
+        color = _COLORS[each.color]
         if each.low is not None and each.high is not None:
-            axes.plot([each.low, each.high], [place, place], color=_COLORS[each.color], linewidth=3)
+            ends = [max(-reach, min(_log_ratio(end), reach)) for end in (each.low, each.high)]
+            axes.plot(ends, [place, place], color=color, linewidth=3)
         if each.change is not None:
-            axes.plot(each.change, place, "o", color=_COLORS[each.color])
+            axes.plot(_log_ratio(each.change), place, "o", color=color)
     axes.axvline(0, color=_COLORS["grey"], linestyle=":")
+    low, high = axes.get_xlim()
+    names = {0.0: "0"}
+    for changes in _CHANGES:
+        last = 0.0
+        for change in changes:
+            at = _log_ratio(change)
+            if low <= at <= high and abs(at - last) > (high - low) / _TICKS:
+                names[at] = f"{change:+.0%}"
+                last = at
+    axes.set_xticks(list(names), list(names.values()))
     axes.set_yticks(range(len(chart.intervals)), [each.name for each in chart.intervals])
     axes.invert_yaxis()
-    axes.xaxis.set_major_formatter(lambda value, _: format_percent(value))
+
+
+def _log_ratio(change: float) -> float:
+    return math.log(max(1 + change, 1e-9))
 
 
 def _scale(axis: Any, unit: str) -> None:

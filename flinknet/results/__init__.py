@@ -14,7 +14,7 @@ JSON.
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run; `disturbances` which warnings say
-                that a run was disturbed
+                 that a run was disturbed; `validity` how far a measurement can be used
     watch       the newest part of traces that are still being written
 """
 
@@ -51,6 +51,7 @@ from .measures import (
     CheckpointSummary,
     CreditSummary,
     FlushCounts,
+    LatencyDistribution,
     LatencySummary,
     RunWarning,
     VertexTimes,
@@ -66,7 +67,6 @@ from .replay import (
     ChannelWindows,
     Choice,
     FillRatios,
-    LatencyDistribution,
     MessageCount,
     RecordedEnvironment,
     ReplayAnswer,
@@ -81,6 +81,7 @@ from .replay import (
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
+from .validity import Validity, validity_by, validity_of, without_consequences
 from .watch import LatencyBounds, WatchedEdge, WatchLook
 
 __all__ = [
@@ -168,6 +169,7 @@ __all__ = [
     "TraceLoss",
     "TracePart",
     "TradeOffPoint",
+    "Validity",
     "Verdict",
     "VertexMeasured",
     "VertexMetrics",
@@ -178,4 +180,7 @@ __all__ = [
     "WindowMeasured",
     "Wiring",
     "is_disturbed",
+    "validity_by",
+    "validity_of",
+    "without_consequences",
 ]

@@ -162,7 +162,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     assert document["schema_version"] == 1
     (one,) = document["runs"]
     assert list(one) == [
-        *("config", "workload", "measured", "warnings", "trace"),
+        *("validity", "config", "workload", "measured", "warnings", "trace"),
         *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
         "deployments",
     ]
@@ -176,7 +176,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
         "checkpoints",
     ]
     assert measured["checkpoints"] is None
-    percentiles = ["p50", "p75", "p90", "p95", "p99", "p99_9"]
+    percentiles = ["p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99"]
     assert list(measured["latency_ns"]) == ["count", "min", "mean", *percentiles, "max"]
     assert measured["latency_ns"]["min"] is None
     assert measured["credits"] == {"announced": 20, "messages": 10, "starved_ns": None}

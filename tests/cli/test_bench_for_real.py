@@ -142,6 +142,6 @@ def test_an_interrupted_run_ends_every_process_and_its_trace_is_whole(
     assert run.manifest is not None
     assert run.manifest.measured_from_ns is not None
     assert run.manifest.measured_to_ns is None
-    expected = open_recorded_run(run.path, 0)
-    assert "interrupted" in expected.notes[0]
-    assert expected.duration_ns > 0
+    recorded = open_recorded_run(run.path, 0)
+    assert "interrupted" in recorded.notes[0]
+    assert recorded.duration_ns > 0

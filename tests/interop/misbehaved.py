@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     CancelPartitionRequest,
     Message,

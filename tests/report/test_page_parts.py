@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.report.bench_console import Setting
 from flinknet.report.bench_page import bench_page
-from flinknet.report.console import Setting
 from flinknet.report.demos.head_of_line import head_of_line_page
 from flinknet.report.page import page_of_parts
 from flinknet.report.page_parts import (
@@ -41,8 +41,10 @@ from flinknet.report.page_parts import (
     View,
 )
 from flinknet.report.plot import draw, main_chart
+from flinknet.report.trade_off_chart import trade_off_chart
 from flinknet.results import LatencySummary, RunResult
 from tests.chromium import Chromium
+from tests.page_answer import answer, typed
 from tests.report.test_demo_console import mode
 from tests.report.test_page import browser_test, embedded, place_of, text_of, tooltip
 
@@ -220,3 +222,12 @@ def test_values_over_time_show_where_one_points(show: Callable[..., Chromium]) -
     browser = show(EVERYTHING)
     browser.mouse("mouseMoved", *place_of(browser, "#all .pair svg:nth-of-type(1)", 0.5))
     assert tooltip(browser)
+
+
+def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
+    chart = trade_off_chart(typed(answer((0, 10, 100, -1), (2, 8))))
+    assert chart is not None
+    assert chart.title == "predicted latency by buffer timeout"
+    assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
+    assert chart.marks == {1: "recorded"}
+    assert [each.name for each in chart.series] == ["p50", "p99"]

@@ -61,19 +61,25 @@ def combine_barriers(parts: pa.Table) -> pa.Table:
     """One row of all that was recorded of a barrier, and the answers as they are: which barrier
     they answer shows when there are no more."""
     names = ["checkpoint", "sent_ns", "read_ns", "unaligned"]
-    is_answer = pc.equal(parts["sequence_number"], _UNKNOWN)
-    barriers = parts.filter(pc.invert(is_answer)).group_by(_KEYS, use_threads=False)
+    is_answer = _is_answer(parts)
+    barriers = parts.filter(pa.array(~is_answer)).group_by(_KEYS, use_threads=False)
     found = barriers.aggregate([(name, "max") for name in names])
     found = found.rename_columns([*_KEYS, *names]).select(parts.column_names)
-    return pa.concat_tables([found, parts.filter(is_answer)])
+    return pa.concat_tables([found, parts.filter(pa.array(is_answer))])
+
+
+def _is_answer(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    number, sent_ns = (rows[name].to_numpy() for name in ("sequence_number", "sent_ns"))
+    found: npt.NDArray[np.bool_] = (number == _UNKNOWN) & (sent_ns == _UNKNOWN)
+    return found
 
 
 def merge_barriers(parts: pa.Table) -> pa.Table:
     """The barriers, each with the first answer of its channel from when it left on."""
     whole = combine_barriers(parts)
-    names = ("run", "channel", "sequence_number", "sent_ns", "read_ns")
-    run, channel, number, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
-    is_answer = number == _UNKNOWN
+    names = ("run", "channel", "sent_ns", "read_ns")
+    run, channel, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
+    is_answer = _is_answer(whole)
     order = np.lexsort((is_answer, np.where(is_answer, read_ns, sent_ns), channel, run))
     places = np.where(is_answer[order], np.arange(len(order)), len(order))
     following = np.minimum.accumulate(places[::-1])[::-1]

@@ -34,6 +34,7 @@ from .settings import (
     SessionOptions,
     conf_dir,
     find_pyspark,
+    for_executors,
     properties_text,
     settings_of,
     spark_home,
@@ -140,7 +141,7 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
         with spark_session(options, record=record) as spark:
             count_to_ten(spark)
             jvm = spark.sparkContext._jvm
-            assert jvm is not None
+            assert jvm is not None, "a session of our own has a JVM"
             class_path = jvm.java.lang.System.getProperty("java.class.path")
         archive.make(java, record, class_path)
 
@@ -255,7 +256,7 @@ def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[Spar
     for name, value in OF_SESSIONS.items():
         if not conf.contains(name):
             conf.set(name, value)
-    settings = dict(conf.getAll()) | submitted_settings(options, {})
+    settings = for_executors(dict(conf.getAll()) | submitted_settings(options, {}))
     if options.ship == SHIP_ENVIRONMENT:
         settings = with_environment(settings, environment_archive(work_dir))
     for name, value in settings.items():

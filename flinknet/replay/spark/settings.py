@@ -165,11 +165,19 @@ def submitted_settings(
     if options.event_log is not None:
         settings["spark.eventLog.enabled"] = "true"
         settings["spark.eventLog.dir"] = _event_log(options.event_log)
+    return for_executors(settings, environ)
+
+
+def for_executors(
+    settings: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Settings with what executors on other machines need to know of storage."""
+    told: dict[str, str] = {}
     if not is_local(settings.get("spark.master", LOCAL_MASTER)):
         for name in TOLD_TO_EXECUTORS:
             if environ.get(name):
-                settings.setdefault(f"spark.executorEnv.{name}", environ[name])
-    return settings
+                told[f"spark.executorEnv.{name}"] = environ[name]
+    return told | dict(settings)
 
 
 def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from flinknet.config import WorkloadConfig
-from flinknet.results import TaskProgress
+from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
 from flinknet.units import MISSING, human_count, human_duration
 
 from ..bench_page import task_bars
@@ -77,7 +77,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         table,
         [*charts, *([task_bars("Share of the time", metrics.tasks)] if metrics else [])],
         _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
-        doubts_of([run.result]),
+        doubts_of([run.result], (DISTURBED, DISTURBED_BY_STRANGERS)),  # not of four on few cores
         {
             "tasks": {
                 name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))

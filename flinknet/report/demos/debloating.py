@@ -1,6 +1,4 @@
-"""debloating: buffers shrink until only so much data is in flight as the consumer takes in the
-target time.
-"""
+"""debloating: buffers are only so large that what is in flight takes the target time."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ class _Seen:
     in_flight_bytes: float | None
     in_flight_ns: float | None
     buffer_size_bytes: int | None
-    checkpoint_duration_p50_ns: float | None
+    checkpoint_duration_mean_ns: float | None
 
 
 def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
@@ -44,7 +42,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         Head("in flight", "Median of the second half of the run, over the six places."),
         Head("worth", "How long the consumer takes for what is in flight."),
         Head("buffer size", "At the end of the run."),
-        Head("checkpoint p50", "From the trigger to the last acknowledgement."),
+        Head("checkpoint", "Mean, from the trigger to the last acknowledgement."),
     ]
     rows = [
         Row(
@@ -54,7 +52,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
                 human_bytes(each.in_flight_bytes),
                 human_duration(each.in_flight_ns),
                 human_bytes(each.buffer_size_bytes),
-                human_duration(each.checkpoint_duration_p50_ns),
+                human_duration(each.checkpoint_duration_mean_ns),
             ]
         )
         for name, each in ((OFF, off), (ON, on))
@@ -85,8 +83,8 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "debloating",
         "Buffers as large as needed",
         f"A producer writes {human_count(workload.rate_per_s)} records/s to a consumer that cannot"
-        " keep up. With buffer debloating the consumer asks for smaller buffers, so that what is in"
-        f" flight takes it {human_duration(target_ns)}.",
+        " keep up. With buffer debloating it asks for buffers of such a size that it takes"
+        f" {human_duration(target_ns)} to consume what is in flight.",
         Table(heads, rows),
         charts,
         _lesson(off, on),
@@ -117,7 +115,7 @@ def _seen(run: DemoRun, workload: WorkloadConfig) -> _Seen:
         in_flight,
         in_flight / per_s * 1e9 if in_flight is not None and per_s else None,
         sizes[-1] if sizes else run.segment_size_bytes,
-        result.measured.checkpoints.duration_ns.p50 if result.measured.checkpoints else None,
+        result.measured.checkpoints.duration_ns.mean if result.measured.checkpoints else None,
     )
 
 
@@ -137,12 +135,11 @@ def _lesson(off: _Seen, on: _Seen) -> list[str]:
     lines = [
         "Without debloating every buffer fills up before the slow consumer:"
         f" {human_bytes(before)}, which take it {human_duration(off.in_flight_ns)}.",
-        f"Debloating shrinks the buffers to {human_bytes(on.buffer_size_bytes)}:"
-        f" {human_bytes(after)} are in flight, which take {human_duration(on.in_flight_ns)}. The"
-        f" consumer still gets {human_count(on.taken_records_per_s)} of"
-        f" {human_count(off.taken_records_per_s)} records/s.",
+        "With debloating, buffers begin small and grow only as far as it helps, here to"
+        f" {human_bytes(on.buffer_size_bytes)}: {human_bytes(after)} are in flight, which take"
+        f" {human_duration(on.in_flight_ns)}.",
     ]
-    slow_ns, fast_ns = off.checkpoint_duration_p50_ns, on.checkpoint_duration_p50_ns
+    slow_ns, fast_ns = off.checkpoint_duration_mean_ns, on.checkpoint_duration_mean_ns
     if slow_ns and fast_ns and fast_ns < slow_ns:
         lines.append(
             "Less data before each barrier makes aligned checkpoints faster:"

@@ -9,6 +9,7 @@ from flinknet.units import MISSING, human_count, human_duration
 
 from ..bench_page import PLACES, places_run
 from ..demo_console import (
+    RATE_HEADROOM,
     TITLES,
     HeadOfLine,
     RateSample,
@@ -36,7 +37,10 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
             )
             for mode in modes
         ],
-        meaning="Records per second. Click to go to an instant.",
+        meaning="Records per second. Click to go to an instant. What it takes to catch up after the"
+        " pause may go beyond the axis.",
+        top=RATE_HEADROOM * max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
+        or None,
         spans=[pause],
     )
     runs = [

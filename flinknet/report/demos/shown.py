@@ -79,8 +79,10 @@ def demo_page(
     return Page(f"bench demo {name}", [view])
 
 
-def doubts_of(results: Iterable[RunResult]) -> list[str]:
+def doubts_of(
+    results: Iterable[RunResult],
+    codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS),
+) -> list[str]:
     """The first warning that touches a comparison; that a blocked source is late belongs to it."""
-    codes = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
     found = [each.text for run in results for each in run.warnings if each.code in codes]
     return found[:1]

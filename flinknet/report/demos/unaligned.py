@@ -26,9 +26,12 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         [
             Head("checkpoints"),
             Head("completed"),
-            Head("duration p50", "From the trigger to the last acknowledgement."),
-            Head("barrier travel p50", "From when it was written to when it was read."),
-            Head("overtaken", "Data that barriers have overtaken, which a checkpoint stores."),
+            Head("duration", "Mean, from the trigger to the last acknowledgement."),
+            Head("barrier travel", "Mean, from when it was written to when it was read."),
+            Head(
+                "overtaken",
+                "Mean of the data that a checkpoint stores.",
+            ),
         ],
         [Row([name, *_cells(each)]) for name, each in found.items()],
     )
@@ -36,10 +39,10 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "How long a checkpoint takes",
         list(found),
         [
-            Series("duration p50", [_duration_ns(each) for each in found.values()]),
+            Series("duration", [_duration_ns(each) for each in found.values()]),
             Series(
-                "barrier travel p50",
-                [None if each is None else each.travel_ns.p50 for each in found.values()],
+                "barrier travel",
+                [None if each is None else each.travel_ns.mean for each in found.values()],
                 "orange",
             ),
         ],
@@ -61,7 +64,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
 
 
 def _duration_ns(checkpoints: CheckpointSummary | None) -> float | None:
-    return None if checkpoints is None else checkpoints.duration_ns.p50
+    return None if checkpoints is None else checkpoints.duration_ns.mean
 
 
 def _cells(checkpoints: CheckpointSummary | None) -> list[str]:
@@ -69,8 +72,8 @@ def _cells(checkpoints: CheckpointSummary | None) -> list[str]:
         return ["0", *[human_duration(None)] * 3]
     return [
         f"{checkpoints.completed} of {checkpoints.triggered}",
-        human_duration(checkpoints.duration_ns.p50),
-        human_duration(checkpoints.travel_ns.p50),
+        human_duration(checkpoints.duration_ns.mean),
+        human_duration(checkpoints.travel_ns.mean),
         human_bytes(checkpoints.overtaken_bytes_mean),
     ]
 

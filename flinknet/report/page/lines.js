@@ -3,14 +3,14 @@
 // spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], format, label, at: ns of a marker or null}
 function linesOverTime(spec, width, height = 210) {
   const left = 58, right = width - 14, top = spec.spans.length ? 26 : 12, bottom = height - 26;
-  const svg = canvas(width, height), most = largest(spec.series);
+  const svg = canvas(width, height), most = largest(spec.series) === null ? null : spec.top ?? largest(spec.series);
   if (most === null) return empty(svg, width, height);
   const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
   const x = timeAxis(svg, spec, {left, right, top, bottom, width});
   const unit = spec.format === bytes ? 1024 ** Math.floor(Math.log(most || 1) / Math.log(1024)) : 1;
   yAxis(svg, y, linearTicks(0, most * 1.08 / unit || 1, 4).map((tick) => tick * unit), spec.format, left, right);
   for (const one of spec.series) {
-    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(value)]);
+    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
   }
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
@@ -83,6 +83,37 @@ function indexAt(instants, ns) {
 
 const valueAt = ({at_ns: instants, values}, ns) => instants.length ? values[indexAt(instants, ns)] : null;
 
+// Twice as much and half as much are equally far from no change.
+const logRatio = (value) => Math.log(Math.max(1 + value, 1e-9));
+const CHANGES = [[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 9, 19, 49, 99, 999, 9999, 999999],
+  [-0.01, -0.02, -0.05, -0.1, -0.2, -0.33, -0.5, -0.8, -0.9, -0.95, -0.99, -0.999, -0.9999]];
+
+// The range of an axis that shows every change; intervals that go much farther end in an arrow.
+function ratioRange(rows) {
+  const changes = rows.map((row) => logRatio(row.change));
+  const ends = rows.flatMap((row) => row.low === null || row.high === null ? [] : [logRatio(row.low), logRatio(row.high)]);
+  const cap = 2.5 * Math.max(Math.log(1.02), ...changes.map(Math.abs));
+  const low = Math.min(...changes, ...ends.map((end) => Math.max(end, -cap)), 0), high = Math.max(...changes, ...ends.map((end) => Math.min(end, cap)), 0);
+  const room = 0.08 * (high - low || Math.log(1.02));
+  return [low - room, high + room];
+}
+
+// Changes to write at an axis, from no change outwards, as many as have room.
+function ratioTicks(x, low, high) {
+  const ticks = [0];
+  for (const changes of CHANGES) {
+    let last = x(0);
+    for (const value of changes.filter((each) => logRatio(each) >= low && logRatio(each) <= high)) {
+      if (Math.abs(x(value) - last) < 66) continue;
+      ticks.push(value);
+      last = x(value);
+    }
+  }
+  return ticks;
+}
+
+const ratioText = (value) => !value ? "0" : value >= 9 ? `×${count(Math.round(value + 1))}` : `${value < 0 ? "−" : "+"}${+Math.abs(value * 100).toPrecision(3)} %`;
+
 // spec: {intervals: [{name, change, low, high, color, text}], label}
 function changeIntervals(spec, width) {
   const rowPx = 30, top = 6, rows = spec.intervals;
@@ -90,12 +121,12 @@ function changeIntervals(spec, width) {
   const left = Math.min(widest * CHAR_PX + 12, width * 0.34), right = width - 26;
   const bottom = top + rows.length * rowPx, height = bottom + 26;
   const svg = canvas(width, height);
-  const ends = rows.flatMap((row) => [row.change, row.low, row.high]).filter((value) => value !== null);
-  if (!ends.length) return empty(svg, width, height);
-  const reach = Math.max(0.01, ...ends.map(Math.abs)) * 1.08;
-  const x = linearScale([Math.min(...ends) < 0 ? -reach : -reach * 0.15, Math.max(...ends) > 0 ? reach : reach * 0.15], [left, right]);
+  const measured = rows.filter((row) => row.change !== null);
+  if (!measured.length) return empty(svg, width, height);
+  const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left, right]);
+  const x = (value) => scale(Math.min(Math.max(logRatio(value), low), high));
   [x.left, x.right] = [left, right];
-  xAxis(svg, x, x.ticks(Math.max(4, Math.floor((right - left) / 90))), (value) => value ? change(value) : "0", top, bottom, width);
+  xAxis(svg, x, ratioTicks(x, low, high), ratioText, top, bottom, width);
   svg.append(s("line", {class: "recorded", x1: x(0), x2: x(0), y1: top, y2: bottom}));
   const items = [];
   rows.forEach((row, index) => {
@@ -104,6 +135,10 @@ function changeIntervals(spec, width) {
     if (row.change === null) { svg.append(s("text", {x: x(0) + 8, y: y + 4}, "not measured")); return; }
     if (row.low !== null && row.high !== null) {
       svg.append(s("line", {x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: row.color, "stroke-width": 3, "stroke-linecap": "round"}));
+      for (const [end, way] of [[row.low, -1], [row.high, 1]]) {
+        const at = logRatio(end);
+        if (at < low || at > high) svg.append(s("path", {d: `M${x(end) + way * 9} ${y}l${-way * 8} -5v10Z`, fill: row.color}));
+      }
     }
     svg.append(s("circle", {cx: x(row.change), cy: y, r: 5, fill: row.color, stroke: "var(--card)", "stroke-width": 1.5}));
     items.push({x: x(row.change), y, isFree: true, tip: () => ({title: row.name, rows: [["change", change(row.change)],

@@ -27,8 +27,8 @@ const figureOf = ({title, meaning}, items, draw) => chart(title, meaning, items,
 const legendOf = (series) => series.length > 1 || series.some((one) => one.meaning)
   ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
 
-const overTimeChart = ({series, spans, unit, title, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
-  spans, at, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
+const overTimeChart = ({series, spans, unit, title, top, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
+  spans, at, top, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
 
 const PARTS = {
   section: ({id, title, lead, parts}) => h("section", {id: id || null}, h("h2", {}, title), lead ? h("p", {class: "lead"}, lead) : null, inRows(parts)),
