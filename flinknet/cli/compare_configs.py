@@ -10,7 +10,7 @@ import click
 from flinknet.comparison import Outcome
 
 from .commands import SectionedCommand
-from .options import load_options, output_options
+from .options import explain_option, load_options, output_options
 from .report_options import report_options
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 
 \b
 --fail-if METRIC>CHANGE, with the metrics
-  throughput throughput_bytes mean p50 p99 p99_9 backlog buffers (per second)
+  throughput throughput_bytes mean p50 p99 p99_9 backlog buffers (per second) cpu (cores)
 breaks when the whole interval lies beyond the limit and holds when it lies within. The change has
 a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent less.
 
@@ -116,6 +116,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @report_options
 @load_options()
 @output_options
+@explain_option
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:
     """Run configurations in turns: which is better, with what confidence?"""

@@ -49,12 +49,14 @@ class Outputs:
         on_stdout: the format that goes there, alone; None: tables and sentences.
         history: where it is kept by date.
         reports: the page and its picture.
+        is_explained: print warnings in full.
     """
 
     files: Mapping[str, AnyPath]
     on_stdout: str | None
     history: AnyPath | None
     reports: ReportFiles
+    is_explained: bool
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
@@ -70,6 +72,7 @@ class Outputs:
             on_stdout[0] if on_stdout else None,
             None if history is None else path_of(history),
             ReportFiles.of(values),
+            values["explain"],
         )
 
     def write(
@@ -103,7 +106,7 @@ class Outputs:
             write_text(_new_file(self.history, comparison), document)
         self.reports.write(lambda: comparison_page(comparison, trends))
         if self.on_stdout is None:
-            _print(measurement, comparison, trends)
+            _print(measurement, comparison, trends, is_explained=self.is_explained)
         else:
             click.echo(texts[self.on_stdout](), nl=False)
 
@@ -219,7 +222,13 @@ def _csv_runs(measurement: Measurement) -> list[CsvRun]:
     ]
 
 
-def _print(measurement: Measurement, comparison: Comparison, trends: Sequence[Trend]) -> None:
+def _print(
+    measurement: Measurement,
+    comparison: Comparison,
+    trends: Sequence[Trend],
+    *,
+    is_explained: bool,
+) -> None:
     """Everything for people on stdout; what the limits come to is last."""
     from flinknet.report.bench_console import print_doubts
     from flinknet.report.comparison_console import print_comparison, print_outcome, print_trends
@@ -227,6 +236,7 @@ def _print(measurement: Measurement, comparison: Comparison, trends: Sequence[Tr
 
     console = console_for(sys.stdout)
     print_comparison(console, comparison)
-    print_doubts(console, by_plan(measurement.task.plans, measurement.finished))
+    settings = by_plan(measurement.task.plans, measurement.finished)
+    print_doubts(console, settings, is_explained=is_explained)
     print_trends(console, trends)
     print_outcome(console, comparison)

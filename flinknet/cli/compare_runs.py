@@ -184,6 +184,7 @@ def _compared(finished: Finished) -> ComparedRun:
         config=result.config,
         workload=result.workload,
         warnings=result.warnings,
+        cpu_cores=None if result.processors is None else result.processors.cpu_cores,
         tries=1 + len(finished.discarded),
     )
 

@@ -19,6 +19,7 @@ class ComparedRun:
 
     Attributes:
         config: Flink's keys; `workload` what was sent, and how.
+        cpu_cores: that the TaskManagers used for work; None if unknown.
         tries: how often it was run; of disturbed tries the least disturbed one counts.
     """
 
@@ -26,6 +27,7 @@ class ComparedRun:
     config: Mapping[str, Any]
     workload: Mapping[str, Any]
     warnings: tuple[RunWarning, ...]
+    cpu_cores: float | None = None
     tries: int = 1
 
     @property
@@ -53,7 +55,7 @@ class Configuration:
 
     def values(self, metric: str) -> list[float | None]:
         """A metric of each run."""
-        return [METRICS[metric].read(each.measured) for each in self.runs]
+        return [METRICS[metric].read(each.measured, each.cpu_cores) for each in self.runs]
 
 
 @dataclass(frozen=True, slots=True)

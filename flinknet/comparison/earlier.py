@@ -159,6 +159,7 @@ def _run(run: Mapping[str, Any]) -> ComparedRun:
         config=dict(run["config"]),
         workload=dict(run["workload"]),
         warnings=tuple(RunWarning(x["code"], x["text"]) for x in run.get("warnings", ())),
+        cpu_cores=(run.get("processors") or {}).get("cpu_cores"),
         tries=run.get("tries", 1),
     )
 

@@ -58,6 +58,7 @@ _MEANINGS = {
     "p99_9": "999 of 1000 records were consumed this soon after they were meant to leave.",
     "backlog": "Data buffers still queued at the producer when one left, on average.",
     "buffers": "Data buffers per second over all channels.",
+    "cpu": "CPU cores that the TaskManagers used for work; polling is left out.",
 }
 _RUN_METRICS = ("throughput", "p50", "p99")
 """What is drawn run by run where no limit names metrics."""

@@ -29,8 +29,6 @@ from flinknet.units import (
 POINTS_SHOWN = 8
 """So many of the newest results of a trend are listed."""
 
-_CPU_NOTE = "CPU time is not compared: at a fixed rate the event loops poll, so it says nothing."
-
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
@@ -122,13 +120,7 @@ def outcome_line(comparison: Comparison) -> str:
 
 def note_lines(comparison: Comparison) -> list[str]:
     """What to know about the measurement."""
-    runs = [run for each in comparison.configurations for run in each.runs]
-    has_rate = any(run.workload.get("rate_per_s", "max") != "max" for run in runs)
-    return [
-        *comparison.baseline_lines(),
-        *comparison.disturbed_lines(),
-        *([_CPU_NOTE] if has_rate else []),
-    ]
+    return [*comparison.baseline_lines(), *comparison.disturbed_lines()]
 
 
 @dataclass(frozen=True, slots=True)

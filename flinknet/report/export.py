@@ -173,6 +173,7 @@ def _configuration_document(
                 "workload": dict(run.workload),
                 "measured": to_plain(run.measured),
                 "warnings": to_plain(run.warnings),
+                "processors": {"cpu_cores": run.cpu_cores},
             }
             for run in configuration.runs
         ]

@@ -182,7 +182,7 @@ class SimulatedTaskManager:
                 next_ns = max(deadline_ns, now_ns)
                 if deadline_ns <= now_ns:
                     end.connection.handle_deadline(now_ns=now_ns)
-        if is_blocked and any(each.is_blocked and each.task.is_ready for each in self.tasks):
+        if is_blocked and any(e.task.is_blocked and e.task.is_ready for e in self.tasks):
             next_ns = now_ns  # buffers came back, also where nothing was sent
         self._free_since_ns = self.virtual_ns(now_ns)
         if next_ns != NEVER_NS:

@@ -21,6 +21,7 @@ from flinknet.results import (
     FlushCounts,
     LatencySummary,
     Measured,
+    ProcessorUse,
     Progress,
     RunResult,
     RunWarning,
@@ -41,6 +42,7 @@ class RecordingRun:
     warnings_of: Sequence[tuple[RunWarning, ...]] = ()  # of one run after the other
     measured_records: Sequence[int] = (3000,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
+    cpu_cores: Sequence[float] = ()  # of one run after the other; none: unknown
 
     def __call__(
         self,
@@ -86,6 +88,13 @@ class RecordingRun:
             if self.warnings_of
             else self.warnings,
             trace=str(out_dir) if trace else None,
+            processors=ProcessorUse(
+                busy_share={},
+                lacked_share={"tm-0": 0.0},
+                cpu_cores=self.cpu_cores[at % len(self.cpu_cores)],
+            )
+            if self.cpu_cores
+            else None,
         )
 
 

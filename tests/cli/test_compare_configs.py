@@ -34,12 +34,16 @@ def test_the_verdict_is_reported_in_a_table_and_a_sentence(flinknet: Flinknet) -
     assert "Processor time" not in result.stdout  # at the highest rate, throughput tells it
 
 
-def test_the_cost_that_is_not_compared_is_named(flinknet: Flinknet) -> None:
-    result = flinknet("compare-configs", "base", "buffer-timeout=5ms", "--rate", "1k/s")
-    assert (
-        "CPU time is not compared: at a fixed rate the event loops poll, so it says nothing."
-        in result.stdout
-    )
+def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None:
+    run.cpu_cores = [0.5]
+    arguments = ["base", "q:buffer-timeout=5ms", "--runs", "2", "--json", "main.json"]
+    result = flinknet("compare-configs", *arguments, "--fail-if", "cpu>+10%")
+    assert result.exit_code == 0
+    run.cpu_cores = [0.6]
+    options = ("--runs", "2", "--baseline", "main.json", "--fail-if", "cpu>+10%")
+    result = flinknet("compare-configs", "q:buffer-timeout=5ms", *options)
+    assert result.exit_code == 1
+    assert "CPU cores 0.50 → 0.60, +20.0 % (+20.0 % … +20.0 %)" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,7 @@ LONG = ",".join(str(number) for number in range(1, 31))
     ("arguments", "exit_code", "complaint"),
     [
         (["nowhere"], 2, "nowhere: there is no such file or directory"),
+        ([".", "--buffer-timeout", "0,5"], 2, "--buffer-timeout: '5' has no unit"),
         ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is not a unit of time"),
         ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
         ([".", "--consumer-speed", "fast"], 2, "--consumer-speed: 'fast' is not a factor"),

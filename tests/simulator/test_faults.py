@@ -60,6 +60,11 @@ ONCE_FAILED = {
         {"partition type": 11, "segment size bytes": 1, "record bytes": 3, "records": 5}
         | {"disk": 4, "disk byte": 347},
     ),
+    "a full socket was read and a source that waited for it did not go on": (
+        424242719,
+        {"flow control": 7, "floating buffers": 1, "record bytes": 3, "rate": 1, "records": 5}
+        | {"stalls": 4, "stall 1 at": 348_497, "stall 1 length": 337_840, "capacity bytes": 3},
+    ),
 }
 
 
