@@ -114,6 +114,9 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> Scenario:
         {**chosen.load, **settings.workload, **chosen.fixed},
     )
     scenario, _ = scenario_of(asked, values["seed"])
+    if scenario.workload.is_max_rate:
+        load = chosen.load["rate"]
+        raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
     return scenario
 
 

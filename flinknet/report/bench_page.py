@@ -13,6 +13,7 @@ from flinknet.results import (
     LatencySummary,
     Measured,
     RunResult,
+    Validity,
 )
 from flinknet.units import MISSING, human_count, human_duration
 
@@ -154,10 +155,13 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
         Curves(f"Throughput by {swept}", labels, [series("records/s", "green")]),
     ]
     runs = max(len(each.results) for each in settings)
+    trades = trade_lines(settings)
+    is_doubtful = any(each.validity is not Validity.VALID for each in settings)
     return View(
         "all settings",
         f"{len(settings)} settings of {swept}",
         [
+            *([Lines(trades, is_doubt=is_doubtful, is_headed=True)] if trades else []),
             *_doubts(settings),
             Section(
                 "settings",
@@ -165,7 +169,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
                 f"Medians of {runs} runs." if runs > 1 else "",
                 [*charts, measured_table(settings)],
             ),
-            Lines([*limit_lines(settings), *trade_lines(settings)]),
+            Lines(limit_lines(settings)),
         ],
     )
 

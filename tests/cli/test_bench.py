@@ -463,3 +463,21 @@ def test_flow_control_by_option_and_by_the_classic_key(
     assert [each.flow_control for each in run.scenarios] == [flow_control]
     has_note = "2.x always uses true" in result.stdout
     assert has_note == (f"{CREDIT_MODEL}=false" in arguments)
+
+
+def test_a_sweep_becomes_a_page_and_a_picture(flinknet: Callable[..., Result]) -> None:
+    pytest.importorskip("matplotlib")
+    files = ("--report", "page.html", "--plot", "plot.svg")
+    result = flinknet("bench", "--buffer-timeout", "0,5ms", "--no-trace", *files)
+    assert result.exit_code == 0
+    assert '"name":"all settings"' in Path("page.html").read_text()
+    assert Path("plot.svg").read_text().startswith("<?xml")
+
+
+def test_a_plot_in_another_format_is_refused_before_anything_runs(
+    flinknet: Callable[..., Result], run: Any
+) -> None:
+    result = flinknet("bench", "--plot", "plot.pdf")
+    assert result.exit_code == 2
+    assert result.stderr == "flinknet: --plot: plot.pdf must end in .svg or .png\n"
+    assert run.scenarios == []

@@ -35,7 +35,7 @@ CONTAINER = {
     "args": [TEXT],
     "ports": [{"name": TEXT, "containerPort": int}],
     "startupProbe": {
-        "exec": {"command": [TEXT]},
+        "httpGet": {"path": TEXT, "port": TEXT},
         "periodSeconds": int,
         "failureThreshold": int,
     },
@@ -136,9 +136,11 @@ def test_the_sidecar_of_the_manifest_listens_where_flink_sends_its_consumers() -
     options = tap_options(tap["args"][0])
     listened, _ = ports = ports_of(options)
     assert ports == flink_ports(spec["flinkConfiguration"])
-    assert tap["ports"] == [{"name": "data", "containerPort": listened}]
-    probe = tap["startupProbe"]["exec"]["command"][2]
-    assert probe == f":{listened:04X} 00000000:0000 0A"
+    metrics_host, metrics_port = options["metrics_port"].split(":")
+    ports_by_name = {each["name"]: each["containerPort"] for each in tap["ports"]}
+    assert ports_by_name == {"data": listened, "metrics": int(metrics_port)}
+    assert metrics_host == "0.0.0.0"  # a kubelet probes the address of the pod
+    assert tap["startupProbe"]["httpGet"] == {"path": "/metrics", "port": "metrics"}
     assert options["rest"] == f"http://{MANIFEST['metadata']['name']}-rest:8081"
 
     [mount], [volume] = tap["volumeMounts"], pod["volumes"]
@@ -146,16 +148,6 @@ def test_the_sidecar_of_the_manifest_listens_where_flink_sends_its_consumers() -
     assert options["out"].startswith(f"{mount['mountPath']}/")
     assert f"VOLUME {mount['mountPath']}" in DOCKERFILE
     assert f"USER {pod['securityContext']['fsGroup']}" in DOCKERFILE
-
-
-def test_the_probe_matches_a_port_that_is_listened_on_and_no_other() -> None:
-    probe = MANIFEST["spec"]["taskManager"]["podTemplate"]["spec"]["initContainers"][0]
-    pattern = probe["startupProbe"]["exec"]["command"][2]
-    line = "   0: 00000000:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000"
-    listening, established = "0A", "01"
-    assert pattern in line.format(port=7001, state=listening)
-    assert pattern not in line.format(port=7002, state=listening)
-    assert pattern not in line.format(port=7001, state=established)
 
 
 @pytest.mark.parametrize("number", [1, 2])

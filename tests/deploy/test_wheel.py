@@ -61,5 +61,5 @@ def test_the_light_wheel_takes_less_than_100_mb_when_it_is_slim(tmp_path: Path) 
     run(programs / "flinknet", "bench", "--duration", "200ms", "--rate", "1k/s", cwd=tmp_path)
     [run_dir] = tmp_path.glob("flinknet-runs/*")
     assert run(programs / "flinknet", "trace", "verify", run_dir).startswith("OK ")
-    files = {each.resolve() for each in place.rglob("*") if each.is_file()}
+    files = [each for each in place.rglob("*") if each.is_file() and not each.is_symlink()]
     assert sum(each.stat().st_size for each in files) < LIGHT_BYTES_MAX

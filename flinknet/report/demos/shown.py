@@ -16,6 +16,9 @@ from flinknet.results import (
 
 from ..page_parts import Lines, Page, Part, Section, Table, View
 
+UNEXPECTED = "Unexpected"
+"""Begins the lesson of a demo that did not show its effect."""
+
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
@@ -72,7 +75,8 @@ def demo_page(
     parts: Sequence[Part],
 ) -> Page:
     """The lesson first, then what can be seen of it."""
-    above = [Lines(lesson, is_headed=True)]
+    has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
+    above = [Lines(lesson, is_doubt=has_failed, is_headed=True)]
     if doubts:
         above.append(Lines([f"Warning: {each}" for each in doubts], is_doubt=True))
     view = View(name, title, [*above, Section("demo", "What happens", "", parts)], setup)

@@ -23,9 +23,9 @@ function inRows(parts) {
   return rows.map(({parts: row}) => row.length > 1 ? h("div", {class: row.length % 3 ? "pair" : "pair trio"}, row.map(partOf)) : partOf(row[0]));
 }
 
-const figureOf = ({title, meaning}, items, draw) => chart(title, meaning, items, draw);
-const legendOf = (series) => series.length > 1 || series.some((one) => one.meaning)
-  ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
+// One series needs no legend: the title names it.
+const figureOf = ({title, meaning, series}, items, draw) => chart(title, meaning || series.length === 1 && series[0].meaning, items, draw);
+const legendOf = (series) => series.length > 1 ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
 
 const overTimeChart = ({series, spans, unit, title, top, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
   spans, at, top, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);

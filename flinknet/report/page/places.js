@@ -47,9 +47,11 @@ function placesPart({names, meanings, runs, curve}) {
     curvePlace ? h("figure", {}, h("figcaption", {}, h("h3", {}, term(curve.title, curve.meaning)),
       legend(curve.series.map((one) => [one.name, colorOf(one.color), one.meaning, true]))), curvePlace) : null,
     tanks.map((one) => one.element));
-  // The first look is where most lies in the places: where the lesson is.
+  // The first look is where most lies in the places, within the spans if there are any: where the lesson is.
   const total = (one) => one.levels_bytes.reduce((sum, each) => sum + each, 0);
-  const fullest = shown.reduce((most, run) => run.steps.reduce((best, one) => total(one) > total(best) ? one : best, most), shown[0].steps[0]);
+  const isTold = ({at_ns: at}) => !curve || !curve.spans.length || curve.spans.some((span) => at >= span.from_ns && at < span.to_ns);
+  const steps = shown.flatMap((run) => run.steps), told = steps.filter(isTold);
+  const fullest = (told.length ? told : steps).reduce((best, one) => total(one) > total(best) ? one : best);
   go(indexAt(instants, fullest.at_ns));
   isMoved = false;
   return part;
