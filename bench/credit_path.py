@@ -13,8 +13,7 @@ import argparse
 import time
 from statistics import median
 
-from measure import print_table, spread
-
+from bench.measure import print_table, spread
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.probe import NullProbe

@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 
-from measure import FLINKNET
+from bench.measure import FLINKNET
 
 
 def main() -> int:

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import median
 
-from measure import print_table, rate, rate_per_processor, ratio, run_in_turns
-
+from bench.measure import print_table, rate, rate_per_processor, ratio, run_in_turns
 from flinknet.config import (
     CREDIT,
     FLOW_CONTROLS,

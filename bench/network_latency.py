@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from statistics import median
 
-from measure import print_table, run_bench
+from bench.measure import print_table, run_bench
 
 CASES = {
     "network_latency_1to1[0ms]": ("--buffer-timeout", "0"),

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import (
+from bench.measure import (
     FLINKNET,
     print_table,
     rate,
@@ -35,7 +35,6 @@ from measure import (
     run_once,
     spread,
 )
-
 from flinknet.comparison import interleaved_orders
 
 BLOCK_BYTES = 32 * 1024

@@ -39,8 +39,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import FLINKNET, print_table
-
+from bench.measure import FLINKNET, print_table
 from flinknet import options as flink
 from flinknet.predict.recorded import Setting
 from flinknet.replay.read import open_recorded_run
@@ -82,9 +81,9 @@ def main() -> None:
     parser.add_argument("--again", type=Path, help="predict what --keep left, measure nothing")
     options = parser.parse_args()
     if options.again is not None:
-        kept = json.loads((options.again / KEPT_NAME).read_text())
-        predict_again(options.again, kept)
-        report(kept, options.out)
+        earlier = json.loads((options.again / KEPT_NAME).read_text())
+        predict_again(options.again, earlier)
+        report(earlier, options.out)
         return
     rates = listed(options.rates) or (RATES[:2] if options.short else RATES)
     timeouts = listed(options.timeouts) or (("0", "10ms", "100ms") if options.short else TIMEOUTS)

@@ -37,7 +37,8 @@ from typing import Any
 
 import numpy as np
 import psutil
-from measure import FLINKNET, print_table
+
+from bench.measure import FLINKNET, print_table
 
 MARK_OBSERVED, MARK_WHAT_IF = 8e6, 10e6
 TIMEOUTS_NS = (1_000_000, 5_000_000)

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import (
+from bench.measure import (
     FLINKNET,
     print_table,
     processor_share,
@@ -34,7 +34,6 @@ from measure import (
     ratio,
     run_in_turns,
 )
-
 from flinknet.core.connection import Connection
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.layout import Direction

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from statistics import median
 
-from measure import print_table, run_bench
+from bench.measure import print_table, run_bench
 
 CASES = {
     "network_throughput[1,100ms] 100 B": ("--record-size", "100b", "--buffer-timeout", "100ms"),

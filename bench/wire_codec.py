@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from measure import print_table, spread
-
+from bench.measure import print_table, spread
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import Header
 from flinknet.core.wire.layout import Direction

@@ -188,6 +188,21 @@ def check_arrivals(law: str, name: str = "arrivals") -> None:
         raise ConfigError(f"{name}: {law!r} is not one of {', '.join(ARRIVAL_LAWS)}")
 
 
+KEYS_MAX = (1 << 63) - 1
+"""Different keys of a source: numbers of 64 bits."""
+
+SKEWED_KEYS_MAX = 1 << 24
+"""The same, where they are not all alike: 128 MiB in each source."""
+
+
+def check_keys(keys: int, skew: float, name: str = "keys") -> None:
+    """Raises: ConfigError for a number of keys that cannot be drawn."""
+    most = SKEWED_KEYS_MAX if skew else KEYS_MAX
+    if not 1 <= keys <= most:
+        which = "with a skew, " if skew else ""
+        raise ConfigError(f"{name}: {keys} is out of range; {which}use 1 to {most}")
+
+
 UNIFORM, EXPONENTIAL = "uniform", "exponential"
 
 

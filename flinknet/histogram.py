@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.results import LatencySummary
+from flinknet.results import LatencyDistribution, LatencySummary
 
 SUB_BUCKET_BITS = 7
 SUB_BUCKETS = 1 << SUB_BUCKET_BITS
@@ -30,10 +30,13 @@ BUCKETS = SUB_BUCKETS * (VALUE_BITS - SUB_BUCKET_BITS + 1)
 
 SAMPLES_PER_TAIL = 5
 """A percentile is given only if at least this many samples lie on either side of it: p50 from 10
-samples on, p99 from 500, p99.9 from 5,000. With fewer it would be one of the extremes under another
-name."""
+samples on, p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would be one of the
+extremes under another name."""
 
-PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+PERCENTILES = {
+    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
+    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
+}
 """Those of a LatencySummary, by its fields."""
 
 _MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
@@ -141,6 +144,20 @@ class LogLinearHistogram:
             mean=self.mean,
             max=self.max,
             **{name: self.supported_percentile(q) for name, q in PERCENTILES.items()},
+        )
+
+    def distribution(self) -> LatencyDistribution | None:
+        """Every filled bucket with its records; None without samples."""
+        filled = np.flatnonzero(self.counts)
+        if not filled.size:
+            return None
+        bounds = [bucket_bounds_ns(index) for index in filled.tolist()]
+        found = [(q, self.supported_percentile(q)) for q in PERCENTILES.values()]
+        return LatencyDistribution(
+            low_ns=tuple(low for low, _ in bounds),
+            high_ns=tuple(high for _, high in bounds),
+            records=tuple(self.counts[filled].tolist()),
+            percentiles=tuple((q, value) for q, value in found if value is not None),
         )
 
     def to_bytes(self) -> bytes:

@@ -19,6 +19,7 @@ from hypothesis.internal.conjecture import providers
 
 from tests.object_store import ObjectStore, object_store
 from tests.rows import PROPERTY, read_rows
+from tests.shared_spark import commands_in
 
 # The same examples every time, whatever an earlier run has found; how long one takes says nothing
 # on a busy machine, and the suite has its own timeout.
@@ -65,6 +66,22 @@ def store(object_store_server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in object_store_server.environment.items():
         monkeypatch.setenv(name, value)
     return object_store_server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session for all tests of this process; started at its first use."""
+    from flinknet.replay.spark.session import spark_session
+
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture
+def with_spark(spark: Any) -> Iterator[Any]:
+    """Commands that are called in this process get the session of the tests."""
+    with commands_in(spark):
+        yield spark
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def object_store(log: Path) -> Iterator[ObjectStore]:
 
 
 def serve(log: Path) -> None:
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     file = log.open("a", buffering=1)

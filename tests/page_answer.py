@@ -153,6 +153,7 @@ def answer(
             "events": 12_345,
             "channels": channels,
             "measured_duration_ns": 3 * S,
+            "part": {"from_ns": 0, "to_ns": 3 * S, "whole_ns": 3 * S},
             "damaged_files": [],
         },
         "observed": {

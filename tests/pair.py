@@ -21,7 +21,7 @@ from flinknet.core.producer import (
     ResultPartitionManager,
     SerializedRecords,
 )
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -32,6 +32,7 @@ from flinknet.core.wire.ids import (
     JobVertexID,
     ResultPartitionID,
 )
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import Message
 
 RECEIVER = InputChannelID(bytes(range(1, 17)))

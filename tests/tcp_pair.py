@@ -7,7 +7,8 @@ from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, Singl
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.wire.events import Event
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import Message
 from tests.pair import (
     REQUEST_TIMEOUT_NS,

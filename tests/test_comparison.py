@@ -230,4 +230,6 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
         "B against A (another workload: rate): higher in buffers (+100.0 %)."
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
-    assert comparison.summary("B", "A", wide).endswith("; undecided in p50 (more --runs).")
+    assert comparison.summary("B", "A", wide).endswith(
+        "; undecided in p50 (about 110 runs would decide)."
+    )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,9 +15,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.flink.cluster import Cluster, FlinkError, end_on_sigterm
-from bench.flink.distribution import VERSION, flink_home, java
-from bench.flink.exchange import SMALLEST_VALUE_BYTES, Exchange, build, run, upload
+from bench.flink import options as options_of
+from bench.flink.cluster import Cluster, FlinkError
+from bench.flink.exchange import Exchange, build, run, upload
 from bench.flink.footprint import (
     BenchProcesses,
     Footprint,
@@ -29,6 +27,7 @@ from bench.flink.footprint import (
     end_of_work_ns,
     rss_bytes_max,
 )
+from bench.flink.options import java_version, tell, timeout_name, whole_ms
 from bench.measure import FLINKNET, print_table
 from flinknet.errors import ConfigError
 from flinknet.units import (
@@ -38,7 +37,6 @@ from flinknet.units import (
     human_duration,
     parse_duration_ns,
     parse_rate_per_s,
-    parse_size_bytes,
 )
 
 TEACH = """\
@@ -90,58 +88,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exchanges, keys = settings(options)
     except ConfigError as error:
         parser.error(str(error))
-    home = flink_home(options.flink_version)
-    if home is None:
-        parser.error(
-            f"no jars of Flink {options.flink_version}: run `make flink`, or set FLINK_HOME"
-        )
-    end_on_sigterm()
-    work = Path(options.work or tempfile.mkdtemp(prefix="flinknet-flink-"))
-    work.mkdir(parents=True, exist_ok=True)
-    try:
+    home = options_of.home_of(parser, options.flink_version)
+    work = options_of.work_directory(options.work, "flinknet-flink-")
+
+    def measure() -> int:
         document = compare(home, work, exchanges, keys, options)
-    except FlinkError as error:
-        print(f"compare.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    if options.work is None:  # nobody asked for the logs of what went well
-        shutil.rmtree(work, ignore_errors=True)
-    text = json.dumps(document, indent=1) + "\n"
-    if options.json == "-":
-        print(text, end="")
+        if options.work is None:  # nobody asked for the logs of what went well
+            shutil.rmtree(work, ignore_errors=True)
+        options_of.give(document, options.json, lambda: print_report(document))
         return 0
-    if options.json is not None:
-        Path(options.json).write_text(text)
-    print_report(document)
-    return 0
+
+    return options_of.exit_code_of("compare.py", measure)
 
 
 def arguments_parser() -> argparse.ArgumentParser:
     """The options; `--help` teaches."""
-    parser = argparse.ArgumentParser(
-        prog="compare.py",
-        description=__doc__,
-        epilog=TEACH,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = options_of.parser_of("compare.py", __doc__, TEACH)
     add = parser.add_argument
     add("--rate", default="max", help="records per second of each source [default: max]")
-    add("--record-size", default="100b", help="of a value; at least 20b [default: 100b]")
+    options_of.add_record_size(parser)
     add("--buffer-timeout", default="100ms", metavar="LIST", help="such as 0,5ms,100ms,-1")
     add("--producers", type=int, default=1)
     add("--consumers", type=int, default=1)
-    add("--placement", choices=("split", "spread"), default="split", help="[default: split]")
+    options_of.add_placement(parser)
     add("--partitioner", choices=("rebalance", "hash"), default="rebalance")
     add("--checkpoint-interval", default="0", help="barriers this often [default: never]")
     add("--sink-delay", default="0", help="time each sink takes for a record [default: 0]")
-    add("--duration", default="5s", help="of the measured part [default: 5s]")
-    add("--warmup", default="3s", help="before it; a JVM needs some [default: 3s]")
+    options_of.add_length(parser, duration="5s", warmup="3s")
     add("--rounds", type=int, default=3, help="[default: 3]")
     add("-D", dest="keys", action="append", default=[], metavar="KEY=VALUE", help="for both")
-    add("--flink-version", default=VERSION, help=f"[default: {VERSION}]")
-    add("--work", help="keep Flink's configuration and logs here [default: if it fails]")
-    add("--json", metavar="FILE|-", help="write every round; - for standard output, alone")
+    options_of.add_version(parser)
+    options_of.add_output(
+        parser,
+        work="keep Flink's configuration and logs here [default: if it fails]",
+        json="write every round; - for standard output, alone",
+    )
     return parser
 
 
@@ -151,18 +132,12 @@ def settings(options: argparse.Namespace) -> tuple[list[Exchange], dict[str, str
     Raises:
         ConfigError: a value cannot be used.
     """
-    value_bytes = parse_size_bytes(options.record_size, "--record-size")
-    if value_bytes < SMALLEST_VALUE_BYTES:
-        raise ConfigError(
-            f"--record-size: {value_bytes} bytes are too few for Flink's job; its records carry"
-            f" their instant and number, so at least {SMALLEST_VALUE_BYTES}b"
-        )
     base = Exchange(
         rate_per_s=parse_rate_per_s(options.rate, "--rate"),
-        value_bytes=value_bytes,
+        value_bytes=options_of.value_bytes_of(options),
         checkpoint_interval_ms=whole_ms(options.checkpoint_interval, "--checkpoint-interval"),
         warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
-        duration_ns=parse_duration_ns(options.duration, "--duration"),
+        duration_ns=options_of.duration_ns_of(options),
         sink_delay_ns=parse_duration_ns(options.sink_delay, "--sink-delay"),
         producers=options.producers,
         consumers=options.consumers,
@@ -174,8 +149,6 @@ def settings(options: argparse.Namespace) -> tuple[list[Exchange], dict[str, str
             raise ConfigError(f"--{name}: give 1 or more")
     if base.placement == "spread" and base.producers != base.consumers:
         raise ConfigError("--placement spread: give as many --producers as --consumers")
-    if base.duration_ns <= 0:
-        raise ConfigError("--duration: give more than 0")
     timeouts = options.buffer_timeout.split(",")
     exchanges = [
         replace(base, buffer_timeout_ms=whole_ms(each, "--buffer-timeout")) for each in timeouts
@@ -185,20 +158,6 @@ def settings(options: argparse.Namespace) -> tuple[list[Exchange], dict[str, str
         if not (key and equals and value):
             raise ConfigError(f"-D {key}{equals}{value}: write KEY=VALUE")
     return exchanges, {key: value for key, _, value in pairs}
-
-
-def whole_ms(text: str, name: str) -> int:
-    """A duration in ms, as Flink counts it; -1 stands for never.
-
-    Raises:
-        ConfigError: it is shorter than Flink can say.
-    """
-    duration_ns = parse_duration_ns(text, name, allow_never=name == "--buffer-timeout")
-    if duration_ns < 0:
-        return -1
-    if duration_ns % 1_000_000:
-        raise ConfigError(f"{name}: {text}: Flink counts in whole milliseconds")
-    return duration_ns // 1_000_000
 
 
 def compare(
@@ -450,24 +409,6 @@ def load(exchange: Mapping[str, Any]) -> str:
     """The rate, for reading."""
     rate = exchange["rate_per_s"]
     return f"{human_count(rate)}/s" if rate else "max"
-
-
-def timeout_name(timeout_ms: int) -> str:
-    """The buffer timeout, for reading."""
-    return "never" if timeout_ms < 0 else f"{timeout_ms} ms"
-
-
-def java_version() -> str:
-    """As `java -version` tells it."""
-    command = [java() or "java", "-version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r'"(.+?)"', done.stderr)
-    return found.group(1) if found else "?"
-
-
-def tell(text: str) -> None:
-    """Talk while it runs."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def tell_row(name: str, row: Row) -> None:

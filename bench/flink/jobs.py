@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench.flink.cluster import FlinkError, end_on_sigterm
-from bench.flink.compare import java_version, tell, whole_ms
-from bench.flink.distribution import VERSION, flink_home
+from bench.flink import options as options_of
+from bench.flink.cluster import FlinkError
+from bench.flink.distribution import VERSION
 from bench.flink.exchange import Exchange, build
 from bench.flink.generated import described, generated
 from bench.flink.job_table import (
@@ -27,6 +26,7 @@ from bench.flink.job_table import (
     summary,
     truth_of,
 )
+from bench.flink.options import java_version, tell, whole_ms
 from bench.flink.slowed import Judged, RecordedCase, cases, judged, print_verdicts, record_case
 from bench.flink.tap import flinknet
 from bench.flink.tapped_job import Tapped
@@ -87,22 +87,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number, exchange in enumerate(exchanges, 1):
             print(f"{number}: {described(exchange)}")
         return 0
-    releases = options.release.split(",")
-    homes = {release: flink_home(release) for release in releases}
-    missing = [release for release, home in homes.items() if home is None]
-    if missing and not options.again:
-        parser.error(f"no jars of Flink {missing[0]}: run `make flink`, or set FLINK_HOME")
-    end_on_sigterm()
-    work = Path(options.again or options.work or tempfile.mkdtemp(prefix="flinknet-jobs-"))
-    work.mkdir(parents=True, exist_ok=True)
-    known = {release: home for release, home in homes.items() if home is not None}
+    homes: dict[str, Path] = {}
+    if not options.again:
+        for release in options.release.split(","):
+            homes[release] = options_of.home_of(parser, release)
+    work = options_of.work_directory(options.again or options.work, "flinknet-jobs-")
     with_rest = not options.without_rest
-    try:
+
+    def answered() -> int:
+        show: Callable[[], None]
         if options.slow:
             recorded = (
                 earlier_cases(work)
                 if options.again
-                else slow(known, work, base, with_rest=with_rest)
+                else slow(homes, work, base, with_rest=with_rest)
             )
             verdicts = judge(recorded, work)
             document, show = {"cases": cases_json(verdicts)}, lambda: print_verdicts(verdicts)
@@ -110,35 +108,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             jobs = (
                 earlier(work)
                 if options.again
-                else measure(known, work, exchanges, timeouts_ms, with_rest=with_rest)
+                else measure(homes, work, exchanges, timeouts_ms, with_rest=with_rest)
             )
             cells = predicted(jobs, work)
             document, show = table_json(jobs, cells), lambda: print_cells(cells)
-    except FlinkError as error:
-        print(f"jobs.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    document |= {"java": java_version(), "work": str(work)}
-    text = json.dumps(document, indent=1) + "\n"
-    if options.json == "-":
-        print(text, end="")
+        document |= {"java": java_version(), "work": str(work)}
+        options_of.give(document, options.json, show)
+        if options.json != "-":
+            print(f"\nlogs, traces and what was measured: {work}")
         return 0
-    if options.json is not None:
-        Path(options.json).write_text(text)
-    show()
-    print(f"\nlogs, traces and what was measured: {work}")
-    return 0
+
+    return options_of.exit_code_of("jobs.py", answered)
 
 
 def arguments_parser() -> argparse.ArgumentParser:
     """The options; `--help` teaches."""
-    parser = argparse.ArgumentParser(
-        prog="jobs.py",
-        description=__doc__,
-        epilog=TEACH,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = options_of.parser_of("jobs.py", __doc__, TEACH)
     add = parser.add_argument
     add("--jobs", type=int, default=10, help="how many [default: 10]")
     add("--seed", type=int, default=1, help="what they are [default: 1]")
@@ -146,13 +131,11 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--release", default=VERSION, metavar="LIST", help=f"of Flink [default: {VERSION}]")
     add("--recorded", default="20ms", help="buffer timeout of the recording [default: 20ms]")
     add("--timeouts", default="1ms,10ms,100ms", metavar="LIST", help="[default: 1ms,10ms,100ms]")
-    add("--duration", default="12s", help="of the measured part [default: 12s]")
-    add("--warmup", default="3s", help="of each job, before it [default: 3s]")
+    options_of.add_length(parser, duration="12s", warmup="3s", before="of each job, before it")
     add("--slow", action="store_true", help="jobs with a bottleneck, and the verdicts on them")
     add("--without-rest", action="store_true", help="the tap does not ask Flink's REST API")
     add("--again", metavar="WORK", help="only replay what is recorded in this directory")
-    add("--work", help="directory for logs and traces [default: a new one]")
-    add("--json", metavar="FILE|-", help="write all figures; - for standard output, alone")
+    options_of.add_output(parser)
     return parser
 
 
@@ -164,13 +147,10 @@ def settings(options: argparse.Namespace) -> Exchange:
     """
     if options.jobs < 1:
         raise ConfigError("--jobs: give 1 or more")
-    duration_ns = parse_duration_ns(options.duration, "--duration")
-    if duration_ns <= 0:
-        raise ConfigError("--duration: give more than 0")
     return Exchange(
         buffer_timeout_ms=whole_ms(options.recorded, "--recorded"),
         warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
-        duration_ns=duration_ns,
+        duration_ns=options_of.duration_ns_of(options),
         seed=options.seed,
     )
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
-from bench.flink.compare import tell, timeout_name
 from bench.flink.exchange import Exchange, Outcome
+from bench.flink.options import tell, timeout_name
 from bench.flink.tap import flinknet
 from bench.flink.tapped_job import Bench
 from bench.measure import print_table

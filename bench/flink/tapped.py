@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench.flink import message_table
-from bench.flink.cluster import FlinkError, end_on_sigterm
-from bench.flink.compare import java_version, tell, whole_ms
-from bench.flink.distribution import VERSION, flink_home
-from bench.flink.exchange import (
-    SMALLEST_VALUE_BYTES,
-    Exchange,
-    Outcome,
-    build,
-)
+from bench.flink import options as options_of
+from bench.flink.cluster import FlinkError
+from bench.flink.exchange import Exchange, Outcome, build
 from bench.flink.message_table import MessageTable
+from bench.flink.options import java_version, tell, whole_ms
 from bench.flink.predictions import predict, print_predictions
 from bench.flink.tapped_job import SEGMENT_BYTES, Bench, Tapped
 from bench.measure import print_table
@@ -32,7 +24,6 @@ from flinknet.units import (
     human_duration,
     parse_duration_ns,
     parse_rate_per_s,
-    parse_size_bytes,
 )
 
 TEACH = """\
@@ -82,36 +73,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rates = [total_rate(each, "--rates") for each in split_list(options.rates)]
     except ConfigError as error:
         parser.error(str(error))
-    home = flink_home(options.flink_version)
-    if home is None:
-        parser.error(
-            f"no jars of Flink {options.flink_version}: run `make flink`, or set FLINK_HOME"
-        )
-    end_on_sigterm()
-    work = Path(options.work or tempfile.mkdtemp(prefix="flinknet-tapped-"))
-    work.mkdir(parents=True, exist_ok=True)
-    try:
+    home = options_of.home_of(parser, options.flink_version)
+    work = options_of.work_directory(options.work, "flinknet-tapped-")
+    release, java = options.flink_version, java_version()
+
+    def measure() -> int:
         bench = Bench(home, work, build(home, work))
         if timeouts:
-            rates = rates or [exchange_rate(exchange)]
-            document = predict(bench, exchange, timeouts, rates, options.rounds)
+            asked = rates or [exchange_rate(exchange)]
+            document = predict(bench, exchange, timeouts, asked, options.rounds)
         else:
             document = in_turns(bench, exchange, options.rounds, with_tcpdump=options.tcpdump)
-    except FlinkError as error:
-        print(f"tapped.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    document |= {"java": java_version(), "flink": options.flink_version, "work": str(work)}
-    text = json.dumps(document, indent=1, default=str) + "\n"
-    if options.json == "-":
-        print(text, end="")
+        document |= {"java": java, "flink": release, "work": str(work)}
+
+        def show() -> None:
+            (print_predictions if timeouts else print_turns)(document)
+            print(f"\nFlink {release} on Java {java}; logs and traces: {work}")
+
+        options_of.give(document, options.json, show)
         return 0 if timeouts or is_sound(document) else 1
-    if options.json is not None:
-        Path(options.json).write_text(text)
-    (print_predictions if timeouts else print_turns)(document)
-    print(f"\nFlink {options.flink_version} on Java {document['java']}; logs and traces: {work}")
-    return 0 if timeouts or is_sound(document) else 1
+
+    return options_of.exit_code_of("tapped.py", measure)
 
 
 def is_sound(document: Mapping[str, Any]) -> bool:
@@ -126,29 +108,22 @@ def is_sound(document: Mapping[str, Any]) -> bool:
 
 def arguments_parser() -> argparse.ArgumentParser:
     """The options; `--help` teaches."""
-    parser = argparse.ArgumentParser(
-        prog="tapped.py",
-        description=__doc__,
-        epilog=TEACH,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = options_of.parser_of("tapped.py", __doc__, TEACH)
     add = parser.add_argument
     add("--rate", default="20k/s", help="records per second of all sources [default: 20k/s]")
     add("--max", action="store_true", help="as fast as it goes, instead of a rate")
-    add("--record-size", default="100b", help="of a value; at least 20b [default: 100b]")
+    options_of.add_record_size(parser)
     add("--buffer-timeout", default="10ms", help="[default: 10ms]")
     add("--parallelism", type=int, default=2, help="of sources and of sinks [default: 2]")
-    add("--placement", choices=("split", "spread"), default="split", help="[default: split]")
+    options_of.add_placement(parser)
     add("--checkpoint-interval", default="1s", help="0: none [default: 1s]")
-    add("--duration", default="1min", help="of the measured part [default: 1min]")
-    add("--warmup", default="5s", help="before it; a JVM needs some [default: 5s]")
+    options_of.add_length(parser, duration="1min", warmup="5s")
     add("--rounds", type=int, default=1, help="turns; of --predict, measurements [default: 1]")
     add("--tcpdump", action="store_true", help="capture the tapped run, too, and compare")
     add("--predict", metavar="LIST", help="buffer timeouts to predict from the tapped trace")
     add("--rates", metavar="LIST", help="of all sources, for --predict [default: --rate]")
-    add("--flink-version", default=VERSION, help=f"[default: {VERSION}]")
-    add("--work", help="directory for logs and traces [default: a new one]")
-    add("--json", metavar="FILE|-", help="write all figures; - for standard output, alone")
+    options_of.add_version(parser)
+    options_of.add_output(parser)
     return parser
 
 
@@ -160,20 +135,14 @@ def settings(options: argparse.Namespace) -> Exchange:
     """
     if options.parallelism < 1 or options.rounds < 1:
         raise ConfigError("--parallelism, --rounds: give 1 or more")
-    value_bytes = parse_size_bytes(options.record_size, "--record-size")
-    if value_bytes < SMALLEST_VALUE_BYTES:
-        raise ConfigError(f"--record-size: give at least {SMALLEST_VALUE_BYTES}b")
-    duration_ns = parse_duration_ns(options.duration, "--duration")
-    if duration_ns <= 0:
-        raise ConfigError("--duration: give more than 0")
     rate_per_s = None if options.max else parse_rate_per_s(options.rate, "--rate")
     return Exchange(
         rate_per_s=None if rate_per_s is None else rate_per_s / options.parallelism,
-        value_bytes=value_bytes,
+        value_bytes=options_of.value_bytes_of(options),
         buffer_timeout_ms=whole_ms(options.buffer_timeout, "--buffer-timeout"),
         checkpoint_interval_ms=whole_ms(options.checkpoint_interval, "--checkpoint-interval"),
         warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
-        duration_ns=duration_ns,
+        duration_ns=options_of.duration_ns_of(options),
         producers=options.parallelism,
         consumers=options.parallelism,
         placement=options.placement,

@@ -29,6 +29,8 @@ PASSWORD_LEAST_CHARACTERS = 6
 NODE_STORE, TRUST_STORE = "node.p12", "truststore.p12"
 NODE_PEM, AUTHORITY_PEM = "node.pem", "ca.pem"
 CONFIG = "config.yaml"
+PASSWORD = "password"
+"""A file with the password alone, as `trace tap --tls-password-file` reads it."""
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9.-]*")
 
@@ -71,6 +73,7 @@ def generate(
         TRUST_STORE: pkcs12.serialize_java_truststore(trusted, encryption),
         NODE_PEM: key_pem + node.public_bytes(Encoding.PEM) + authority_pem,
         AUTHORITY_PEM: authority_pem,
+        PASSWORD: f"{password}\n".encode(),
         # JSON quotes a text as YAML does
         CONFIG: "".join(
             f"{key}: {json.dumps(value)}\n" for key, value in settings.items()

@@ -7,10 +7,11 @@ would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other er
 knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be ended by such a
 signal, and exits with 0.
 
-    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo,
-                        bench_channels, bench_config; bench_consume, bench_produce (bench_peer: what
-                        they share)
-    compare_configs     with configs: as a user names them
+    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo
+                        (demos: what each runs), bench_channels, bench_config; bench_consume,
+                        bench_produce (bench_peer: what they share)
+    compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
+                        compared with; compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
     trace               trace_replay, trace_tap, trace_import, trace_export, trace_convert,
@@ -20,9 +21,13 @@ signal, and exits with 0.
     commands            kinds of commands, with help in sections
     options             that commands share; option_tables: what each is; rest_options: about
                         Flink's REST API; spark_options: about Spark; value_parsers: from text to
-                        what a scenario holds
+                        what a scenario holds; report_options: pages and pictures
+    completion          what a shell completes behind options
+    missing_packages    that the light form leaves out, and how to add them
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
+    json_files          --json, and where its document goes
+    result_files        the other forms in which programs read results: CSV, histogram, live values
     run_settings        of a recorded run, in words
     counting_line       progress of work whose end is not known
 """
@@ -30,6 +35,7 @@ signal, and exits with 0.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,11 +46,12 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
-from flinknet.report.plain_text import fall_back_to_plain_text, printable
+from flinknet.report.plain_text import asks_for_ascii, fall_back_to_plain_text, printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 from .commands import CommandGroup
+from .missing_packages import advice_for
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -120,7 +127,7 @@ class _CommandLine(CommandGroup):
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
-        fall_back_to_plain_text(stream)
+        fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
     try:
         raise_at_interrupt()
         with terminations_unwind():
@@ -138,6 +145,11 @@ def _exit_code(call: Callable[[], Any]) -> int:
         return _say(error.format_message(), error.exit_code)
     except FlinknetError as error:
         return _say(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        line = advice_for(error)
+        if line is None:
+            raise
+        return _say(line, EXIT_KNOWN_ERROR)
     except OSError as error:
         advice = _ADVICE_BY_ERRNO.get(error.errno or 0)
         if advice is None:

@@ -60,6 +60,9 @@ class _Mode:
         return any(each.name == name for each in self.command.params)
 
 
+_OUTPUTS = frozenset(("report", "plot", "csv", "histogram", "live_json", "metrics_port", "explain"))
+"""What a mode may lack whatever it measures."""
+
 _NOT_FLINKNET = ": {} applies only when both ends are flinknet's"
 _MODES = (
     _Mode("--demo", demo, "the demo sets {} itself; leave it out", ignored=frozenset(("trace",))),
@@ -99,7 +102,8 @@ class _Bench(CommandGroup):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
-        write_sections(self, ctx, formatter)
+        elsewhere = f"explained by {ctx.command_path} run --help"
+        write_sections(self, ctx, formatter, only_named={"Tasks": elsewhere, "Exchange": elsewhere})
 
 
 def _plain_options() -> list[click.Parameter]:
@@ -169,6 +173,8 @@ def _check_options(mode: _Mode, given: Mapping[str, str]) -> None:
     for name, option in given.items():
         if name == mode.name or mode.has(name) or name in mode.ignored:
             continue
+        if name in _OUTPUTS:
+            raise ConfigError(f"{option}: not with {mode.option}; leave it out")
         if _RUN.has(name):
             raise ConfigError(mode.refusal.format(option))
         owners = [each.option for each in _MODES if each.has(name)]

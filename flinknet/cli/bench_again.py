@@ -22,7 +22,8 @@ from flinknet.units import human_duration
 
 from . import value_parsers
 from .commands import SectionedCommand
-from .options import collect, json_option, load_options, out_option, trace_option
+from .json_files import json_option
+from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path
 
 if TYPE_CHECKING:

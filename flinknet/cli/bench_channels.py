@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .commands import SectionedCommand
-from .options import collect, json_option, load_options
+from .json_files import json_option
+from .options import collect, load_options
 
 if TYPE_CHECKING:
     from flinknet.report.channels_console import PlacedChannels

@@ -12,7 +12,8 @@ from flinknet.config import CREDIT
 from flinknet.units import human_bytes
 
 from .commands import SectionedCommand
-from .options import collect, json_option, load_options
+from .json_files import json_option
+from .options import collect, load_options
 
 if TYPE_CHECKING:
     from flinknet.graph.network_memory import TaskManagerBuffers

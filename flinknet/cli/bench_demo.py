@@ -1,22 +1,18 @@
-"""`flinknet bench demo NAME`: runs that are set up to show one thing.
-
-head-of-line: one slow channel of a shared connection, without credit and with it.
-"""
+"""`flinknet bench demo NAME`: runs that are set up to show one thing (see demos)."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet import options as flink
-from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer
+from flinknet.config import Scenario
 from flinknet.errors import ConfigError
 from flinknet.options.keys import RUNTIME_MODE
 
 from .commands import SectionedCommand
+from .demos import DEMOS, Demo
 from .options import (
     Settings,
     check_single_values,
@@ -25,172 +21,137 @@ from .options import (
     output_options,
     scenario_of,
 )
+from .report_options import ReportFiles, report_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from flinknet.report.demo_console import HeadOfLine, RateSample
+    from flinknet.report.demos.shown import DemoRun
     from flinknet.report.live import LineView
-    from flinknet.results import Progress, RunResult
+    from flinknet.results import Progress
 
     from .sweep import Executor
-
-DEFAULTS = {"rate": "10k/s", "record-size": "1kb", "duration": "3s"}
-"""So much data that every place fills early in the pause, and so little that no core is busy."""
 
 SAMPLES = 60
 """In a run; what a plot shows."""
 
+_OWN_DEFAULT = "the demo's own"
+_LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
+
 
 @click.command(cls=SectionedCommand)
-@click.argument("name", type=click.Choice(["head-of-line"]))
-@load_options(
-    ("rate", "record-size", "arrivals", "duration", "warmup"),
-    defaults=DEFAULTS,
-)
+@click.argument("name", type=click.Choice(list(DEMOS)), required=False)
+@load_options(_LOAD, defaults=dict.fromkeys(_LOAD, _OWN_DEFAULT))
 @output_options
+@report_options
 @click.pass_obj
 def demo(executor: Executor | None, /, **values: Any) -> None:
-    """Show one effect, such as what one paused consumer does to others.
+    """Show one effect in a few seconds; without NAME, list the demos.
 
     \b
     flinknet bench demo head-of-line
         what a paused consumer does to its neighbour on the same connection,
         without credit and with it
+    flinknet bench demo head-of-line --report page.html
+        the same to click through, step by step
+    flinknet bench demo back-pressure
+        how a slow sink reaches the source
+    flinknet bench demo timeout --plot timeout.svg
+        what a shorter buffer timeout costs
 
     Records no trace, unless --out is given.
     """
     from flinknet.report.console import console_for
-    from flinknet.report.demo_console import print_head_of_line
     from flinknet.report.export import dump, write_json
     from flinknet.report.live import view
 
     from . import sweep
 
-    scenario = _scenario(values)
+    if values["name"] is None:
+        _list_demos()
+        return
+    chosen = DEMOS[values["name"]]
+    scenario = _scenario(chosen, values)
     json_file = sweep.json_file(values["json"])
+    reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=False)
     executor = executor or sweep.default_executor()
-    modes = []
+    runs = chosen.runs(scenario)
+    finished = []
     with view(console_for(sys.stderr)) as watcher:
-        for flow_control in (TCP, CREDIT):
-            modes.append(
-                _run_mode(replace(scenario, flow_control=flow_control), executor, out, watcher)
-            )
-    document = _document(modes)
+        for number, (name, each) in enumerate(runs, start=1):
+            watcher.start_run(number, len(runs), name)
+            directory = sweep.directory_of(out, number, name)
+            finished.append(_run(name, each, executor, directory, watcher))
+            watcher.finish_run(finished[-1].result)
+    shown = chosen.show(finished, scenario.workload)
     if json_file is not None:
-        write_json(json_file, document)
+        write_json(json_file, shown.document)
+    reports.write(shown.page)
     if values["json"] == "-":
-        click.echo(dump(document), nl=False)
+        click.echo(dump(shown.document), nl=False)
         return
-    workload = scenario.workload
-    print_head_of_line(
-        console_for(sys.stdout),
-        modes,
-        pause_from_ns=workload.warmup_ns,
-        pause_ns=workload.duration_ns or 0,
-    )
+    shown.print(console_for(sys.stdout))
 
 
-def _scenario(values: Mapping[str, Any]) -> Scenario:
-    """Two pairs of tasks over one connection; the pause is not set yet."""
+def _list_demos() -> None:
+    width = max(map(len, DEMOS))
+    for name, each in DEMOS.items():
+        click.echo(f"{name:<{width}}  {each.summary}")
+    click.echo("\nRun one with: flinknet bench demo NAME")
+
+
+def _scenario(chosen: Demo, values: Mapping[str, Any]) -> Scenario:
+    """What all runs of the demo have in common."""
     settings = collect(values)
-    for key in (flink.CREDIT_MODEL, RUNTIME_MODE):
+    for key in (*chosen.sets, RUNTIME_MODE):
         if key in settings.network:
             raise ConfigError(f"the demo {values['name']} sets {key} itself; leave it out")
     check_single_values(settings)
-    pairs = {"producers": "2", "consumers": "2", "partitioner": "forward"}
-    scenario, _ = scenario_of(
-        Settings(settings.network, {**DEFAULTS, **settings.workload, **pairs}), values["seed"]
+    asked = Settings(
+        {**chosen.network, **settings.network},
+        {**chosen.load, **settings.workload, **chosen.fixed},
     )
+    scenario, _ = scenario_of(asked, values["seed"])
+    if scenario.workload.is_max_rate:
+        load = chosen.load["rate"]
+        raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
     return scenario
 
 
-def _run_mode(
-    scenario: Scenario, executor: Executor, out: Path | None, watcher: LineView
-) -> HeadOfLine:
-    """The neighbour alone, then with a consumer that pauses."""
-    from flinknet.report.demo_console import NEIGHBOUR, PAUSED, HeadOfLine, RateSample
+def _run(
+    name: str, scenario: Scenario, executor: Executor, directory: Path | None, watcher: LineView
+) -> DemoRun:
+    from flinknet.report.demos.shown import DemoRun
+
+    from .sweep import save_result
 
     workload = scenario.workload
-    assert workload.duration_ns is not None
-    alone = replace(workload, producers=1, consumers=1)
-    pause = SlowConsumer(PAUSED, -1, slow_ns=workload.duration_ns)
-    rates: list[RateSample] = []
+    measured_to_ns = workload.warmup_ns + (workload.duration_ns or 0)
+    interval_ns = measured_to_ns // SAMPLES
+    samples: dict[int, Progress] = {}
 
     def watch(progress: Progress) -> None:
-        if len(progress.channels) > PAUSED:
-            rates.append(
-                RateSample(
-                    progress.elapsed_ns,
-                    progress.channels[NEIGHBOUR].throughput_records_per_s,
-                    progress.channels[PAUSED].throughput_records_per_s,
-                )
-            )
+        """Keep one for each interval, the last: every TaskManager makes progress known."""
+        if progress.channels:
+            samples[progress.elapsed_ns // interval_ns] = progress
         watcher.update(progress)
-
-    interval_ns = (workload.warmup_ns + workload.duration_ns) // SAMPLES
-    results: list[RunResult] = []
-    number = 1 if scenario.flow_control == TCP else 3
-    for name, flows, on_progress in (
-        ("neighbour alone", alone, watcher.update),
-        ("neighbour with a paused consumer", replace(workload, slow_consumers=(pause,)), watch),
-    ):
-        title = f"{scenario.flow_control}, {name}"
-        watcher.start_run(number, 4, title)
-        directory = out / f"run-{number:04d}-{scenario.flow_control}" if out is not None else None
-        results.append(
-            _run(executor, replace(scenario, workload=flows), directory, on_progress, interval_ns)
-        )
-        watcher.finish_run(results[-1])
-        number += 1
-    solo, shared = results
-    return HeadOfLine(scenario.flow_control, solo, shared, tuple(_thinned(rates, interval_ns)))
-
-
-def _run(
-    executor: Executor,
-    scenario: Scenario,
-    directory: Path | None,
-    on_progress: Callable[[Progress], None],
-    interval_ns: int,
-) -> RunResult:
-    from .sweep import save_result
 
     result = executor.run(
         scenario,
         out_dir=directory,
         trace=directory is not None,
-        on_progress=on_progress,
+        on_progress=watch,
         sample_interval_ns=interval_ns,
     )
     if directory is not None:
         save_result(directory, result)
-    return result
-
-
-def _thinned(rates: list[RateSample], interval_ns: int) -> list[RateSample]:
-    """One for each interval, the last: both TaskManagers make progress known."""
-    by_interval = {each.at_ns // interval_ns: each for each in rates}
-    return list(by_interval.values())
-
-
-def _document(modes: list[HeadOfLine]) -> dict[str, Any]:
-    return {
-        "demo": "head-of-line",
-        "modes": {
-            mode.flow_control: {
-                "neighbour_rate_ratio": mode.neighbour_rate_ratio,
-                "neighbour_p99_ns": mode.neighbour_p99_ns,
-                "neighbour_records_per_s": mode.neighbour_records_per_s,
-                "solo_records_per_s": mode.solo_records_per_s,
-                "solo_p99_ns": mode.solo_p99_ns,
-                "rates": [asdict(each) for each in mode.rates],
-                "buffering": (
-                    asdict(mode.shared.buffering) if mode.shared.buffering is not None else None
-                ),
-            }
-            for mode in modes
-        },
-    }
+    return DemoRun(
+        name,
+        result,
+        tuple(samples.values()),
+        workload.warmup_ns,
+        measured_to_ns,
+        scenario.network.segment_size_bytes,
+    )

@@ -10,11 +10,16 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 
 from .commands import SectionedCommand
-from .options import collect, load_options, output_options, trace_option
+from .json_files import STDOUT
+from .options import collect, explain_option, load_options, output_options, trace_option
+from .report_options import ReportFiles, report_options
+from .result_files import ResultFiles, reading_options, watching
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from flinknet.storage import AnyPath
 
     from .sweep import Executor, Finished, Plan
 
@@ -30,7 +35,10 @@ if TYPE_CHECKING:
     help="Runs of each setting, interleaved.",
 )
 @output_options
+@reading_options
+@report_options
 @trace_option
+@explain_option
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
     """Measure an exchange; what plain `flinknet bench` does.
@@ -51,29 +59,35 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --checkpoint-interval 50ms
         -D execution.checkpointing.unaligned.enabled=false,true
         how checkpoint barriers travel, aligned and unaligned
+    flinknet bench run --rate 2k/s --buffer-timeout 0,5ms --report sweep.html
+        the same as a page, with plots
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
     protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
     uncorrected figure leaves out how long it had to wait for that.
     """
-    from flinknet.report.console import console_for, print_bench
+    from flinknet.report.bench_console import print_bench
+    from flinknet.report.bench_page import bench_page
+    from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
-    from flinknet.report.live import view
 
     from . import sweep
 
     plans = sweep.plan_sweep(collect(values), values["seed"])
-    json_file = sweep.json_file(values["json"])
+    results = ResultFiles.of(values)
+    reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=values["trace"])
-    files = [path for path in (json_file, out / "bench.json" if out else None) if path]
+    files: list[AnyPath] = [out / "bench.json"] if out else []
+    if results.json is not None and not isinstance(results.json, str):
+        files.append(results.json)
     executor = executor or sweep.default_executor()
     environment = executor.environment()
     talk = console_for(sys.stderr)
     finished: list[sweep.Finished] = []
     document: dict[str, Any] = {}
     try:
-        with view(talk) as watcher:
+        with watching(talk, results, values["metrics_port"]) as watcher:
             for each in sweep.run_all(
                 plans,
                 executor,
@@ -90,10 +104,13 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     finally:
         # What has been measured is printed even if a later run failed.
         if finished:
-            if values["json"] == "-":
+            settings = sweep.by_plan(plans, finished)
+            results.write(settings)
+            reports.write(lambda: bench_page(settings, environment))
+            if results.json == STDOUT:
                 click.echo(dump(document), nl=False)
-            else:
-                print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
+            if not results.takes_stdout:
+                print_bench(console_for(sys.stdout), settings, is_explained=values["explain"])
             talk.print(f"seed {values['seed']}", style="dim")
             if out is not None:
                 _print_places(out, is_traced=values["trace"])

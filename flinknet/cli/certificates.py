@@ -13,6 +13,9 @@ Examples:
   flinknet bench --flink-conf certs/config.yaml -D security.ssl.internal.enabled=false,true
       what TLS costs
   flinknet certificates --out certs --host tm1.example --host 10.0.0.7
+  flinknet trace tap … --tls-cert certs/node.pem --tls-key certs/node.pem --tls-ca certs/ca.pem \\
+                       --tls-password-file certs/password
+      a tap between TaskManagers that use the set
 
 The set is for trying out: one key for all TaskManagers, signed by an authority that is not kept.
 A Flink cluster takes the same keys and stores.
@@ -42,12 +45,18 @@ A Flink cluster takes the same keys and stores.
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
     """Make an authority, a node's certificate and key, and the stores Flink wants them in.
 
-    DIR/config.yaml has the Flink keys that turn TLS on with them, and the password, which is shown
-    nowhere else. The same key and certificate are there as PEM.
+    DIR/config.yaml has the Flink keys that turn TLS on with them, and the password, which
+    DIR/password has alone and nothing prints. The same key and certificate are there as PEM.
     """
     import secrets
 
-    from flinknet.certificates.generate import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
+    from flinknet.certificates.generate import (
+        AUTHORITY_PEM,
+        CONFIG,
+        NODE_PEM,
+        PASSWORD,
+        generate,
+    )
     from flinknet.config import HIDDEN
     from flinknet.options import find_option
 
@@ -58,6 +67,7 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
     config = shlex.quote(str(directory / CONFIG))
     click.echo(f"keys: {config}, with the password", err=True)
     click.echo(f"PEM:  {directory / NODE_PEM} and {directory / AUTHORITY_PEM}", err=True)
+    click.echo(f"password of the key: {directory / PASSWORD}", err=True)
     click.echo(
         f"next: flinknet bench --flink-conf {config} -D security.ssl.internal.enabled=false,true",
         err=True,

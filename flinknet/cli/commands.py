@@ -9,7 +9,13 @@ from collections.abc import Mapping
 
 import click
 
+from .completion import complete_paths
+
 SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Comparison": (
+        *("fail-if", "baseline", "history", "confidence"),
+        *("repeat-disturbed", "fail-on-disturbed"),
+    ),
     "Load": (
         *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
     ),
@@ -24,7 +30,11 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
         *("checkpoint-interval", "define", "flink-conf"),
     ),
-    "Output": ("runs", "confidence", "fail-if", "seed", "out", "json", "trace", "detached"),
+    "Output": (
+        *("runs", "seed", "out", "trace", "detached"),
+        *("json", "markdown", "junit", "csv", "report", "plot"),
+        *("histogram", "live-json", "metrics-port", "explain"),
+    ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
 
@@ -40,9 +50,19 @@ class SectionedCommand(click.Command):
 
 
 def write_sections(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+    command: click.Command,
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    *,
+    only_named: Mapping[str, str] | None = None,
 ) -> None:
-    """Write each section that a command has visible options of."""
+    """Write each section that a command has visible options of.
+
+    Args:
+        only_named: headings of sections whose options are named without an explanation, and where
+            that is.
+    """
+    only_named = only_named or {}
     records = {
         (parameter.name or "").replace("_", "-"): record
         for parameter in command.get_params(ctx)
@@ -50,7 +70,10 @@ def write_sections(
     }
     for heading, names in SECTIONS.items():
         options = [records.pop(name) for name in names if name in records]
-        if options:
+        if options and heading in only_named:
+            with formatter.section(f"{heading} ({only_named[heading]})"):
+                formatter.write_text(", ".join(term.split()[0] for term, _ in options))
+        elif options:
             with formatter.section(heading):
                 formatter.write_dl(options, col_max=_TERM_WIDTH)
     if records:
@@ -70,7 +93,10 @@ class CommandGroup(click.Group):
         """Raises: click.UsageError for a command that there is not."""
         if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
             self.refuse(ctx, args[0])
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing and command is not None:  # a shell completes words
+            complete_paths(command)
+        return name, command, rest
 
     def refuse(self, ctx: click.Context, name: str) -> None:
         """Raises: click.UsageError that says which command may have been meant."""

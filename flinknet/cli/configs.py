@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from flinknet import options as flink
+from flinknet.comparison import SettingChange
 from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
 from .option_tables import WORKLOAD_OPTIONS
 from .options import Settings, scenario_of, settings_from
+from .run_settings import readable
 from .sweep import Plan
 
 _HOW = frozenset(("partition-type", "scheduling", "partitioner"))
 """Bench options that say how the work is done, not what work."""
 
+_BROADCAST = "broadcast"
 _WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
+_FIELD_OPTIONS = {option.field: name for name, option in WORKLOAD_OPTIONS.items()}
 
 
-def plan_configs(configs: Sequence[str], base: Settings, seed: int) -> list[Plan]:
-    """One plan for each configuration, on top of the options of the call."""
-    if len(configs) < 2:
+def plan_configs(
+    configs: Sequence[str], base: Settings, seed: int, *, has_baseline: bool = False
+) -> list[Plan]:
+    """One plan for each configuration, on top of the options of the call.
+
+    Args:
+        has_baseline: an earlier result is the first configuration, so that one is enough.
+    """
+    if len(configs) < 2 - has_baseline:
         raise ConfigError(
-            "compare-configs: give two configurations or more, such as base buffer-timeout=5ms"
+            "compare-configs: give a configuration to compare with the baseline, such as"
+            " buffer-timeout=5ms"
+            if has_baseline
+            else "compare-configs: give two configurations or more, such as base buffer-timeout=5ms"
         )
     plans: list[Plan] = []
     for text in configs:
@@ -36,37 +50,88 @@ def plan_configs(configs: Sequence[str], base: Settings, seed: int) -> list[Plan
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
         scenario, warnings = scenario_of(merged, seed)
-        names = {plan.name for plan in plans}
-        if name in names:  # files of one stem are named by their paths
-            name = f"{name} ({len(plans) + 1})" if text in names else text
-        plan = Plan(name, scenario, warnings)
-        if plans and (unlike := unlike_options(plans[0], plan)):
-            plan = replace(plan, warnings=(*warnings, _unlike_warning(plans[0], plan, unlike)))
-        plans.append(plan)
+        if name in {plan.name for plan in plans}:
+            name = f"{name} ({len(plans) + 1})"
+        plans.append(Plan(name, scenario, warnings))
     return plans
 
 
-def unlike_options(base: Plan, plan: Plan) -> list[str]:
-    """The bench options that give a plan other work than the base has: rates, sizes, numbers of
+def warned_of_workloads(
+    plans: Sequence[Plan], base_name: str, workload: Mapping[str, Any]
+) -> list[Plan]:
+    """The plans, with a warning for those that have another workload than the base."""
+    from flinknet.runtime.cluster.run_result import describe_workload
+
+    return [
+        replace(plan, warnings=(*plan.warnings, _unlike_warning(base_name, plan, unlike)))
+        if (unlike := unlike_options(workload, describe_workload(plan.scenario)))
+        else plan
+        for plan in plans
+    ]
+
+
+def unlike_options(base: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The bench options that give a run other work than the base has: rates, sizes, numbers of
     tasks, delays, and how long they run. A comparison then shows what the work does, too.
+
+    Args:
+        base: what was sent and how, as the results of runs describe it (`RunResult.workload`).
     """
-    workload, other = plan.scenario.workload, base.scenario.workload
     unlike = [
         name
         for name, option in WORKLOAD_OPTIONS.items()
         if name not in _HOW
         and option.field in _WORKLOAD_FIELDS
-        and getattr(workload, option.field) != getattr(other, option.field)
+        and _differ(base, other, option.field)
     ]
-    if workload.is_broadcast != other.is_broadcast:  # each record goes to all consumers, or to one
-        unlike.append("partitioner")
+    partitioners = {each.get("partitioner") for each in (base, other)}
+    if len(partitioners) == 2 and _BROADCAST in partitioners and None not in partitioners:
+        unlike.append("partitioner")  # each record goes to all consumers, or to one
     return unlike
 
 
-def _unlike_warning(base: Plan, plan: Plan, unlike: Sequence[str]) -> RunWarning:
+def setting_changes(
+    base: tuple[Mapping[str, Any], Mapping[str, Any]],
+    other: tuple[Mapping[str, Any], Mapping[str, Any]],
+) -> list[SettingChange]:
+    """What two configurations have different values of.
+
+    Args:
+        base: Flink's keys, and what was sent and how (`RunResult.config`, `workload`).
+    """
+    keys = sorted(base[0].keys() | other[0].keys())
+    changes = [
+        SettingChange(key, _text(base[0].get(key)), _text(other[0].get(key)))
+        for key in keys
+        if base[0].get(key) != other[0].get(key)
+    ]
+    for name in base[1]:
+        if name != "seed" and _differ(base[1], other[1], name):
+            texts = [str(readable(name, x[name])[1] or "none") for x in (base[1], other[1])]
+            option = _FIELD_OPTIONS.get(name) or name.replace("_", "-")
+            changes.append(SettingChange(f"--{option}", *texts))
+    return changes
+
+
+def _differ(base: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    """Whether both have a value of that name, and not the same; a tuple is a list once in JSON."""
+    return name in base and name in other and _plain(base[name]) != _plain(other[name])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _unlike_warning(base_name: str, plan: Plan, unlike: Sequence[str]) -> RunWarning:
     return RunWarning(
         "unlike-workload",
-        f"{plan.name} has another workload than {base.name} ({', '.join(unlike)}), so the"
+        f"{plan.name} has another workload than {base_name} ({', '.join(unlike)}), so the"
         " differences may come from the workload; give every configuration the same one.",
     )
 
@@ -77,10 +142,10 @@ def read_config(text: str) -> tuple[str, Settings]:
         return text, Settings()
     path = Path(text)
     if path.suffix == ".toml":
-        return path.stem, _read_toml(path)
+        return text, _read_toml(path)
     if path.suffix in (".yaml", ".yml"):
         network, warnings = flink.read_flink_conf(path)
-        return path.stem, Settings(network, {}, warnings)
+        return text, Settings(network, {}, warnings)
     name, colon, assignments = text.partition(":")
     if not colon or "=" in name:
         name, assignments = text, text

@@ -36,6 +36,8 @@ def list_jobs(directory: Path) -> None:
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 
+    if directory != RUNS and not directory.is_dir():
+        raise ConfigError(f"{directory}: there is no such directory")
     places = (directory, *sorted(directory.glob("*/")))
     is_any_running = False
     for run_dir in (each for each in places if (each / CONTACT_NAME).exists()):

@@ -33,7 +33,7 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "floating-buffers": (
         flink.FLOATING_BUFFERS,
         "LIST",
-        "Buffers per gate, shared by its channels. [default: 8]",
+        "Buffers per gate, for any channel. [default: 8]",
     ),
     "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
     "checkpoint-interval": (
@@ -48,13 +48,16 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOption:
-    """A bench option: the WorkloadConfig field it sets, its parser, metavar, help and default."""
+    """A bench option: the WorkloadConfig field it sets, its parser, metavar, help and default, and
+    words that a shell completes.
+    """
 
     field: str
     parse: Callable[[str], Any]
     metavar: str
     help: str
     default: str | None = None
+    words: tuple[str, ...] = ()
 
 
 WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
@@ -84,7 +87,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         value_parsers.count("--task-managers"),
         "N",
         "TaskManager processes.",
-        "2, and one more for each relay",
+        "2 + one per relay",
     ),
     "placement": WorkloadOption(
         "placement",
@@ -93,6 +96,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "split: producers and consumers on separate TaskManagers, all channels remote. spread: task"
         " i of each on the same TaskManager, some channels local.",
         "split",
+        words=PLACEMENTS,
     ),
     "relays": WorkloadOption(
         "relays",
@@ -121,6 +125,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "|".join(FLOW_CONTROLS),
         "credit, or tcp as before Flink 1.5, where a slow channel stops its neighbours.",
         "credit",
+        words=FLOW_CONTROLS,
     ),
     "partitioner": WorkloadOption(
         "partitioner",
@@ -129,6 +134,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         f"Which consumer gets a record: {', '.join(PARTITIONERS)} or"
         f" {CUSTOM_PARTITIONER}MODULE:FUNCTION.",
         "rebalance",
+        words=PARTITIONERS,
     ),
     "keys": WorkloadOption(
         "keys",
@@ -141,8 +147,8 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "key_skew",
         value_parsers.exponent("--key-skew"),
         "EXPONENT",
-        "Zipf distribution of keys: 1 makes the second key half as frequent as the first.",
-        "0, all alike",
+        "Zipf exponent of the keys: 1 makes the second half as frequent as the first.",
+        "0",
     ),
     "partition-type": WorkloadOption(
         "partition_type",
@@ -151,6 +157,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         f"{', '.join(PARTITION_TYPES[:-1])}: consumers read while producers write;"
         f" {PARTITION_TYPES[-1]}: once all is written.",
         "pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode say",
+        words=PARTITION_TYPES,
     ),
     "scheduling": WorkloadOption(
         "scheduling",
@@ -158,6 +165,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "WHEN",
         f"When consumers start: {', '.join(SCHEDULINGS)}.",
         "complete-output for blocking exchanges, else all-at-once",
+        words=SCHEDULINGS,
     ),
     "arrivals": WorkloadOption(
         "arrivals",
@@ -166,6 +174,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "How records are spread over time; on-off:50ms:150ms sends for 50 ms, four times as fast,"
         " then pauses for 150 ms.",
         "constant",
+        words=ARRIVAL_LAWS[:-1],
     ),
     "slow-consumer": WorkloadOption(
         "slow_consumers",

@@ -7,6 +7,7 @@ All values stay texts until a scenario is made, so that the command line, a TOML
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,8 +20,13 @@ from flinknet.config import PARTITIONERS, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
+from . import completion
 from .exchange import with_exchange
+from .json_files import json_option
 from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS
+
+_DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
+_BARE_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -54,7 +60,7 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
     for name, text in assignments.items():
         option = name.replace("_", "-")
         if option in NETWORK_OPTIONS:
-            network[NETWORK_OPTIONS[option][0]] = text
+            network[NETWORK_OPTIONS[option][0]] = _with_unit(option, text)
         elif option in WORKLOAD_OPTIONS:
             workload[option] = text
         elif "." in name:
@@ -107,10 +113,21 @@ def check_single_values(settings: Settings) -> None:
 def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The options of a command that set one of Flink's keys: which key, and the text."""
     return {
-        f"--{option}": (key, text)
+        f"--{option}": (key, _with_unit(option, text))
         for option, (key, _, _) in NETWORK_OPTIONS.items()
         if (text := values.get(_parameter(option))) is not None
     }
+
+
+def _with_unit(option: str, text: str) -> str:
+    """The text of an option, which has a unit where it is a duration: only Flink's keys may do
+    without one and mean milliseconds. Raises: ConfigError.
+    """
+    if option in _DURATION_OPTIONS:
+        for part in map(str.strip, text.split(",")):
+            if _BARE_NUMBER.fullmatch(part) and float(part):
+                raise ConfigError(f"--{option}: {part!r} has no unit; write {part}ms or {part}s")
+    return text
 
 
 def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarning, ...]]:
@@ -195,13 +212,19 @@ def named_options(
         if name in WORKLOAD_OPTIONS:
             option = WORKLOAD_OPTIONS[name]
             default = defaults.get(name, option.default)
-            metavar, text = option.metavar, option.help
+            metavar, text, words = option.metavar, option.help, option.words
             text += f" [default: {default}]" if default else ""
         else:
-            _, metavar, text = NETWORK_OPTIONS[name]
+            (_, metavar, text), words = NETWORK_OPTIONS[name], ()
             metavar = metavar if is_sweep else "VALUE"
         decorators.append(
-            click.option(f"--{name}", metavar=metavar, multiple=name == "slow-consumer", help=text)
+            click.option(
+                f"--{name}",
+                metavar=metavar,
+                multiple=name == "slow-consumer",
+                help=text,
+                shell_complete=completion.words(words),
+            )
         )
     return _together(decorators)
 
@@ -221,6 +244,7 @@ def load_options(
                 "define",
                 metavar="KEY=VALUE",
                 multiple=True,
+                shell_complete=completion.flink_keys,
                 help="Any of Flink's network keys; wins over --flink-conf. May be repeated.",
             ),
             click.option("--flink-conf", metavar="FILE", help="Read Flink's config.yaml first."),
@@ -236,9 +260,6 @@ seed_option = click.option(
     show_default=True,
     help="The same seed gives the same arrivals, sizes and keys.",
 )
-json_option = click.option(
-    "--json", metavar="FILE|-", help="Write the result as JSON; - for stdout, alone."
-)
 out_option = click.option(
     "--out",
     metavar="DIR",
@@ -246,6 +267,9 @@ out_option = click.option(
 )
 trace_option = click.option(
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
+)
+explain_option = click.option(
+    "--explain", is_flag=True, help="Print warnings in full: why, and what to do."
 )
 
 

@@ -33,7 +33,7 @@ def settings_to_show(
     hidden = count - len(keys) - len(workload)
     scenario = {**manifest["scenario"]}
     if workload:
-        scenario["workload"] = dict(_readable(name, value) for name, value in workload.items())
+        scenario["workload"] = dict(readable(name, value) for name, value in workload.items())
     return {
         **description,
         "manifest": {**manifest, "flink_keys": keys, "scenario": scenario},
@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _readable(name: str, value: Any) -> tuple[str, Any]:
+def readable(name: str, value: Any) -> tuple[str, Any]:
     """One field of a workload as its option is spelled."""
     if name == "record_size":
         if value.get("law") == EXPONENTIAL:

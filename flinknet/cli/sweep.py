@@ -15,18 +15,18 @@ import click
 from flinknet import options as flink
 from flinknet.comparison import interleaved_orders
 from flinknet.config import Scenario
-from flinknet.report.console import Setting
+from flinknet.report.bench_console import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
-from flinknet.results import RunResult, RunWarning
-from flinknet.storage import AnyPath, path_of
+from flinknet.results import RunResult, RunWarning, is_disturbed
+from flinknet.storage import AnyPath
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
+from .json_files import target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
-from .paths import check_writable_file
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""
@@ -54,11 +54,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One run that ended well."""
+    """One run that ended well, and the tries of it that were too disturbed to count."""
 
     plan_index: int
     round_index: int
     result: RunResult
+    discarded: tuple[RunResult, ...] = ()
 
 
 def default_executor() -> Executor:
@@ -98,11 +99,13 @@ def run_all(
     trace: bool,
     out: Path | None,
     watcher: LineView,
+    repeats: int = 0,
 ) -> Iterator[Finished]:
     """Run every plan once a round, and give each run when it has ended and is saved.
 
     The runs of a round share one seed, so that they get the same arrivals; each round has another.
-    If none comes to anything, `out` is taken back.
+    A run that other processes disturbed is repeated at most `repeats` times, and the least
+    disturbed try counts. If none comes to anything, `out` is taken back.
     """
     total, number = rounds * len(plans), 0
     try:
@@ -111,17 +114,29 @@ def run_all(
                 number += 1
                 plan = plans[plan_index]
                 scenario = replace(plan.scenario, seed=seed + round_index)
-                directory = out / _directory_name(number, plan.name) if out is not None else None
-                watcher.start_run(number, total, plan.name)
-                result = run_saved(
-                    scenario, executor, directory, watcher, trace=trace, warnings=plan.warnings
-                )
-                watcher.finish_run(result)
-                yield Finished(plan_index, round_index, result)
+                tries: list[RunResult] = []
+                while len(tries) <= repeats and all(is_disturbed(x.warnings) for x in tries):
+                    name = f"{plan.name}, try {len(tries) + 1}" if tries else plan.name
+                    directory = directory_of(out, number, name)
+                    watcher.start_run(number, total, name)
+                    result = run_saved(
+                        scenario, executor, directory, watcher, trace=trace, warnings=plan.warnings
+                    )
+                    watcher.finish_run(result)
+                    tries.append(result)
+                best = min(tries, key=_disturbance)
+                discarded = tuple(each for each in tries if each is not best)
+                yield Finished(plan_index, round_index, best, discarded)
     finally:
         if out is not None:
             with suppress(OSError):  # not empty, as it should be
                 out.rmdir()
+
+
+def _disturbance(result: RunResult) -> tuple[bool, float]:
+    """What orders tries by how much was taken from them, the unknown last."""
+    taken = None if result.processors is None else result.processors.taken_share
+    return is_disturbed(result.warnings), float("inf") if taken is None else taken
 
 
 def run_saved(
@@ -175,13 +190,10 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
     return directory.path
 
 
-def json_file(target: str | None) -> AnyPath | None:
-    """The file that --json names, None for none or for stdout; checked before anything runs."""
-    if target in (None, "-"):
-        return None
-    path = path_of(str(target))
-    check_writable_file(path, "--json")
-    return path
+def json_file(target: str | None, option: str = "--json") -> AnyPath | None:
+    """The file that an option names, None for none or for stdout; checked before anything runs."""
+    path = target_of(target, option)
+    return None if isinstance(path, str) else path
 
 
 def _timestamped_directory() -> Path:
@@ -197,6 +209,8 @@ def _timestamped_directory() -> Path:
     raise AssertionError("unreachable")
 
 
-def _directory_name(number: int, name: str) -> str:
+def directory_of(out: Path | None, number: int, name: str) -> Path | None:
+    """The directory of a run below that of the sweep; None if nothing is kept."""
     setting = re.sub(r"[^\w.-]+", "-", name.replace("=", "-")).strip("-")
-    return f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
+    own = f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
+    return None if out is None else out / own

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from importlib import import_module
 from keyword import iskeyword
-from typing import Any
 
 import click
 
@@ -16,6 +14,7 @@ from flinknet.report.plain_text import printable
 from flinknet.storage import AnyPath
 
 from .commands import CommandGroup
+from .json_files import STDOUT, json_option, put_json, target_of
 from .paths import existing_path
 from .run_settings import settings_to_show
 
@@ -57,7 +56,6 @@ class _TraceGroup(CommandGroup):
 
 
 _RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=existing_path)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 
 
 @click.group(cls=_TraceGroup)
@@ -72,9 +70,9 @@ def trace() -> None:
 
 @trace.command()
 @_RUNS
-@_JSON
+@json_option
 @click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
-def info(paths: tuple[AnyPath, ...], as_json: bool, is_all: bool) -> None:
+def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
     defaults. Of recordings of one job by taps on several hosts, which they are and what counts.
     """
@@ -85,12 +83,14 @@ def info(paths: tuple[AnyPath, ...], as_json: bool, is_all: bool) -> None:
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run
 
+    target = target_of(json)
     found = _run_paths(paths)
     sets = sets_of([path for path in found if path.is_dir()])
-    if as_json:
+    if target is not None:
         descriptions = [describe_run(open_run(path)).to_dict() for path in found]
         document = {"schema_version": 1, "runs": descriptions}
-        _print_json(document | ({"sets": sets_document(sets)} if sets else {}))
+        put_json(target, document | ({"sets": sets_document(sets)} if sets else {}))
+    if target == STDOUT:
         return
     in_sets = {each.path for one in sets for each in one.recordings}
     for one in sets:
@@ -107,8 +107,8 @@ def info(paths: tuple[AnyPath, ...], as_json: bool, is_all: bool) -> None:
 
 @trace.command()
 @click.argument("paths", metavar="RUN...", nargs=-1, required=True)
-@_JSON
-def verify(paths: tuple[str, ...], as_json: bool) -> None:
+@json_option
+def verify(paths: tuple[str, ...], json: str | None) -> None:
     """Check that a trace is whole, and that credit and sequence numbers add up.
 
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is not there or is none; the others are
@@ -118,6 +118,7 @@ def verify(paths: tuple[str, ...], as_json: bool) -> None:
     from flinknet.trace.run import open_with_faults
     from flinknet.trace.verify import verify_run
 
+    target = target_of(json)
     exit_code, runs = 0, []
     for given in paths:
         try:
@@ -125,14 +126,14 @@ def verify(paths: tuple[str, ...], as_json: bool) -> None:
                 result = verify_run(*open_with_faults(path))
                 runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
                 exit_code = max(exit_code, int(not result.is_ok))
-                if not as_json:
+                if target != STDOUT:
                     print_verification(str(path), result.to_dict())
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": given, "is_ok": False, "error": str(error)})
             click.echo(f"flinknet: {printable(str(error))}", err=True)
-    if as_json and (exit_code <= 1 or len(runs) > 1):
-        _print_json({"schema_version": 1, "runs": runs})
+    if target is not None and (exit_code <= 1 or len(runs) > 1):
+        put_json(target, {"schema_version": 1, "runs": runs})
     if exit_code:
         sys.exit(exit_code)
 
@@ -158,7 +159,3 @@ def _run_paths(paths: Iterable[AnyPath]) -> list[AnyPath]:
     from flinknet.trace.run import find_runs
 
     return [run for path in paths for run in find_runs(path)]
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    click.echo(json.dumps(value, indent=2))

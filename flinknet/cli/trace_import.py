@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import click
 import flinknet
 
 from .counting_line import CountingLine
+from .json_files import STDOUT, json_option, put_json, target_of
 from .paths import check_new_directory, existing_path
 
 
@@ -29,9 +29,9 @@ from .paths import check_new_directory, existing_path
     " messages]",
 )
 @click.option("--no-records", is_flag=True, help="Do not count the records in payloads.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+@json_option
 def import_(
-    capture: Path, out: Path | None, flink_version: str | None, no_records: bool, as_json: bool
+    capture: Path, out: Path | None, flink_version: str | None, no_records: bool, json: str | None
 ) -> None:
     """Make a trace of the packets that tcpdump or Wireshark captured of a real Flink.
 
@@ -52,6 +52,7 @@ def import_(
     from flinknet.capture.pcap.importing import import_capture
     from flinknet.report.import_console import print_import
 
+    target = target_of(json)
     layout = layout_of_release(flink_version)
     directory = out or capture.with_suffix("")
     check_new_directory(directory)
@@ -64,7 +65,7 @@ def import_(
             versions={"flinknet": flinknet.__version__, "python": platform.python_version()},
             on_progress=line.show,
         )
-    if as_json:
-        click.echo(json.dumps(imported.to_dict(), indent=2))
-    else:
+    if target is not None:
+        put_json(target, imported.to_dict())
+    if target != STDOUT:
         print_import(imported.to_dict())

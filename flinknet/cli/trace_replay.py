@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,11 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_duration_ns
 
-from .paths import check_writable_file, existing_path
+from .json_files import STDOUT, json_option, put_text, target_of
+from .paths import existing_path
+from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
+from .result_files import csv_option
 from .spark_options import spark_options, tell_page
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from flinknet.replay.opening import Scan
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
+    from flinknet.results import ReplayAnswer
 
 _EPILOG = """\b
 Examples:
@@ -165,12 +169,12 @@ def _grid_options(command: Any) -> Any:
     " by answers that plan --rest-save saved. [default: names that the trace has]",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
-@click.option(
-    "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
-)
+@json_option
+@csv_option
 @click.option(
     "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
 )
+@plot_option
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 @click.option(
     "--checkpoint",
@@ -193,8 +197,10 @@ def replay(
     on_damage: str,
     rest: str | None,
     rest_token_file: str | None,
-    json_path: str | None,
+    json: str | None,
+    csv: str | None,
     report: str | None,
+    plot: str | None,
     out: str | None,
     checkpoint: str | None,
     session: SessionOptions,
@@ -227,12 +233,12 @@ def replay(
     from flinknet.replay.spark.results import write_tables
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
+    from flinknet.report.csv_rows import csv_text, replay_rows
     from flinknet.report.export import replay_document
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
     from . import value_parsers
-    from .sweep import json_file
 
     targets = [Target.parse(text) for text in target]
     edge_timeouts = [_edge_timeouts(text) for text in edge_timeout]
@@ -244,10 +250,12 @@ def replay(
     is_fine = bool(targets) and lists["buffer_timeout"] is None
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
-    json_target = json_file(json_path)
-    page = path_of(report) if report is not None else None
-    if page is not None:
-        check_writable_file(page, "--report")
+    json_target = target_of(json)
+    csv_target = target_of(csv, "--csv")
+    if json == csv == STDOUT:
+        raise ConfigError("--json and --csv both want stdout; name a file for one")
+    pictures = ReportFiles.of({"report": report, "plot": plot})
+    page = pictures.page
     out_dir = _new_directory(out) if out else None
 
     def opened(scan: Scan) -> list[RecordedRun]:
@@ -292,15 +300,29 @@ def replay(
             write_tables(found.tables, out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
-    text = json.dumps(replay_document(found.answers, found.jobs), indent=1)
-    if json_path == "-":
-        click.echo(text)
-    else:
-        if json_target is not None:
-            json_target.write_text(text + "\n", encoding="utf-8")
+    if pictures.plot is not None:
+        _draw(pictures.plot, found.answers[0])
+    text = dumps(replay_document(found.answers, found.jobs), indent=1)
+    if json_target is not None:
+        put_text(json_target, text + "\n")
+    if csv_target is not None:
+        put_text(csv_target, csv_text(replay_rows(found.answers)))
+    if STDOUT not in (json, csv):
         print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
+
+
+def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
+    """The main chart of the first run."""
+    from flinknet.report.plot import write_chart
+    from flinknet.report.trade_off_chart import trade_off_chart
+
+    chart = trade_off_chart(answer)
+    if chart is None:
+        say_nothing_to_draw(path)
+        return
+    write_chart(path, chart, path_of(answer.trace.path).name)
 
 
 def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun]) -> None:
@@ -335,7 +357,7 @@ def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
 def _value(name: str, text: str) -> Any:
     option = f"--{name}"
     if name == "buffer-timeout":
-        return parse_duration_ns(text, option, allow_never=True)
+        return parse_duration_ns(text, option, bare_unit=None, allow_never=True)
     if name == "debloating":
         if text not in ("on", "off"):
             raise ConfigError(f"{option}: {text!r} is neither on nor off")
@@ -366,7 +388,8 @@ def _edge_timeouts(text: str) -> EdgeTimeouts:
             raise ConfigError(
                 f"--edge-timeout: {part.strip()!r} is not EDGE=TIMEOUT, such as 1=5ms or Enrich=5ms"
             )
-        found.append((edge, parse_duration_ns(timeout, "--edge-timeout", allow_never=True)))
+        timeout_ns = parse_duration_ns(timeout, "--edge-timeout", bare_unit=None, allow_never=True)
+        found.append((edge, timeout_ns))
     return EdgeTimeouts(tuple(found))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
+from .json_files import STDOUT, json_option, put_json, target_of
 from .options import Settings, named_options, network_options, scenario_of
 from .paths import check_new_directory
 
@@ -65,14 +65,14 @@ Examples:
     type=click.Path(path_type=Path),
     help="New directory for the trace.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+@json_option
 def synth(
     events: str | None,
     skew: float,
     define: tuple[str, ...],
     seed: int,
     out: Path,
-    as_json: bool,
+    json: str | None,
     **texts: str | None,
 ) -> None:
     """Make a large trace, of the form of a recorded one, without recording anything.
@@ -83,6 +83,7 @@ def synth(
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize
 
+    target = target_of(json)
     if events is not None and texts["duration"] is not None:
         raise ConfigError("--events and --duration both say where a run ends; give one of them")
     wanted = None if events is None else _number(events)
@@ -97,19 +98,19 @@ def synth(
         click.echo(f"flinknet: {warning.text}", err=True)
     planned = plan(scenario, skew=skew, events=wanted)
     check_new_directory(out)
-    if not as_json:
+    if target != STDOUT:
         length = human_duration(planned.end_ns - planned.first_record_ns)
         click.echo(
             f"seed {seed}, about {planned.events:,} events over {length}, and up to"
             f" {planned.events_of_ends} for the ends of {len(planned.laws)} channels"
         )
     made = synthesize(planned, out, _progress(planned.events))
-    if as_json:
+    if target is not None:
         document = {"path": str(made.path), "seed": seed, "events": made.events}
         is_interrupted = made.interrupted_by is not None
         document |= {"size_bytes": made.size_bytes, "is_interrupted": is_interrupted}
-        click.echo(json.dumps({"schema_version": 1, **document}, indent=2))
-    else:
+        put_json(target, {"schema_version": 1, **document})
+    if target != STDOUT:
         size = human_bytes(made.size_bytes)
         click.echo(f"{made.events:,} events in {size}: {made.path}")
     if made.interrupted_by is not None:

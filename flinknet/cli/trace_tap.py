@@ -12,8 +12,10 @@ import click
 from flinknet.errors import ConfigError, TraceError
 from flinknet.units import parse_duration_ns, parse_size_bytes
 
+from .json_files import STDOUT, json_option, put_json, target_of
 from .paths import check_new_directory
 from .rest_options import TOKEN_HELP, read_token
+from .result_files import metrics_endpoint, metrics_port_option
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
@@ -107,7 +109,8 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
     " own metrics once a second, go into the trace.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")
+@metrics_port_option
+@json_option
 def tap(
     listen: tuple[str, ...],
     upstream: tuple[str, ...],
@@ -125,7 +128,8 @@ def tap(
     flink_conf: str | None,
     rest: str | None,
     rest_token_file: str | None,
-    as_json: bool,
+    metrics_port: str | None,
+    json: str | None,
 ) -> None:
     """Record every message between real TaskManagers, as a proxy between them.
 
@@ -136,13 +140,15 @@ def tap(
     from flinknet.capture.tap import Tap, TapConfig
     from flinknet.capture.trigger import Trigger
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
+    from flinknet.report.export import write_json
+    from flinknet.report.prometheus import tap_metrics
     from flinknet.report.tap_console import TapView, print_tap, setting_lines
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
     if trigger is not None and ring is None:
         raise ConfigError("--trigger: says what of a ring to keep; give --ring, such as 60s, too")
+    json_target = target_of(json)
     check_new_directory(Path(out))
     config = TapConfig(
         pairs=pairs_of(listen, upstream),
@@ -157,7 +163,14 @@ def tap(
         rest=_rest(rest, rest_token_file),
     )
     talk = console_for(sys.stderr)
-    session = Tap(config, lambda look: view.update(look))
+    endpoint = None if metrics_port is None else metrics_endpoint(metrics_port, talk)
+
+    def show(look: dict[str, Any]) -> None:
+        if endpoint is not None:
+            endpoint.publish(tap_metrics(look))
+        view.update(look)
+
+    session = Tap(config, show, (lambda: None) if endpoint is None else endpoint.poll)
     view = TapView(talk, [f"{host}:{port}" for host, port in session.addresses])
 
     def show_settings() -> None:
@@ -167,11 +180,13 @@ def tap(
 
     with view:
         result = session.run(show_settings)
+    if endpoint is not None:
+        endpoint.close()
     write_json(config.out / RESULT_NAME, result)
     seal_result(config.out)
-    if as_json:
-        click.echo(dump(result), nl=False)
-    else:
+    if json_target is not None:
+        put_json(json_target, result)
+    if json_target != STDOUT:
         print_tap(result, out, console_for(sys.stdout))
     if result["recording_error"] is not None:
         raise TraceError(f"all was forwarded, but {result['recording_error']}")

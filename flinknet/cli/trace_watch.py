@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from contextlib import nullcontext, suppress
+from json import dumps
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_S, parse_duration_ns
 
+from .json_files import STDOUT, add_line, growing_file
 from .paths import directory_here
 from .spark_options import spark_options
 
@@ -53,7 +54,13 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     metavar="DIR|URI",
     help="Add a row for each edge and look to this table of Parquet files.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each look.")
+@click.option(
+    "--json",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=STDOUT,
+    help="Write a line of JSON for each look, into FILE or alone to stdout.",
+)
 @spark_options
 def watch(
     path: Path,
@@ -62,7 +69,7 @@ def watch(
     once: bool,
     duration: str | None,
     table: str | None,
-    as_json: bool,
+    json: str | None,
     session: SessionOptions,
 ) -> None:
     """Show what happens in traces that are still being written.
@@ -90,13 +97,14 @@ def watch(
     seconds = None if duration is None else _positive(duration, "--duration") / NS_PER_S
     if table is not None and "://" not in table:
         table = str(Path(table).absolute())
+    target = growing_file(json)
     looks: SimpleQueue[WatchLook] = SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="flinknet-watch-") as work_dir:
         watching = Watch(path.absolute(), Path(work_dir), span_ns=span_ns)
         looks.put(first := watching.look())
-        view = None if as_json else WatchView(console_for(sys.stdout), str(path))
+        view = None if target == STDOUT else WatchView(console_for(sys.stdout), str(path))
         with view or nullcontext(), suppress(KeyboardInterrupt):
-            _show(looks, view)
+            _show(looks, view, target)
             if once and table is None:
                 return
             with spark_session(session) as spark, spark_errors():
@@ -110,12 +118,12 @@ def watch(
                     if query.awaitTermination(1):
                         return
                     waited_s += 1
-                    _show(looks, view)
+                    _show(looks, view, target)
                 query.stop()
 
 
-def _show(looks: SimpleQueue[WatchLook], view: WatchView | None) -> None:
-    """Show what has come in a second; as JSON without a view."""
+def _show(looks: SimpleQueue[WatchLook], view: WatchView | None, target: Path | str | None) -> None:
+    """Show what has come in a second."""
     from flinknet.report.export import watch_document
 
     if looks.empty() and view is not None:
@@ -124,8 +132,8 @@ def _show(looks: SimpleQueue[WatchLook], view: WatchView | None) -> None:
         look = looks.get()
         if view is not None:
             view.update(look)
-        else:
-            click.echo(json.dumps(watch_document(look)))
+        if target is not None:
+            add_line(target, dumps(watch_document(look)))
 
 
 def _positive(text: str, option: str) -> int:

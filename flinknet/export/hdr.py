@@ -1,5 +1,5 @@
-"""A log for the tools of HdrHistogram: the latencies of the buffers of each channel, second by
-second, each channel under a tag of its own.
+"""A log for the tools of HdrHistogram: the latencies of the buffers of each channel of a trace,
+second by second, each channel under a tag of its own; or of the records of whole runs.
 
 The log's format is version 1.3 (tags), its histograms are encoded by "V2": three significant
 digits, counts as ZigZag LEB128, compressed, in base 64.
@@ -8,8 +8,10 @@ digits, counts as ZigZag LEB128, compressed, in base 64.
 from __future__ import annotations
 
 import base64
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,21 +59,70 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
         lines.extend(_interval_lines(info.index, paired, zero_ns))
         buffers += len(paired.sequence_number)
         on_rows(buffers)
-    with whole_text_file(path) as file:
-        file.write(
-            "#[flinknet: latency of each buffer in ns, from its first record until its consumer was"
-            " done with it]\n"
+    comments = [
+        "flinknet: latency of each buffer in ns, from its first record until its consumer was done"
+        " with it",
+        f"Run: {selection.run.path.name}, recorded at {started_at}",
+        *titles,
+    ]
+    _write_log(path, comments, (text for _, _, text in sorted(lines)))
+    return buffers
+
+
+@dataclass(frozen=True, slots=True)
+class RunLatencies:
+    """How long the records of a run took: numbers of records by latency.
+
+    Attributes:
+        tag: name of the run in the log.
+        duration_ns: of its measured part.
+    """
+
+    tag: str
+    duration_ns: int
+    values_ns: IntArray
+    records: IntArray
+
+    @classmethod
+    def of_ranges(
+        cls,
+        tag: str,
+        duration_ns: int,
+        low_ns: Sequence[float],
+        high_ns: Sequence[float],
+        records: Sequence[int],
+    ) -> RunLatencies:
+        """Of ranges of the latency: each record counts in the middle of its range."""
+        middles_ns = (np.asarray(low_ns) + np.asarray(high_ns) - 1) / 2
+        return cls(tag, duration_ns, middles_ns.astype(np.int64), np.asarray(records, np.int64))
+
+
+def write_records_hdr(path: AnyPath, runs: Iterable[RunLatencies]) -> None:
+    """Write a log with an interval for each run, under its tag."""
+    lines = []
+    for run in runs:
+        values_ns = np.clip(run.values_ns, 0, HIGHEST_TRACKABLE_NS)
+        longest_ms = int(values_ns.max()) / 1e6
+        tag = re.sub(r"[\s,]+", "_", run.tag)
+        lines.append(
+            f"Tag={tag},0.000,{run.duration_ns / 1e9:.3f},{longest_ms:.3f},"
+            f"{encode_histogram(values_ns, run.records)}"
         )
-        file.write(f"#[Run: {selection.run.path.name}, recorded at {started_at}]\n")
-        for title in titles:
-            file.write(f"#[{title}]\n")
-        file.write("#[Histogram log format version 1.3]\n")
-        file.write("#[StartTime: 0.000 (seconds since epoch)]\n")
+    _write_log(path, ["flinknet: latency of each record in ns"], lines)
+
+
+def _write_log(path: AnyPath, comments: Iterable[str], lines: Iterable[str]) -> None:
+    with whole_text_file(path) as file:
+        for comment in (
+            *comments,
+            "Histogram log format version 1.3",
+            "StartTime: 0.000 (seconds since epoch)",
+        ):
+            file.write(f"#[{comment}]\n")
         file.write(
             '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
         )
-        file.writelines(f"{text}\n" for _, _, text in sorted(lines))
-    return buffers
+        file.writelines(f"{text}\n" for text in lines)
 
 
 def _interval_lines(channel: int, buffers: ChannelBuffers, zero_ns: int) -> Iterator[Line]:
@@ -87,7 +138,7 @@ def _interval_lines(channel: int, buffers: ChannelBuffers, zero_ns: int) -> Iter
         )
 
 
-def encode_histogram(values: IntArray) -> str:
+def encode_histogram(values: IntArray, weights: IntArray | None = None) -> str:
     """The histogram of some values (0 to HIGHEST_TRACKABLE_NS) as text.
 
         cookie  length  offset  digits  lowest  highest  ratio | counts
@@ -95,8 +146,13 @@ def encode_histogram(values: IntArray) -> str:
 
     A negative count -n stands for n buckets without a value. All of it is compressed and stands
     behind a cookie and its length (u4 each); numbers are big-endian.
+
+    Args:
+        weights: how often each value counts; None: once.
     """
-    indexes, counts = np.unique(count_index(values), return_counts=True)
+    indexes, place = np.unique(count_index(values), return_inverse=True)
+    counts = np.zeros(len(indexes), dtype=np.int64)
+    np.add.at(counts, place, 1 if weights is None else weights)
     encoded = bytearray()
     following = 0
     for index, count in zip(indexes.tolist(), counts.tolist(), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flinknet.config import RATE_MAX, check_arrivals
+from flinknet.config import RATE_MAX, check_arrivals, check_keys
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
@@ -151,6 +151,7 @@ class StreamExecutionEnvironment:
         if keys < 1 or key_skew < 0 or (records is not None and records < 1):
             raise ConfigError("generate: records and keys begin at 1, and key_skew at 0")
         check_arrivals(arrivals, "generate: arrivals")
+        check_keys(keys, key_skew, "generate: keys")
         rate_per_s = parse_rate_per_s(rate, "rate")
         size = parse_size_bytes(record_size, "record_size")
         source = GeneratedSource(

@@ -28,7 +28,7 @@ UNKNOWN_INVOKABLE = "unknown"
 def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
     """The JobGraph of a running job, without its operators.
 
-    Raises: ConfigError for an exchange that is not planned here.
+    Raises: ConfigError for an exchange that is not planned here, and for an input from nowhere.
     """
     graph = JobGraph(job.name, config, is_batch=job.is_batch)
     graph.schedule = "by pipelined region" if job.is_batch else "all at once"
@@ -49,6 +49,8 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
         graph.add_vertex(one)
     for vertex in job.vertices:
         for number, each in enumerate(vertex.inputs):
+            if each.source not in made:
+                raise ConfigError(f"{vertex.name} reads {each.source}, which is not in the job")
             strategy = each.ship_strategy.upper()
             made[vertex.id].connect_to(
                 made[each.source],

@@ -100,9 +100,11 @@ class NetworkInput(Generic[ReceiverT]):
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Event:
         """Read an event, and let the checkpoints act on it."""
-        event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
-        buffer.recycle()
+        try:
+            event = decode_event(buffer.payload)
+        finally:
+            buffer.recycle()
         if isinstance(event, EndOfInputChannelStateEvent):  # which never was on its way
             self.gate.end_recovered_state(channel)
             return event
@@ -148,9 +150,10 @@ class NetworkInput(Generic[ReceiverT]):
     def _take_records(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> tuple[int, list[RecordRun]]:
-        """Read a data buffer. Returns: when the receiver is done with its records, and where they
-        lie; those in the buffer until it is recycled.
+        """Read a data buffer, and hold it. Returns: when the receiver is done with its records, and
+        where they lie; those in the buffer until it is given back.
         """
+        self._held = buffer
         index = channel.index_in_input
         size = buffer.size_bytes
         self._read_bytes[index] += size
@@ -183,6 +186,5 @@ class ElementInput(NetworkInput[ChannelInput]):
     def take_buffer(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Sequence[Any]:
-        self._held = buffer
         _, runs = self._take_records(channel, buffer, sequence_number, now_ns)
         return self.receivers[channel.index_in_input].batches if runs else ()

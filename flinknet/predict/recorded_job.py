@@ -20,7 +20,7 @@ WHOLE_WITHIN = 0.02
 UNKNOWN_ORIGIN = -1
 
 BEHIND_UNKNOWN = "what comes to it is unknown, for the edge before it is"
-TWO_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
+SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
 NO_RECORDS = "the trace has no instants of its records"
 
 
@@ -96,9 +96,7 @@ class RecordedJob:
             why = each.why_unknown
             inputs, before = len(self._into(each.source)), self.feeding[number]
             if why is None and inputs > 1:
-                why = (
-                    f"its task has {inputs} inputs, and which of them its records follow is unknown"
-                )
+                why = SEVERAL_INPUTS.format(inputs)
             if why is None and not each.exchange.records:
                 why = NO_RECORDS
             if why is None and before is not None and found[before] is not None:

@@ -53,7 +53,7 @@ def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Exe
 
     A channel whose request was not recorded belongs to the execution that was there when it began.
     """
-    spans = _spans(files)
+    spans = spans_of(files)
     known: dict[bytes, list[ChannelInfo]] = {}
     strays: list[ChannelInfo] = []
     for channel in manifest.channels:
@@ -66,27 +66,27 @@ def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Exe
     found = [_execution(own, spans) for own in known.values()]
     found.sort(key=lambda each: each.from_ns)
     for stray in strays:
-        at_ns = spans[stray.index][0]
+        at_ns = spans[stray.index][1]
         place = max((i for i, each in enumerate(found) if each.from_ns <= at_ns), default=0)
         found[place] = _execution([*found[place].channels, stray], spans)
     return found
 
 
-def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int]]) -> Execution:
+def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int, int]]) -> Execution:
     attempts = (producer_of(each.partition) for each in channels)
     return Execution(
         tuple(sorted(channels, key=lambda each: each.index)),
-        min(spans[each.index][0] for each in channels),
-        max(spans[each.index][1] for each in channels) + 1,
+        min(spans[each.index][1] for each in channels),
+        max(spans[each.index][2] for each in channels) + 1,
         max((each.attempt_number for each in attempts if each is not None), default=0),
     )
 
 
-def _spans(files: Iterable[TraceFile]) -> dict[int, tuple[int, int]]:
-    """First and last instant of each channel, by the indexes."""
-    spans: dict[int, tuple[int, int]] = {}
+def spans_of(files: Iterable[TraceFile]) -> dict[int, tuple[int, int, int]]:
+    """How many events each channel has, their first instant and their last one, by the indexes."""
+    spans: dict[int, tuple[int, int, int]] = {}
     for file in files:
-        for channel, _, first_ns, last_ns in file_index(file).channels.tolist():
-            low, high = spans.get(channel, (first_ns, last_ns))
-            spans[channel] = min(low, first_ns), max(high, last_ns)
+        for channel, count, first_ns, last_ns in file_index(file).channels.tolist():
+            events, low, high = spans.get(channel, (0, first_ns, last_ns))
+            spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
     return spans

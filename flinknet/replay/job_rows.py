@@ -18,11 +18,12 @@ from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.tapped_consumers import with_consumers
 from flinknet.results import LatencySummary
+from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
 from .outcome import Window
 from .read import RecordedRun
-from .slices import stamps_of
+from .slices import stamps_at
 from .spark.frames import Columns, columns_of, map_units
 from .spark.units import UNITS_MIN
 from .windows import why_too_short
@@ -143,6 +144,7 @@ class JobRow:
     p95: float | None = None
     p99: float | None = None
     p99_9: float | None = None
+    p99_99: float | None = None
     max: int | None = None
     since_source: str | None = None
     bounds: str | None = None
@@ -193,7 +195,7 @@ def _units(plans: Sequence[JobPlan], shares: int) -> list[JobUnit]:
 
 def rows_of_unit(unit: JobUnit) -> Iterator[JobRow]:
     """The rows of a unit: of each candidate the job and its edges."""
-    loaded = _loaded(unit.without_candidates(), stamps_of(tuple(unit.place)))
+    loaded = _loaded(unit.without_candidates(), stamps_at(tuple(unit.place)))
     jobs = [job for job, _ in loaded]
     notes = list(dict.fromkeys(note for _, own in loaded for note in own))
     count = len(unit.edges)
@@ -269,7 +271,7 @@ def _rows(
 
 
 @lru_cache(maxsize=1)
-def _loaded(part: LoadedPart, _stamps: tuple[int, ...]) -> list[tuple[RecordedJob, list[str]]]:
+def _loaded(part: LoadedPart, _stamps: tuple[Stamp, ...]) -> list[tuple[RecordedJob, list[str]]]:
     """What all shares of the settings of a job need, loaded once in each process."""
     return [_load(part, window) for window in part.windows]
 

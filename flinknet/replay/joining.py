@@ -18,12 +18,12 @@ from functools import cache, cached_property
 
 from flinknet.results import ClockRelation, ReplayedRecording
 from flinknet.storage import AnyPath, name_below
-from flinknet.trace import Run, RunManifest, TraceReader
+from flinknet.trace import Run, RunManifest
 from flinknet.trace.recordings import Recording, common_directory, joined
 from flinknet.trace.trace_file import ChannelRange
 
 from .clocks import SameChannel, is_same_clock, relate
-from .executions import partition_of
+from .executions import partition_of, spans_of
 
 
 class Together(StrEnum):
@@ -70,14 +70,7 @@ class Part:
     @cached_property
     def spans(self) -> Mapping[int, tuple[int, int, int]]:
         """Of each channel: how many events it has, the first instant and the last one."""
-        found: dict[int, tuple[int, int, int]] = {}
-        for file in self.run.files:
-            with TraceReader(file) as reader:
-                for entry in reader.blocks():
-                    for channel, count, first_ns, last_ns in entry.channels.tolist():
-                        events, low, high = found.get(channel, (0, first_ns, last_ns))
-                        found[channel] = events + count, min(low, first_ns), max(high, last_ns)
-        return found
+        return spans_of(self.run.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,9 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
 
 def _value(name: str, value: Any) -> Any:
     if name in _DURATIONS and isinstance(value, str):
-        return parse_duration_ns(value, name, allow_never=name == "buffer_timeouts_ns")
+        return parse_duration_ns(
+            value, name, bare_unit=None, allow_never=name == "buffer_timeouts_ns"
+        )
     types, meaning = _NUMBERS.get(name, ((int,), "whole numbers"))
     if name in _DURATIONS:
         meaning = 'whole numbers of ns, or text such as "5ms"'

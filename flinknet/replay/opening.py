@@ -16,7 +16,7 @@ from flinknet.results import TraceLoss
 from flinknet.storage import AnyPath, all_at, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
 from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
-from flinknet.trace.plain_text import read_json
+from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
 
@@ -80,7 +80,7 @@ def open_parts(
         scan: what looks for damaged blocks before they are passed over.
 
     Raises: TraceFormatError for what is no recording; for one that is damaged unless that is to be
-        passed over, and if it is the only one.
+        passed over, and if none can be used.
     """
     found = list(dict.fromkeys(run for path in paths for run in find_runs(path)))
     losses = list(_without_manifest(paths))
@@ -88,14 +88,16 @@ def open_parts(
         parts = all_at(found[0], lambda path: opened_part(Recording(str(path))), found)
         return Opened(parts, losses)
     recordings = []
+    failures = []
     for path in found:
         try:
             recordings.append(_usable(path))
         except TraceError as error:
-            if len(found) == 1:
-                raise
+            failures.append(error)
             text = f"left out: {str(error).removeprefix(f'{path}: ')}"
             losses.append(TraceLoss(str(path), None, LEFT_OUT_KIND, None, text))
+    if not recordings:
+        raise failures[0]
     opened = [opened_part(each) for each in recordings]
     files = [file for part in opened for file in part.run.files]
     damaged = dict(zip((file.path for file in files), scan(files), strict=True))
@@ -143,8 +145,8 @@ def no_data(part: Part) -> TraceLoss:
 def _stated(part: Part) -> Mapping[str, Any]:
     """What the recording of messages between processes ended with."""
     if part.manifest.origin != CAPTURE:
-        return _document(part.run.path / RESULT_NAME)
-    connections = _document(part.run.path / CAPTURE_NAME).get("connections")
+        return read_document(part.run.path / RESULT_NAME)
+    connections = read_document(part.run.path / CAPTURE_NAME).get("connections")
     sums: dict[str, int] = {}
     for each in connections if isinstance(connections, list) else []:
         for name in NAMED_LOSSES:
@@ -152,14 +154,6 @@ def _stated(part: Part) -> Mapping[str, Any]:
             if isinstance(count, int):
                 sums[name] = sums.get(name, 0) + count
     return sums
-
-
-def _document(path: AnyPath) -> dict[str, Any]:
-    try:
-        found = read_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def opened_part(recording: Recording) -> Part:

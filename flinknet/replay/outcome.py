@@ -89,6 +89,7 @@ class Outcome:
     p95: float | None = None
     p99: float | None = None
     p99_9: float | None = None
+    p99_99: float | None = None
     max: int | None = None
     bounds: str | None = None
     checkpoints: str | None = None

@@ -189,7 +189,7 @@ def _recorded_run(
     """The run that some recordings are."""
     members = join(group) if len(group) > 1 else []
     recordings = [each.recording for each in members if each.recording is not None]
-    run = run_of(members) if members else group[0].run
+    run = run_of(members) if recordings else group[0].run
     assert run.manifest is not None, "a trace file alone is refused"
     part = measured_part(run, is_cut_used=on_damage is OnDamage.SKIP)
     named = [loss for each in group for loss in named_losses(each, part.dropped_events)]
@@ -202,7 +202,7 @@ def _recorded_run(
         part.to_ns,
         until_ns=part.until_ns,
         notes=part.notes,
-        recordings=tuple(recordings) if members else (group[0].recording,),
+        recordings=tuple(recordings) or (group[0].recording,),
         described=described_recordings(members, part.from_ns),
         losses=(*losses, *named),
     )

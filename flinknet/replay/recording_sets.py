@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from flinknet.results import RecordingSet
 from flinknet.storage import AnyPath
-from flinknet.trace import TraceReader
+from flinknet.trace import file_index
 from flinknet.trace.recordings import Recording
 
 from .joining import Part, described_recordings, groups_of, join, run_of
@@ -43,8 +43,4 @@ def _set_of(group: Sequence[Part]) -> RecordingSet:
 
 
 def _dropped_events(part: Part) -> dict[str, int]:
-    found = {}
-    for file in part.run.files:
-        with TraceReader(file) as reader:
-            found[file.path] = reader.dropped_events or 0
-    return found
+    return {file.path: file_index(file).dropped_events or 0 for file in part.run.files}

@@ -25,6 +25,7 @@ from flinknet.predict.recorded import (
     SimulatedOutcome,
     joined_outcomes,
 )
+from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
 from . import figures
@@ -33,7 +34,7 @@ from .observe.arrivals import Slicing
 from .outcome import Candidate, Outcome, Window
 from .read import RecordedRun
 from .sliced import PARTITIONS_MAX, simulated_slices, slice_plans
-from .slices import SlicePart, added_up, fitted, stamps_of
+from .slices import SlicePart, added_up, fitted, stamps_at
 from .spark.checkpoint import Checkpoint
 from .spark.frames import (
     Columns,
@@ -223,7 +224,7 @@ def _loaded(
     place: tuple[Recording, ...],
     windows: tuple[Window, ...],
     edge: int | None,
-    _stamps: tuple[int, ...],
+    _stamps: tuple[Stamp, ...],
 ) -> _Loaded:
     """What all shares of the settings of a run need, loaded once in each process."""
     manifest = open_recordings(place).manifest
@@ -241,7 +242,7 @@ def _simulate_unit(
     manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     place = tuple(unit.place)
-    loaded = _loaded(place, tuple(unit.windows), unit.edge, stamps_of(place))
+    loaded = _loaded(place, tuple(unit.windows), unit.edge, stamps_at(place))
     exchanges, fit = list(loaded.exchanges), loaded.fit
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]

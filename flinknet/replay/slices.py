@@ -24,8 +24,8 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
-from flinknet.storage import path_of
-from flinknet.trace import Run, RunManifest
+from flinknet.trace import RunManifest
+from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
 
 from .observe.arrivals import Slice, SliceLoad
@@ -135,7 +135,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
     arrivals = read_arrivals(
-        _opened(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
+        open_recordings(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
     )
     pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
@@ -168,22 +168,17 @@ def fitted(
 ) -> tuple[RecordedExchange, CostFit]:
     """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
-    return _fitted(place, from_ns, to_ns, stamps_of(place))
+    return _fitted(place, from_ns, to_ns, stamps_at(place))
 
 
-def stamps_of(place: tuple[Recording, ...]) -> tuple[int, ...]:
+def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
     """When the files of a run were changed: what was kept of them holds as long as this."""
-    return tuple(path_of(file.path).stat().st_mtime_ns for file in _opened(place).files)
-
-
-@lru_cache(maxsize=8)
-def _opened(place: tuple[Recording, ...]) -> Run:
-    return open_recordings(place)
+    return stamps_of(open_recordings(place).files)
 
 
 @lru_cache(maxsize=8)
 def _fitted(
-    place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[int, ...]
+    place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[Stamp, ...]
 ) -> tuple[RecordedExchange, CostFit]:
     return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
@@ -281,7 +276,7 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
 
 
 def _manifest(place: tuple[Recording, ...]) -> RunManifest:
-    manifest = _opened(place).manifest
+    manifest = open_recordings(place).manifest
     assert manifest is not None
     return manifest
 

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.errors import ConfigError, TraceError
 from flinknet.predict.captured import waits_at_most
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
+from flinknet.trace import RunManifest
 from flinknet.trace.growing import trace_files
 
 from .advise.edges import edge_name
@@ -23,7 +24,7 @@ from .excerpt import Excerpt, GrowingRun
 from .observe.observed import ObservedRun, observe_here
 from .observe.regimes import REGIMES
 from .observe.summaries import regime_shares
-from .read import AskedPart, open_runs
+from .read import WHOLE, AskedPart, open_runs
 from .spark.frames import table_of
 
 if TYPE_CHECKING:
@@ -138,7 +139,9 @@ class Watch:
             name, directory = run.path.name, self._work_dir / f"newest-{self._excerpts}"
             try:
                 found, bottleneck = watched(name, run.excerpt(directory, self._span_ns))
-            except TraceFormatError as error:
+            except FileNotFoundError:
+                waiting[name] = "a file was dropped while it was read; look again"
+            except TraceError as error:
                 waiting[name] = str(error)
             else:
                 edges += found
@@ -175,9 +178,8 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
 
     Raises: TraceFormatError if nothing of a run can be said of it.
     """
-    runs = open_runs([excerpt.directory])
-    if runs[0].manifest.is_from_between:
-        runs = open_runs([excerpt.directory], _EVERYTHING)
+    is_between = RunManifest.load(excerpt.directory).is_from_between
+    runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
     of_job: dict[Any, list[ObservedRun]] = {}
     for each in observe_here(runs):
         of_job.setdefault(each.run.job, []).append(each)

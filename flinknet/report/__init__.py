@@ -2,14 +2,18 @@
 
 A *_console prints what one command has found:
 
-    console                 a bench, with checkpoint_table, debloating_lines and warnings
-    live                    runs while they go on
+    bench_console           a bench, with checkpoint_table, debloating_lines, warnings and their
+                            warning_lines; console: what all of them are printed on
+    live                    runs while they go on; live_json: for programs, prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
-                            doctor
+                            doctor; demos: what each demo has shown
+    comparison_console      configurations compared, with comparison_texts, and for other programs
+                            comparison_markdown, comparison_junit, comparison_page
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
     replay_console          a replay: model_error (how far it can be trusted), observed_tables,
                             small_plots and flink_table (what was observed), price_cells and
-                            prediction_notes (what was predicted), settings_in_words, advice_lines;
+                            prediction_notes (what was predicted), settings_in_words, advice_lines,
+                            trade_words (what a setting gives and costs, of a bench, too);
                             runs_table: several runs; recording_lines: what they were put together
                             from, and what was lost; recording_set_console: that alone
     job_console             a job; latency_markers: what they said; job_answer_console: a job in a
@@ -19,8 +23,11 @@ A *_console prints what one command has found:
 
 and with these, any of them is written:
 
-    page                    a replay as one HTML page
-    export                  results as JSON
+    page                    one HTML page, of a replay or of what is described by page_parts;
+                            bench_page: a bench in such parts
+    plot                    the main chart of a page as a picture; trade_off_chart: that of a replay
+    export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of
+                            replays, and of latencies
     number_table            tables that fit the terminal; plain_text: text that it can take
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)

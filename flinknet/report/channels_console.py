@@ -13,7 +13,7 @@ from rich.text import Text
 
 from flinknet.results import Wiring
 
-from .console import wiring_line
+from .bench_console import wiring_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from rich.table import Table
+from rich.console import Group
 
 from flinknet.results import CheckpointSummary, LatencySummary, ReplayAnswer
 from flinknet.units import human_bytes, human_count, human_duration
@@ -18,13 +18,13 @@ SETTINGS_SHOWN = 20
 
 def checkpoint_table(
     settings: Iterable[tuple[str, Sequence[CheckpointSummary]]], width: int
-) -> Table:
+) -> Group:
     """One row for each setting that had checkpoints; several runs show as their median."""
     rows = [(setting or UNNAMED_SETTING, runs) for setting, runs in settings if runs]
     return number_table("checkpoints", _COLUMNS, rows, width)
 
 
-def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Table]:
+def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Group]:
     """The table of a replay: checkpoints as recorded, and as predicted for each setting that was
     simulated with them; nothing without any."""
     recorded = answer.observed.checkpoints
@@ -41,22 +41,21 @@ def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Table]:
 
 
 def _durations(
-    group: str, read: Callable[[CheckpointSummary], LatencySummary], ranks: tuple[int, int, int]
+    group: str, read: Callable[[CheckpointSummary], LatencySummary]
 ) -> list[NumberColumn[CheckpointSummary]]:
-    p50, p99, longest = ranks
     return [
-        NumberColumn(group, "p50", lambda each: read(each).p50, human_duration, p50),
-        NumberColumn(group, "p99", lambda each: read(each).p99, human_duration, p99),
-        NumberColumn(group, "max", lambda each: read(each).max, human_duration, longest),
+        NumberColumn(group, "p50", lambda each: read(each).p50, human_duration),
+        NumberColumn(group, "p99", lambda each: read(each).p99, human_duration),
+        NumberColumn(group, "max", lambda each: read(each).max, human_duration),
     ]
 
 
 _COLUMNS: Sequence[NumberColumn[CheckpointSummary]] = (
-    NumberColumn("", "triggered", lambda each: each.triggered, human_count, 10),
-    NumberColumn("", "completed", lambda each: each.completed, human_count, 0),
-    NumberColumn("", "aborted", lambda each: each.aborted, human_count, 8),
-    NumberColumn("", "unaligned", lambda each: each.unaligned, human_count, 7),
-    *_durations("alignment", lambda each: each.alignment_ns, (6, 9, 3)),
-    *_durations("barrier travel", lambda each: each.travel_ns, (2, 5, 1)),
-    NumberColumn("overtaken", "mean", lambda each: each.overtaken_bytes_mean, human_bytes, 4),
+    NumberColumn("", "triggered", lambda each: each.triggered, human_count),
+    NumberColumn("", "completed", lambda each: each.completed, human_count),
+    NumberColumn("", "aborted", lambda each: each.aborted, human_count),
+    NumberColumn("", "unaligned", lambda each: each.unaligned, human_count),
+    *_durations("alignment", lambda each: each.alignment_ns),
+    *_durations("barrier travel", lambda each: each.travel_ns),
+    NumberColumn("overtaken", "mean", lambda each: each.overtaken_bytes_mean, human_bytes),
 )

@@ -1,24 +1,23 @@
-"""`bench demo head-of-line` on a terminal: both flow controls side by side, and the lesson."""
+"""`bench demo` on a terminal: what a demo has shown; of head-of-line both flow controls side by
+side, and the lesson.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import (
-    CORES_SHARED,
-    DISTURBED,
-    DISTURBED_BY_STRANGERS,
-    FillSample,
-    RunResult,
-)
+from flinknet.results import FillSample, RunResult
 from flinknet.units import MISSING, format_percent, human_bytes, human_count, human_duration
 
+from .demos.shown import DemoRun, DemoShown, doubts_of
+from .page_parts import OverTime, TimeSeries
 from .small_plots import resampled, sparkline
 
 NEIGHBOUR, PAUSED = 0, 1
@@ -27,11 +26,11 @@ NEIGHBOUR, PAUSED = 0, 1
 STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """What the neighbour keeps of its rate: at most without credit, and at least with it."""
 
-_TITLES = {"tcp": "tcp (Flink < 1.5)", "credit": "credit (since 1.5)"}
+TITLES = {"tcp": "tcp (Flink < 1.5)", "credit": "credit (since 1.5)"}
 _PLOT_WIDTH_MAX = 48
 _PLOT_WIDTH_MIN = 12
 _OTHER_COLUMNS = 50
-_RATE_HEADROOM = 1.25
+RATE_HEADROOM = 1.25
 """Rates are drawn up to so much of what was taken alone; what catches up afterwards is beyond it.
 """
 
@@ -52,6 +51,10 @@ class RateSample:
     at_ns: int
     neighbour_per_s: float
     paused_per_s: float
+    neighbour_credit: int | None = None  # buffers that its producer may send; None: no credit
+    neighbour_backlog: int | None = None  # buffers queued at its producer
+    paused_credit: int | None = None
+    paused_backlog: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,25 @@ class HeadOfLine:
     solo: RunResult
     shared: RunResult
     rates: tuple[RateSample, ...]
+
+    @classmethod
+    def of(cls, flow_control: str, solo: DemoRun, shared: DemoRun) -> HeadOfLine:
+        """From the two runs of a flow control."""
+        rates = []
+        for each in shared.samples:
+            neighbour, paused = each.channels[NEIGHBOUR], each.channels[PAUSED]
+            rates.append(
+                RateSample(
+                    each.elapsed_ns,
+                    neighbour.throughput_records_per_s,
+                    paused.throughput_records_per_s,
+                    neighbour.credits_available,
+                    neighbour.backlog_buffers,
+                    paused.credits_available,
+                    paused.backlog_buffers,
+                )
+            )
+        return cls(flow_control, solo.result, shared.result, tuple(rates))
 
     @property
     def neighbour_rate_ratio(self) -> float | None:
@@ -96,28 +118,51 @@ def print_head_of_line(
     console: Console, modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int
 ) -> None:
     """The table, the plots and the sentence."""
-    console.print(
-        Text(
-            "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
-            f" A.2 → B.4, which takes nothing for {human_duration(pause_ns)}.\n"
-        ),
-        soft_wrap=True,
-    )
+    console.print(Text(f"{setup(pause_ns)}\n"), soft_wrap=True)
     console.print(_comparison(modes))
     pause = (pause_from_ns, pause_from_ns + pause_ns)
     console.print(_plots(modes, pause, _plot_width(console.width, len(modes))))
-    for line in _fullest(modes):
+    for line in fullest(modes):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(lesson(modes)), soft_wrap=True)
-    for warning in _doubts(modes):
+    for warning in doubts(modes):
         console.print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def head_of_line_document(modes: Sequence[HeadOfLine]) -> dict[str, Any]:
+    """The demo as JSON-ready data."""
+    return {
+        "demo": "head-of-line",
+        "modes": {
+            mode.flow_control: {
+                "neighbour_rate_ratio": mode.neighbour_rate_ratio,
+                "neighbour_p99_ns": mode.neighbour_p99_ns,
+                "neighbour_records_per_s": mode.neighbour_records_per_s,
+                "solo_records_per_s": mode.solo_records_per_s,
+                "solo_p99_ns": mode.solo_p99_ns,
+                "rates": [asdict(each) for each in mode.rates],
+                "buffering": (
+                    asdict(mode.shared.buffering) if mode.shared.buffering is not None else None
+                ),
+            }
+            for mode in modes
+        },
+    }
+
+
+def setup(pause_ns: int) -> str:
+    """What runs."""
+    return (
+        "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
+        f" A.2 → B.4, which takes nothing for {human_duration(pause_ns)}."
+    )
 
 
 def lesson(modes: Sequence[HeadOfLine]) -> str:
     """What the runs have shown, in one sentence; or that they have not."""
     kept = {mode.flow_control: mode.neighbour_rate_ratio for mode in modes}
     tcp, credit = kept["tcp"], kept["credit"]
-    shares = f"{_percent(tcp)} without credit and {_percent(credit)} with it"
+    shares = f"{format_share(tcp)} without credit and {format_share(credit)} with it"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
             f"Unexpected: the neighbour kept {shares}, and should keep less than"
@@ -127,8 +172,8 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
         )
     return (
         f"Without credit, a consumer that stops taking buffers stops the whole connection: its"
-        f" neighbour keeps {_percent(tcp)} of its rate. With credit only its own channel stops:"
-        f" the neighbour keeps {_percent(credit)}."
+        f" neighbour keeps {format_share(tcp)} of its rate. With credit only its own channel stops:"
+        f" the neighbour keeps {format_share(credit)}."
     )
 
 
@@ -137,7 +182,8 @@ def format_ratio(ratio: float) -> str:
     return format_percent(ratio).lstrip("+")
 
 
-def _percent(ratio: float | None) -> str:
+def format_share(ratio: float | None) -> str:
+    """A share in whole percent."""
     return MISSING if ratio is None else f"{ratio:.0%}"
 
 
@@ -150,12 +196,12 @@ def _comparison(modes: Sequence[HeadOfLine]) -> Table:
         ratio = mode.neighbour_rate_ratio
         style = "red" if ratio is not None and ratio <= STARVED_RATIO else "green"
         table.add_row(
-            _TITLES[mode.flow_control],
+            TITLES[mode.flow_control],
             _rate(mode.solo_records_per_s),
             human_duration(mode.solo_p99_ns),
             _rate(mode.neighbour_records_per_s),
             human_duration(mode.neighbour_p99_ns),
-            Text(_percent(ratio), style=style),
+            Text(format_share(ratio), style=style),
         )
     return table
 
@@ -182,7 +228,7 @@ def _plots(modes: Sequence[HeadOfLine], pause: tuple[int, int], width: int) -> T
     alone = max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
     for name, consumer in (("B.3 records/s", NEIGHBOUR), ("B.4 records/s", PAUSED)):
         lines = [_rates(mode, consumer) for mode in modes]
-        _add_plot(table, name, lines, width, alone * _RATE_HEADROOM or _largest(lines), human_count)
+        _add_plot(table, name, lines, width, alone * RATE_HEADROOM or _largest(lines), human_count)
     table.add_section()
     for name, level in _PLACES:
         lines = [[float(level(each)) for each in _samples(mode)] for mode in modes]
@@ -224,7 +270,7 @@ def _span(instants_ns: Sequence[int], pause: tuple[int, int], width: int) -> str
     return "".join("━" if each else " " for each in resampled(inside, width))
 
 
-def _fullest(modes: Sequence[HeadOfLine]) -> list[str]:
+def fullest(modes: Sequence[HeadOfLine]) -> list[str]:
     """How much lay between the tasks at most, and how much could."""
     lines = []
     for mode in modes:
@@ -238,13 +284,67 @@ def _fullest(modes: Sequence[HeadOfLine]) -> list[str]:
     return lines
 
 
-def _doubts(modes: Sequence[HeadOfLine]) -> list[str]:
-    """Warnings that touch the comparison; that a blocked source is late belongs to it."""
-    sentences = [
-        warning
-        for mode in modes
-        for run in (mode.solo, mode.shared)
-        for warning in run.warnings
-        if warning.code in (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
-    ]
-    return [sentences[0].text] if sentences else []
+def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
+    """Warnings that touch the comparison."""
+    return doubts_of(run for mode in modes for run in (mode.solo, mode.shared))
+
+
+def print_demo(console: Console, shown: DemoShown) -> None:
+    """What ran, the table, what can be drawn over time, and what one sees."""
+    console.print(Text(f"{shown.setup}\n"), soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for number, head in enumerate(shown.table.heads):
+        table.add_column(head.name, justify="right" if number else "left")
+    for row in shown.table.rows:
+        table.add_row(*map(Text, row.cells))
+    console.print(table)
+    for chart in shown.charts:
+        if isinstance(chart, OverTime):
+            console.print(_over_time(chart, console.width))
+    for line in shown.lesson:
+        console.print(Text(line), soft_wrap=True)
+    for doubt in shown.doubts:
+        console.print(Text(f"Warning: {doubt}", style="yellow"), soft_wrap=True)
+
+
+def _over_time(chart: OverTime, console_width: int) -> Table:
+    """One row for each series, all on the same scale and the same time."""
+    label = _LABELS[chart.unit]
+    width = _plot_width(console_width, 1)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column(f"{chart.title.lower()} over time", no_wrap=True)
+    table.add_column("", width=width, no_wrap=True)
+    for name in ("most", "last"):
+        table.add_column(name, justify="right", no_wrap=True)
+    end_ns = max((each.at_ns[-1] for each in chart.series if each.at_ns), default=0)
+    if end_ns:
+        for span in chart.spans:
+            instants = [end_ns * place // width for place in range(width)]
+            table.add_row(span.name, _span(instants, (span.from_ns, span.to_ns), width), "", "")
+    drawn = {each.name: _spread(each, end_ns, width) for each in chart.series if each.at_ns}
+    top = _largest(list(drawn.values()))
+    for name, values in drawn.items():
+        table.add_row(name, sparkline(values, width, top), label(max(values)), label(values[-1]))
+    return table
+
+
+def _spread(series: TimeSeries, end_ns: int, width: int) -> list[float]:
+    """A value for each mark of a line as long as the time: the largest there, or the one before."""
+    values = [0.0] * width
+    place, known = -1, 0.0
+    for at_ns, value in zip(series.at_ns, series.values, strict=True):
+        here = min(width - 1, at_ns * width // max(1, end_ns))
+        values[place + 1 : here] = [known] * (here - place - 1)
+        known = value or 0.0
+        values[here] = max(known, values[here] if here == place else 0.0)
+        place = here
+    values[place + 1 :] = [known] * (width - place - 1)
+    return values
+
+
+_LABELS: Mapping[str, Callable[[float], str]] = {
+    "ns": human_duration,
+    "bytes": human_bytes,
+    "count": human_count,
+    "share": format_share,
+}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .console import TerminalConsole
 
@@ -21,5 +22,5 @@ def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = 
     table = Table(box=None, show_header=False, pad_edge=False)
     for check in checks:
         text = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
-        table.add_row(_MARKS[check["status"]], check["name"], text)
+        table.add_row(_MARKS[check["status"]], check["name"], Text(text))
     (console or TerminalConsole()).print(table)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from flinknet.comparison import Difference
+from flinknet.comparison import Comparison, Configuration, Difference, Trend, Verdict
 from flinknet.plain_values import to_plain
 from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult, WatchLook
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
+POINTS_MAX = 20
+"""A document has so many of the newest points of a trend: the others are in files of their own."""
+
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
 
 _RUN_FIELDS = (
-    *("config", "workload", "measured", "warnings", "trace"),
+    *("validity", "config", "workload", "measured", "warnings", "trace"),
     *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
     "deployments",
 )
@@ -85,6 +89,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
     a `difference` in the metric's own unit.
     """
     interval = None if difference.low is None else {"low": difference.low, "high": difference.high}
+    is_undecided = difference.verdict is Verdict.UNDECIDED
     is_ratio = difference.is_ratio
     return {
         "base_median": difference.base_median,
@@ -96,6 +101,90 @@ def difference_document(difference: Difference) -> dict[str, Any]:
         "difference": None if is_ratio else {"change": difference.change, "interval": interval},
         "rounds": difference.rounds,
         "verdict": difference.verdict.value,
+        "runs_needed": difference.runs_needed() if is_undecided else None,
+    }
+
+
+def comparison_document(
+    comparison: Comparison,
+    results: Mapping[str, Sequence[RunResult]],
+    discarded: Mapping[str, Sequence[RunResult]],
+    trends: Sequence[Trend],
+) -> dict[str, Any]:
+    """What `flinknet compare-configs --json` writes, and reads back as a baseline.
+
+    Args:
+        results: the runs of this call that count, by configuration.
+        discarded: disturbed tries that were repeated.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "environment": dict(comparison.environment),
+        "seed": comparison.seed,
+        "base": comparison.base.name,
+        "baseline": to_plain(comparison.baseline),
+        "confidence": comparison.confidence,
+        "configs": [
+            _configuration_document(each, results.get(each.name), discarded.get(each.name, ()))
+            for each in comparison.configurations
+        ],
+        "comparisons": [
+            {
+                "config": candidate.name,
+                "unlike_workload": list(candidate.unlike),
+                "settings": to_plain(candidate.changes),
+                "metrics": {
+                    name: difference_document(each) for name, each in candidate.differences.items()
+                },
+                "sentence": sentence,
+            }
+            for candidate, sentence in zip(
+                comparison.candidates, comparison.sentences(), strict=True
+            )
+        ],
+        "limits": [
+            {
+                "config": candidate.name,
+                "limit": each.limit.text,
+                "outcome": each.outcome.value,
+                "reason": each.reason or None,
+            }
+            for candidate, each in comparison.decisions
+        ],
+        "disturbed": {
+            "repeated": comparison.repeated,
+            "still": comparison.disturbed,
+        },
+        "trends": [to_plain(replace(each, points=each.points[-POINTS_MAX:])) for each in trends],
+        "outcome": comparison.outcome.value,
+    }
+
+
+def _configuration_document(
+    configuration: Configuration,
+    results: Sequence[RunResult] | None,
+    discarded: Sequence[RunResult],
+) -> dict[str, Any]:
+    """One configuration with its runs; those of an earlier result as far as they were read."""
+    if results is None:
+        runs = [
+            {
+                "config": dict(run.config),
+                "workload": dict(run.workload),
+                "measured": to_plain(run.measured),
+                "warnings": to_plain(run.warnings),
+                "processors": {"cpu_cores": run.cpu_cores},
+            }
+            for run in configuration.runs
+        ]
+    else:
+        runs = bench_document({}, results)["runs"]
+    for document, run in zip(runs, configuration.runs, strict=True):
+        document["tries"] = run.tries
+    return {
+        "name": configuration.name,
+        "runs": runs,
+        "discarded": bench_document({}, discarded)["runs"],
     }
 
 
@@ -106,6 +195,11 @@ def dump(document: Any) -> str:
 
 def write_json(path: AnyPath, document: Any) -> None:
     """Put a document into a file, at once: a reader sees the old file or the new one."""
+    write_text(path, dump(document))
+
+
+def write_text(path: AnyPath, text: str) -> None:
+    """The same with a text as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
-        file.write(dump(document).encode())
+        file.write(text.encode())

@@ -11,7 +11,7 @@ from rich.text import Text
 from flinknet.results import ProcessorUse, RunWarning
 from flinknet.units import MISSING, human_count, human_duration
 
-from .console import other_process_lines, warning_lines
+from .warning_lines import print_warnings
 
 
 def print_predictions(console: Console, document: dict[str, Any]) -> None:
@@ -58,11 +58,8 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
         console.print(Text(f"  {where}{note}", style="dim"), soft_wrap=True)
     warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
     names = [row["name"] for row in rows]
-    lines = warning_lines(list(zip(names, warnings, strict=True)))
     uses = [_processor_use(row["processors"]) for row in rows]
-    lines += other_process_lines(list(zip(uses, warnings, strict=True)))
-    for line in lines:
-        console.print(line, soft_wrap=True)
+    print_warnings(console, list(zip(names, warnings, strict=True)), uses)
 
 
 def _processor_use(document: dict[str, Any] | None) -> ProcessorUse | None:

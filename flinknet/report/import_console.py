@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,8 @@ from rich.table import Table
 
 from flinknet.units import MISSING, human_bytes, human_duration
 
-from .console import TerminalConsole
+from .console import console_for
+from .number_table import print_table
 
 _CONNECTIONS_SHOWN = 32
 
@@ -20,7 +22,7 @@ Plain = Mapping[str, Any]
 
 def print_import(imported: Plain, console: Console | None = None) -> None:
     """Print the connections with what TCP did to them, and what the capture lacks."""
-    console = console or TerminalConsole()
+    console = console or console_for(sys.stdout)
     packets = imported["packets"]
     connections = imported["connections"]
     console.print(
@@ -28,7 +30,7 @@ def print_import(imported: Plain, console: Console | None = None) -> None:
         f" {imported['tcp_connections']} connections are Flink's",
         soft_wrap=True,
     )
-    console.print(_table(connections[:_CONNECTIONS_SHOWN]))
+    print_table(console, _table(connections[:_CONNECTIONS_SHOWN]))
     hidden = len(connections) - _CONNECTIONS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more connections (--json shows all)")

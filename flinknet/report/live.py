@@ -17,6 +17,7 @@ from flinknet.results import (
     Progress,
     RunResult,
     TaskProgress,
+    Validity,
 )
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
@@ -112,9 +113,10 @@ def result_line(result: RunResult) -> str:
     """A run's result in one line."""
     measured = result.measured
     latency = measured.latency_ns
+    doubt = "" if result.validity is Validity.VALID else f" ({result.validity.name.lower()})"
     return (
         f"{human_count(measured.throughput_records_per_s)} records/s,"
-        f" p50 {human_duration(latency.p50)}, p99 {human_duration(latency.p99)}"
+        f" p50 {human_duration(latency.p50)}, p99 {human_duration(latency.p99)}{doubt}"
     )
 
 

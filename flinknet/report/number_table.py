@@ -1,24 +1,25 @@
-"""Tables that fit the terminal: the columns that answer least give way, and a line names them."""
+"""Tables that fit the terminal: what is too wide goes on below, under the names of its rows."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Generic, TypeVar
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
 UNNAMED_SETTING = "this configuration"
 """Name of the only setting of a call that sweeps nothing."""
 
-NAME_WIDTH = 20
+NAME_WIDTH = 22
 """What the name of a row may be folded to, for the sake of its numbers."""
 
 _T = TypeVar("_T")
@@ -26,22 +27,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn(Generic[_T]):
-    """A number of each row, under the heading of a group if it belongs to one.
-
-    Attributes:
-        rank: where there is no room the column with the highest rank goes first.
-    """
+    """A number of each row, under the heading of a group if it belongs to one."""
 
     group: str
     name: str
     read: Callable[[_T], float | None]
     show: Callable[[float | None], str]
-    rank: int
-
-    @property
-    def title(self) -> str:
-        """What a sentence calls it."""
-        return f"{self.group} {self.name}".strip()
 
 
 def number_table(
@@ -51,26 +42,103 @@ def number_table(
     width: int,
     *,
     title: str | None = None,
-) -> Table:
+    styles: Sequence[str] = (),
+) -> Group:
     """One row for each name, with the medians of what belongs to it. Numbers are never cut, and
-    names are folded.
+    names are folded. What has no room stands below, with the names again.
+
+    Args:
+        styles: of the rows; empty for plain ones.
     """
 
-    def build(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
-        shown = [column for column in columns if column.title not in left_out]
-        table = empty_table(title, is_tight=is_tight)
+    def build(
+        shown: Sequence[NumberColumn[_T]], *, is_tight: bool, name_width: int | None
+    ) -> Table:
+        table = empty_table(title if shown[0] is columns[0] else None, is_tight=is_tight)
         table.add_column(f"\n{heading}", overflow="fold", max_width=name_width)
         group = ""
         for column in shown:  # a group is named above the first of its columns
             above, group = column.group if column.group != group else "", column.group
             table.add_column(f"{above}\n{column.name}", justify="right", no_wrap=True)
-        for name, values in rows:
-            cells = [column.show(_typical(map(column.read, values))) for column in shown]
-            table.add_row(escape(name), *cells)
+        for number, (name, values) in enumerate(rows):
+            cells = [column.show(typical(map(column.read, values))) for column in shown]
+            table.add_row(escape(name), *cells, style=styles[number] if styles else "")
         return table
 
-    by_rank = sorted(columns, key=lambda column: -column.rank)
-    return fitting_table(build, [column.title for column in by_rank], width)
+    return folded_tables(build, columns, width)
+
+
+def folded_tables(build: Callable[..., Table], columns: Sequence[_T], width: int) -> Group:
+    """One table with all columns, or as many below each other as it takes to show all of them.
+
+    Args:
+        build: makes a table, of the columns that it is to have, `is_tight` (empty_table) and
+            `name_width`, the most that a column of names may take, None for as much as there is.
+        columns: in their order, the most important first.
+    """
+    if width_of(build(columns, is_tight=False, name_width=None)) <= width:
+        return Group(build(columns, is_tight=False, name_width=None))
+    if width_of(build(columns, is_tight=True, name_width=NAME_WIDTH)) <= width:
+        return Group(build(columns, is_tight=True, name_width=None))
+    tables = []
+    while columns:
+        count = 1
+        while count < len(columns) and (
+            width_of(build(columns[: count + 1], is_tight=True, name_width=NAME_WIDTH)) <= width
+        ):
+            count += 1
+        tables.append(build(columns[:count], is_tight=True, name_width=None))
+        columns = columns[count:]
+    return Group(*tables)
+
+
+def print_table(console: Console, table: Table, *, keys: int = 1) -> None:
+    """Print any table: what has no room goes on below it. Off a terminal nothing is folded.
+
+    Args:
+        keys: columns at the left that name a row, and stand in every part.
+    """
+    if not is_limited(console):
+        console.print(table, width=max(console.width, width_of(table)))
+        return
+    if width_of(_part(table, table.columns, is_measured=True)) <= console.width:
+        console.print(table)
+        return
+
+    def build(shown: Sequence[Column], *, is_tight: bool, name_width: int | None) -> Table:
+        columns = [*table.columns[:keys], *shown]
+        part = _part(table, columns, is_measured=name_width is not None)
+        if shown[0] is not table.columns[keys]:
+            part.title = None
+        return part
+
+    console.print(folded_tables(build, table.columns[keys:], console.width))
+
+
+def is_limited(console: Console) -> bool:
+    """Whether lines end at the width of a console: not in a pipe or a file, unless COLUMNS says
+    so."""
+    return not getattr(console, "has_any_width", False)
+
+
+def width_of(table: Table) -> int:
+    """What a table takes with all the room in the world."""
+    return Measurement.get(_RULER, _RULER.options, table).maximum
+
+
+def _part(table: Table, columns: Sequence[Column], *, is_measured: bool) -> Table:
+    """Some columns of a table.
+
+    Args:
+        is_measured: texts are as narrow as they may be folded to.
+    """
+    part = copy(table)
+    part.columns = [replace(each, _index=number) for number, each in enumerate(columns)]
+    for column, before in zip(part.columns, columns, strict=True):
+        column._cells = before._cells
+        if is_measured and not column.no_wrap and column.justify != "right":
+            column.max_width = NAME_WIDTH
+    return part
 
 
 def empty_table(title: str | None, *, is_tight: bool) -> Table:
@@ -91,8 +159,7 @@ def fitting_table(build: Callable[..., Table], expendable: Sequence[str], width:
     """
 
     def needed(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> int:
-        table = build(left_out, is_tight=is_tight, name_width=name_width)
-        return Measurement.get(_RULER, _RULER.options, table).maximum
+        return width_of(build(left_out, is_tight=is_tight, name_width=name_width))
 
     if needed((), is_tight=False, name_width=None) <= width:
         return build((), is_tight=False, name_width=None)
@@ -120,7 +187,8 @@ def note_left_out(
         table.caption_justify, table.caption_style = "left", ""
 
 
-def _typical(values: Iterable[float | None]) -> float | None:
+def typical(values: Iterable[float | None]) -> float | None:
+    """The median of what is known; None if nothing is."""
     present = [value for value in values if value is not None]
     return median(present) if present else None
 

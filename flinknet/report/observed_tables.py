@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 
 from flinknet.results import MessageCount, WindowMeasured
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
-_BLOCKS = " ▁▂▃▄▅▆▇█"
+from .small_plots import sparkline
+
+OVER_TIME_MARKS = 80
+"""Of a plot at most; where there is less room, windows share a mark."""
+
+_REST_OF_ROW = 32
+"""Columns that the names and the largest value take."""
 
 
-def sparkline(values: Iterable[float | None]) -> str:
-    """One block for each value, its height in proportion to the largest one; a gap for None."""
-    known = list(values)
-    largest = max((value for value in known if value is not None), default=0) or 1
-    top = len(_BLOCKS) - 1
-    return "".join(
-        " " if value is None else _BLOCKS[max(min(round(value / largest * top), top), 1)]
-        for value in known
-    )
-
-
-def over_time_table(windows: Sequence[WindowMeasured]) -> Table:
-    """Throughput and backlog, a mark for each window."""
-    width = f", a mark is {human_duration(windows[0].width_ns)}" if windows else ""
-    table = _table(f"over time{width}")
+def over_time_table(windows: Sequence[WindowMeasured], width: int) -> Table:
+    """Throughput and backlog over time, in as many marks as there is room for."""
+    marks = max(1, min(OVER_TIME_MARKS, width - _REST_OF_ROW, len(windows)))
+    span = ""
+    if windows:
+        span = f", a mark is {human_duration(windows[0].width_ns * len(windows) / marks)}"
+    table = _table(f"over time{span}")
     for name in ("what", "", "largest"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     rates = [window.throughput_records_per_s for window in windows]
     means = [window.backlog_buffers.mean for window in windows]
-    table.add_row("throughput", sparkline(rates), f"{human_count(max(rates, default=None))}/s")
+    table.add_row(
+        "throughput",
+        sparkline(rates, marks, max(rates, default=0)),
+        f"{human_count(max(rates, default=None))}/s",
+    )
     largest = max((mean for mean in means if mean is not None), default=None)
     table.add_row(
-        "mean backlog", sparkline(means), MISSING if largest is None else f"{largest:.2f}"
+        "mean backlog",
+        sparkline([mean or 0.0 for mean in means], marks, largest or 1),
+        MISSING if largest is None else f"{largest:.2f}",
     )
     return table
 

@@ -1,22 +1,26 @@
-"""A replay as one page (HTML) that works without any network: its data, style and script are in it.
+"""A result as one page (HTML) that works without any network: its data, style and script are in it.
 
-Takes the answers of `trace replay` with their `details`. What is drawn stands in the folder `page`
-next to this module: the frame, the style, and the script in the order of `_SCRIPTS`.
+Takes the answers of `trace replay` with their `details`, or what another command has described in
+`page_parts`. What is drawn stands in the folder `page` next to this module: the frame, the style,
+and the script in the order of `_SCRIPTS`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from flinknet.plain_values import to_plain
 from flinknet.results import JobAnswer, ReplayAnswer
+from flinknet.storage import AnyPath
+from flinknet.whole_files import whole_file
 
 from .advice_lines import is_on_frontier, marks_of
 from .export import answer_document
 from .job_answer_console import job_lines, setting_of
+from .page_parts import Page
 from .prediction_notes import notes_of
 from .recording_lines import recording_lines
 from .settings_in_words import settings_of, what_varies
@@ -32,22 +36,41 @@ _SCRIPTS = (
     "job",
     "sections",
     "flink",
+    "lines",
+    "places",
+    "parts",
     "page",
 )
 
 
 def page_of(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> str:
     """The page for some runs, each with `details`, and for jobs of several exchanges."""
+    return _page_with(
+        {
+            "command": "replay",
+            "replays": [_with_settings(each) for each in answers],
+            "jobs": [_job_in_words(each) for each in jobs],
+        }
+    )
+
+
+def page_of_parts(page: Page) -> str:
+    """The page for what is described by its parts."""
+    return _page_with(to_plain(page))
+
+
+def write_page(path: AnyPath, page: Page) -> None:
+    """Put a page into a file."""
+    with whole_file(path) as file:
+        file.write(page_of_parts(page).encode())
+
+
+def _page_with(document: Mapping[str, Any]) -> str:
     page = _part("page.html")
     parts = {
         "/*STYLE*/": _part("page.css"),
         "/*SCRIPT*/": "\n".join(_part(f"{name}.js") for name in _SCRIPTS),
-        "/*DATA*/": _embedded(
-            {
-                "replays": [_with_settings(each) for each in answers],
-                "jobs": [_job_in_words(each) for each in jobs],
-            }
-        ),
+        "/*DATA*/": _embedded(document),
     }
     for mark, content in parts.items():
         before, after = page.split(mark)

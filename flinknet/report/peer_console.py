@@ -12,7 +12,7 @@ from rich.text import Text
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
-from .console import warning_lines
+from .warning_lines import print_warnings
 
 
 def print_peer(console: Console, result: PeerResult) -> None:
@@ -21,8 +21,7 @@ def print_peer(console: Console, result: PeerResult) -> None:
     console.print(_channel_table(result))
     for line in _lines(result):
         console.print(Text(line), soft_wrap=True)
-    for warning in warning_lines([("", result.warnings)]):
-        console.print(warning, soft_wrap=True)
+    print_warnings(console, [("", result.warnings)], is_explained=True)
 
 
 def _headline(result: PeerResult) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import unicodedata
+from collections.abc import Mapping
 from typing import TextIO
 
 _STAND_INS = {
@@ -30,15 +31,31 @@ _CONTROLS = (
 )
 _WITHOUT_CONTROLS = dict.fromkeys(_CONTROLS)
 
+_COERCED = "C.UTF-8"
+"""What Python itself puts into LC_CTYPE where the locale is C."""
+
 _HANDLER = "flinknet.plain_text"
 _ASCII = "flinknet_ascii"
 
 
-def fall_back_to_plain_text(stream: TextIO) -> None:
-    """Let a stream write what its encoding lacks as plain text. One in UTF-8 stays as it is."""
+def asks_for_ascii(environment: Mapping[str, str]) -> bool:
+    """Whether the locale is the one of C by name. Python takes that for UTF-8, as it takes no
+    locale at all; PYTHONIOENCODING and PYTHONUTF8 say what is wanted in any case.
+    """
+    if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
+        return False
+    locales = (environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    given = [each for each in locales if each and each != _COERCED]
+    return bool(given) and given[0] in ("C", "POSIX")
+
+
+def fall_back_to_plain_text(stream: TextIO, *, is_ascii: bool = False) -> None:
+    """Let a stream write what its encoding lacks as plain text. One in UTF-8 stays as it is, unless
+    only ASCII is wanted.
+    """
     if not isinstance(stream, io.TextIOWrapper):
         return
-    encoding = codecs.lookup(stream.encoding).name
+    encoding = "ascii" if is_ascii else codecs.lookup(stream.encoding).name
     if not encoding.startswith("utf"):
         stream.reconfigure(encoding=_ASCII if encoding == "ascii" else encoding, errors=_HANDLER)
 

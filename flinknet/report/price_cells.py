@@ -7,6 +7,7 @@ from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
 from .settings_in_words import label_of, settings_of, situation_of, what_varies
+from .trade_words import Trade, change_of, cpu_text, ratio_of, trade_sentence
 
 PRICES = ("packets/s", "bytes/s", "CPU")
 """Headings of `price_cells`."""
@@ -45,36 +46,19 @@ def price_line(answer: ReplayAnswer) -> str | None:
     least = min(own, key=lambda each: each.latency_ns.p50 or float("inf"))
     shown = next((each for each in advised if each in own), least)
     varied = what_varies([recorded, shown])
-    parts = [f"p50 {_duration_change(shown.latency_ns.p50, recorded.latency_ns.p50)}"]
     price = shown.price
-    if price is not None and price.messages_per_s_change is not None:
-        parts.append(f"{_signed(price.messages_per_s_change)} messages/s")
-    if price is not None and price.cpu_cores_change is not None and answer.cpu_cost is not None:
-        parts.append(
-            f"{cpu_text(price.cpu_cores_change)} of a core"
-            f" ({human_duration(answer.cpu_cost.ns_per_message)} a message,"
-            f" {answer.cpu_cost.how})"
-        )
+    trade = Trade(
+        ratio_of(shown.throughput_records_per_s, recorded.throughput_records_per_s),
+        change_of(shown.latency_ns.p50, recorded.latency_ns.p50),
+        change_of(shown.latency_ns.p99, recorded.latency_ns.p99),
+        ratio_of(shown.buffers_per_s, recorded.buffers_per_s),
+        None if price is None or answer.cpu_cost is None else price.cpu_cores_change,
+    )
     before = label_of(recorded, varied)
     if len(varied) == 1:
         before = settings_of(recorded)[varied[0]]
-    return f"{label_of(shown, varied)} instead of {before}: {', '.join(parts)}"
-
-
-def cpu_text(cores: float | None) -> str:
-    """A change of CPU use: "+6 %" of a core."""
-    if cores is None:
-        return MISSING
-    percent = cores * 100
-    return f"{percent:+.1f} %" if abs(percent) < 9.95 else f"{percent:+.0f} %"
-
-
-def _duration_change(now_ns: float | None, before_ns: float | None) -> str:
-    if now_ns is None or before_ns is None:
-        return "unknown"
-    change_ns = now_ns - before_ns
-    return f"{'−' if change_ns < 0 else '+'}{human_duration(abs(change_ns))}"  # noqa: RUF001
-
-
-def _signed(change: float) -> str:
-    return f"{'−' if change < 0 else '+'}{human_count(abs(change))}"  # noqa: RUF001
+    sentence = trade_sentence(label_of(shown, varied), before, trade)
+    if trade.cpu_cores is None or answer.cpu_cost is None:
+        return sentence
+    cost = human_duration(answer.cpu_cost.ns_per_message)
+    return f"{sentence} ({cost} a message, {answer.cpu_cost.how})"

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table
 
 from flinknet.results import (
@@ -34,7 +33,7 @@ from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
 from .model_error import model_error_line, observed_part
-from .number_table import note_left_out
+from .number_table import is_limited, print_table, width_of
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
@@ -51,10 +50,16 @@ NARROW_BAR_MARKS = 6
 
 _COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
 
-WIDTH_FOR_ALL = 110
-"""Of a terminal that has room for every column; a narrower one gets those that answer most."""
+SETTING_WIDTH = 9
+"""Of the value of a setting."""
 
-WIDTH_OF_ANY_TABLE = 10_000
+_BAR = "p99 "
+"""Heading of the bars, which differs from that of the numbers."""
+
+_NARROW_ORDER = (
+    *("records/s", "p50", "p99", "buffers/s", "CPU", _BAR),
+    *("backlog", "max", "packets/s", "bytes/s", "memory"),
+)
 
 SETTINGS_SHOWN = 40
 """Rows of the trade-off table."""
@@ -79,7 +84,6 @@ def print_replays(
         diagnose: show what holds each edge up, too.
     """
     console = console or console_for(sys.stdout)
-    is_wide = console.width >= WIDTH_FOR_ALL
     of_path: set[str] = set()
     for answer in answers:
         is_first = answer.trace.path not in of_path
@@ -102,16 +106,19 @@ def print_replays(
             console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         if diagnose:
             console.print()
-            console.print(_diagnosis_table(answer))
+            print_table(console, _diagnosis_table(answer))
         for table in (
             _observed_table(answer),
             *replayed_checkpoints(answer, console.width),
-            over_time_table(answer.over_time),
+            over_time_table(answer.over_time, console.width),
             messages_table(answer.messages),
-            _channels_table(answer.channels, channels, is_wide=is_wide),
+            _channels_table(answer.channels, channels),
         ):
             console.print()
-            console.print(table)
+            if isinstance(table, Table):
+                print_table(console, table)
+            else:
+                console.print(table)
         if answer.flink is not None:
             console.print()
             console.print(flink_table(answer.flink))
@@ -122,7 +129,7 @@ def print_replays(
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
-        console.print(runs_table(answers))
+        print_table(console, runs_table(answers))
     for job in jobs:
         print_job_answer(job, console)
 
@@ -146,7 +153,7 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         reason = notes[0].removeprefix(_NOTHING) if notes else ""
         console.print(f"[bold]nothing is predicted[/bold]{reason}", soft_wrap=True)
         return
-    console.print(_trade_off_table(console, answer))
+    _print_settings(console, answer)
     for line in advice_lines(answer):
         console.print(line, soft_wrap=True)
     if (price := price_line(answer)) is not None:
@@ -196,9 +203,7 @@ def _distribution_line(distribution: LatencyDistribution) -> str:
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
-def _channels_table(
-    channels: Sequence[ReplayedChannel], wanted: Sequence[int] | None, *, is_wide: bool
-) -> Table:
+def _channels_table(channels: Sequence[ReplayedChannel], wanted: Sequence[int] | None) -> Table:
     if wanted is not None:
         shown = [row for row in channels if row.channel in wanted]
     else:
@@ -208,14 +213,11 @@ def _channels_table(
     table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right", no_wrap=True)
     table.add_column("from → to", no_wrap=True)
-    note_left_out(table, () if is_wide else ("data", "credit"), WIDTH_FOR_ALL)
-    names = ["records/s", "p50", "p99", "backlog", "max", "starved"]
-    for name in names + (["data", "credit"] if is_wide else []):
+    for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):
         table.add_column(name, justify="right", no_wrap=True)
     has_regimes = any(row.regimes is not None for row in shown)
     if has_regimes:
         table.add_column("time", no_wrap=True)
-    bar_marks = BAR_MARKS if is_wide else NARROW_BAR_MARKS
     for row in shown:
         messages = row.messages
         table.add_row(
@@ -227,8 +229,8 @@ def _channels_table(
             _number(row.backlog_buffers.mean),
             _number(row.backlog_buffers.max),
             human_duration(row.starved_ns),
-            *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS if is_wide),
-            *([split_bar(row.regimes or {}, bar_marks)] if has_regimes else []),
+            *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
+            *([split_bar(row.regimes or {}, BAR_MARKS)] if has_regimes else []),
         )
     return table
 
@@ -242,122 +244,103 @@ def _diagnosis_table(answer: ReplayAnswer) -> Table:
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """What the table of settings shows beside the settings themselves."""
-
-    bar_marks: int = BAR_MARKS
-    has_backlog: bool = True
-    has_memory: bool = True
-    has_p50: bool = True
-    has_bounds: bool = True
-    has_price: bool = True
-    is_folded: bool = False
-    """All values of a setting stand in one column, on as many lines as they need."""
-
-
-_UNPRICED = _Columns(NARROW_BAR_MARKS, has_backlog=False, has_price=False)
-
-_NARROWER = (
-    _Columns(),
-    _Columns(has_backlog=False),
-    _Columns(NARROW_BAR_MARKS, has_backlog=False),
-    _UNPRICED,
-    replace(_UNPRICED, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_memory=False),
-    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False),
-    replace(_UNPRICED, bar_marks=0, has_memory=False, has_p50=False, has_bounds=False),
-    replace(_UNPRICED, bar_marks=0, has_memory=False, has_bounds=False, is_folded=True),
-)
-"""From all to what answers most."""
+def _print_settings(console: Console, answer: ReplayAnswer) -> None:
+    """The table of settings; on a narrow terminal in several parts, what answers most first."""
+    varied = what_varies(answer.trade_offs)
+    table = _settings_table(answer, varied, bar_marks=BAR_MARKS)
+    keys = len(varied) + 1
+    if is_limited(console) and width_of(table) > console.width:
+        is_folded = keys * SETTING_WIDTH > console.width // 2
+        table = _settings_table(
+            answer, varied, bar_marks=NARROW_BAR_MARKS, is_narrow=True, is_folded=is_folded
+        )
+        keys = 2 if is_folded else keys
+    print_table(console, table, keys=keys)
 
 
-_LEFT_OUT = {"price": "packets/s, bytes/s"}
+def _settings_table(
+    answer: ReplayAnswer,
+    varied: Sequence[str],
+    *,
+    bar_marks: int,
+    is_narrow: bool = False,
+    is_folded: bool = False,
+) -> Table:
+    """All settings.
 
-
-def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
-    """With as many columns as there is room for; numbers are never cut."""
-    any_width = console.options.update(max_width=WIDTH_OF_ANY_TABLE)
-    widths = []
-    for columns in _NARROWER:
-        table = _settings_table(answer, columns)
-        widths.append(Measurement.get(console, any_width, table).maximum)
-        if widths[-1] <= console.width:
-            break
-    optional = ("backlog", "memory", "p50", "bounds", "price")
-    left_out = [
-        _LEFT_OUT.get(name, name) for name in optional if not getattr(columns, f"has_{name}")
-    ]
-    note_left_out(table, left_out, widths[0])
-    return table
-
-
-def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
+    Args:
+        is_narrow: the columns that answer most come first.
+        is_folded: what is varied stands in one column, on as many lines as it needs.
+    """
     points = answer.trade_offs
     shown = _nearest(answer, SETTINGS_SHOWN)
     left_out = len(points) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
-    varied = what_varies(points)
     table = _table(f"predicted for each {varied[0] if len(varied) == 1 else 'setting'}{more}")
     headings = ["timeout" if name == BUFFER_TIMEOUT else name for name in varied]
-    if columns.is_folded:
+    if is_folded:
         table.add_column(", ".join(headings), overflow="fold", vertical="bottom")
     else:
         for heading in headings:
             text = heading.replace(" ", "\n")
             table.add_column(text, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("", no_wrap=True)
-    percentiles = ["p50", "p99"] if columns.has_p50 else ["p99"]
-    names = ["records/s", *percentiles, *(["backlog", "max"] if columns.has_backlog else [])]
-    prices = PRICES if columns.has_price else PRICES[-1:] if columns.has_memory else ()
-    prices = prices if any(each.price for each in points) else ()
-    for name in [*names, "buffers/s", *prices, *(["memory"] if columns.has_memory else [])]:
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
-    worst = max((point.latency_ns.p99 or 0 for point in points), default=0) or 1
-    for index in shown:
-        point, settings = points[index], settings_of(points[index])
-        p99 = point.latency_ns.p99
-        cells = [human_count(point.throughput_records_per_s)]
-        cells += [_latency_cell(point, name, columns) for name in percentiles]
-        if columns.has_backlog:
-            cells += [
-                _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
-            ]
-        cells.append(_buffers_cell(point, columns))
-        cells += price_cells(point)[len(PRICES) - len(prices) :]
-        if columns.has_memory:
-            cells.append(human_bytes(point.memory_bytes))
-        bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))
-        bar = "█" * bar_marks if p99 else ""
+    columns = [_cells(answer, index, bar_marks) for index in shown]
+    names = list(_NARROW_ORDER if is_narrow else columns[0])
+    if not any(each.price for each in points):
+        names = [name for name in names if name not in PRICES]
+    for name in names:
+        justify: JustifyMethod = "left" if name == _BAR else "right"
+        table.add_column(name.strip(), justify=justify, no_wrap=True, vertical="bottom")
+    for index, cells in zip(shown, columns, strict=True):
+        settings = settings_of(points[index])
         values = [settings[name] for name in varied]
         table.add_row(
-            *([", ".join(values)] if columns.is_folded else values),
+            *([", ".join(values)] if is_folded else values),
             "◆" if is_on_frontier(answer, index) else "",
-            *cells,
-            " ".join([*([bar] if bar else []), *(f"← {mark}" for mark in marks_of(answer, index))]),
-            style="bold" if point.is_recorded else "",
+            *(cells[name] for name in names),
+            style="bold" if points[index].is_recorded else "",
         )
     return table
 
 
-def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
+def _cells(answer: ReplayAnswer, index: int, bar_marks: int) -> dict[str, str]:
+    """What the table shows of a setting, by the heading."""
+    points, point = answer.trade_offs, answer.trade_offs[index]
+    worst = max((each.latency_ns.p99 or 0 for each in points), default=0) or 1
+    p99 = point.latency_ns.p99
+    marks = min(bar_marks, max(round((p99 or 0) / worst * bar_marks), 1))
+    bar = ["█" * marks] if p99 else []
+    return {
+        "records/s": human_count(point.throughput_records_per_s),
+        "p50": _latency_cell(point, "p50"),
+        "p99": _latency_cell(point, "p99"),
+        "backlog": _number(point.backlog_buffers.mean),
+        "max": _number(point.backlog_buffers.max),
+        "buffers/s": _buffers_cell(point),
+        **dict(zip(PRICES, price_cells(point), strict=True)),
+        "memory": human_bytes(point.memory_bytes),
+        _BAR: " ".join([*bar, *(f"← {mark}" for mark in marks_of(answer, index))]),
+    }
+
+
+def _latency_cell(point: TradeOffPoint, name: str) -> str:
     """A predicted latency; with its 90 % interval, where the records' instants are assumed."""
 
     def shown(latency: LatencySummary) -> str:
         return human_duration(getattr(latency, name))
 
     low, high = point.latency_low_ns, point.latency_high_ns
-    if low is None or high is None or not columns.has_bounds:
+    if low is None or high is None:
         return shown(point.latency_ns)
     return f"{shown(point.latency_ns)} [dim]({shown(low)} … {shown(high)})[/dim]"
 
 
-def _buffers_cell(point: TradeOffPoint, columns: _Columns) -> str:
+def _buffers_cell(point: TradeOffPoint) -> str:
     """Predicted buffers per second; the same."""
     low, high = point.buffers_low_per_s, point.buffers_high_per_s
     shown = human_count(point.buffers_per_s)
-    if low is None or high is None or not columns.has_bounds:
+    if low is None or high is None:
         return shown
     return f"{shown} [dim]({human_count(low)} … {human_count(high)})[/dim]"
 

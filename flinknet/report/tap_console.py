@@ -14,6 +14,8 @@ from rich.text import Text
 
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
+from .number_table import print_table
+
 Plain = Mapping[str, Any]
 
 CHANNELS_SHOWN = 16
@@ -274,7 +276,7 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
             human_duration(each["starved_ns"]),
             human_duration(each["blocked_ns"]),
         )
-    console.print(table)
+    print_table(console, table)
     hidden = len(channels) - CHANNELS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (result.json has all)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .console import TerminalConsole
+from .console import console_for
+from .number_table import print_table
 
 _CHANNELS_SHOWN = 32
 
@@ -23,9 +25,9 @@ Plain = Mapping[str, Any]
 
 def print_description(description: Plain, console: Console | None = None) -> None:
     """Print a run: its processes, channels, events by kind, and what determined it."""
-    console = console or TerminalConsole()
+    console = console or console_for(sys.stdout)
     _print_head(description, console)
-    console.print(_files_table(description["files"]))
+    print_table(console, _files_table(description["files"]))
     for file in description["files"]:
         if file["truncation"] is not None:
             console.print(
@@ -41,21 +43,21 @@ def print_description(description: Plain, console: Console | None = None) -> Non
     manifest = description["manifest"]
     job = {} if manifest is None else manifest["scenario"].get("job", {})
     if job.get("edges"):
-        console.print(_edges_table(job))
-    console.print(_channels_table(description["channels"], _edge_of(manifest)))
+        print_table(console, _edges_table(job))
+    print_table(console, _channels_table(description["channels"], _edge_of(manifest)))
     hidden = len(description["channels"]) - _CHANNELS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (--json shows all)")
-    console.print(_kinds_table(description["events_by_kind"]))
+    print_table(console, _kinds_table(description["events_by_kind"]))
     if description.get("metrics") is not None:
         console.print(_metrics_text(description["metrics"]), soft_wrap=True)
     if manifest is not None:
-        console.print(_settings_table(manifest))
+        print_table(console, _settings_table(manifest))
 
 
 def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
     """Print OK with the counts, or every finding in a sentence."""
-    console = console or TerminalConsole()
+    console = console or console_for(sys.stdout)
     counts = (
         f"{verification['files']} files, {verification['blocks']:,} blocks,"
         f" {verification['events']:,} events on {verification['channels']:,} channels,"

@@ -49,6 +49,7 @@ def _compression(scenario: Scenario, result: RunResult) -> RunWarning | None:
         "compresses-too-well",
         "the records of bench differ in their first 16 bytes only, so"
         f" {scenario.network.compression_codec} compresses them far better than real records.",
+        "real records compress far less than those of bench",
     )
 
 
@@ -59,4 +60,5 @@ def _warmup(scenario: Scenario) -> RunWarning | None:
         "no-warmup",
         "the measured part includes the start, when caches are cold and the first credits travel;"
         " use --warmup 500ms.",
+        "no warm-up: the measured part includes the start",
     )

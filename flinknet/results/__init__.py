@@ -13,12 +13,14 @@ JSON.
     latency_markers  what they said, next to how old records were
     flink_metrics  what a real Flink's own metrics say while a trace is recorded
     peer        an exchange with a TaskManager that is not flinknet's
-    strangers   foreign connections at the data ports of a run
+    strangers   foreign connections at the data ports of a run; `disturbances` which warnings say
+                 that a run was disturbed; `validity` how far a measurement can be used
     watch       the newest part of traces that are still being written
 """
 
 from .bottleneck import Bottleneck, Cause, Remedy
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .disturbances import is_disturbed
 from .flink_metrics import (
     EdgeShare,
     FlinkMetrics,
@@ -49,6 +51,7 @@ from .measures import (
     CheckpointSummary,
     CreditSummary,
     FlushCounts,
+    LatencyDistribution,
     LatencySummary,
     RunWarning,
     VertexTimes,
@@ -64,7 +67,6 @@ from .replay import (
     ChannelWindows,
     Choice,
     FillRatios,
-    LatencyDistribution,
     MessageCount,
     RecordedEnvironment,
     ReplayAnswer,
@@ -79,6 +81,7 @@ from .replay import (
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
+from .validity import Validity, validity_by, validity_of, without_consequences
 from .watch import LatencyBounds, WatchedEdge, WatchLook
 
 __all__ = [
@@ -166,6 +169,7 @@ __all__ = [
     "TraceLoss",
     "TracePart",
     "TradeOffPoint",
+    "Validity",
     "Verdict",
     "VertexMeasured",
     "VertexMetrics",
@@ -175,4 +179,8 @@ __all__ = [
     "WatchedEdge",
     "WindowMeasured",
     "Wiring",
+    "is_disturbed",
+    "validity_by",
+    "validity_of",
+    "without_consequences",
 ]

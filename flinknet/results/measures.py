@@ -20,7 +20,18 @@ class LatencySummary:
     p95: float | None = None
     p99: float | None = None
     p99_9: float | None = None
+    p99_99: float | None = None
     max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyDistribution:
+    """Ranges of the latency with their records, and percentiles as (quantile, ns)."""
+
+    low_ns: tuple[float, ...]
+    high_ns: tuple[float, ...]
+    records: tuple[int, ...]
+    percentiles: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,18 @@ class VertexTimes:
 
 @dataclass(frozen=True, slots=True)
 class RunWarning:
-    """Something that makes a result doubtful, and what to do about it."""
+    """Something that makes a result doubtful, and what to do about it.
+
+    Attributes:
+        text: what, why and what to do.
+        brief: what, in less than a line; if empty, the part of the text before its first "; ".
+    """
 
     code: str
     text: str
+    brief: str = ""
+
+    @property
+    def line(self) -> str:
+        """What it is about, in less than a line."""
+        return self.brief or self.text.partition("; ")[0]

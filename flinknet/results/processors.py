@@ -43,12 +43,15 @@ class ProcessorUse(Taken):
         busy_share: in which the event loop of a TaskManager did not wait.
         lacked_share: in which it was awake and had no core. A sleeper that is woken and does not
             get one at once counts as asleep.
+        cpu_cores: that the TaskManagers used in the measured part for work, together. A loop that
+            polls for the next message before it sleeps uses more; that is left out.
         taken_share: the most that any TaskManager lost. What the host takes from one that is awake
             is in its `lacked_share`, too, so they are not added.
     """
 
     busy_share: dict[str, float]
     lacked_share: dict[str, float]
+    cpu_cores: float | None = None
     taken_share: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .bottleneck import Bottleneck
 from .flink_metrics import FlinkMetrics
-from .measures import BacklogSummary
+from .measures import BacklogSummary, LatencyDistribution
 from .prediction import CpuCost, ModelError, TradeOffPoint
 from .recordings import ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
@@ -166,16 +166,6 @@ class ReplayedChannel(ChannelMeasured):
     regimes: Mapping[str, float] | None
     messages: Mapping[str, int]
     name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyDistribution:
-    """Ranges of the latency with their records, and percentiles as (quantile, ns)."""
-
-    low_ns: tuple[float, ...]
-    high_ns: tuple[float, ...]
-    records: tuple[int, ...]
-    percentiles: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)

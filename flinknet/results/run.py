@@ -11,11 +11,13 @@ from .measures import (
     CheckpointSummary,
     CreditSummary,
     FlushCounts,
+    LatencyDistribution,
     LatencySummary,
     RunWarning,
     VertexTimes,
 )
 from .processors import ProcessorUse
+from .validity import Validity, validity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,13 @@ class RunResult:
     metrics: RunMetrics | None = None
     processors: ProcessorUse | None = None
     deployments: dict[str, VertexTimes] = field(default_factory=dict)  # by name of the vertex
+    latency_distribution: LatencyDistribution | None = None  # None: no record was measured
+
+    @property
+    def validity(self) -> Validity:
+        """How far it can be used."""
+        return validity_of(self.warnings)
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON-ready plain data."""
-        return asdict(self)
+        return {"validity": self.validity.name.lower(), **asdict(self)}

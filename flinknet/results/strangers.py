@@ -53,17 +53,24 @@ class Strangers:
         """The warning about them; None if there were none."""
         if not self.connections and not self.requests:
             return None
+        visitors = (
+            _counted(self.connections, "foreign connection")
+            if self.connections
+            else _counted(self.requests, "foreign request")
+        )
         sentence = (
             "the data ports had visitors that do not belong to this run:"
             f" {_counted(self.connections, 'connection')},"
             f" {_counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
         )
         if not self.disturb:
-            return RunWarning(STRANGERS, f"{sentence} find what connects to taskmanager.data.port.")
+            text = f"{sentence} find what connects to taskmanager.data.port."
+            return RunWarning(STRANGERS, text, f"data ports had {visitors}")
         return RunWarning(
             DISTURBED_BY_STRANGERS,
             f"{sentence} serving them took time from the run, so throughput may be too low and"
             " latency too high: find what connects to taskmanager.data.port, and run again.",
+            f"{visitors} took time from the run",
         )
 
 

@@ -16,6 +16,7 @@ with one event loop, and a thread for each task that calls functions of a progra
     host, interpreter       the machine and the Python that a run was made with; other_processes:
                             what else used its processors; readiness: is it ready
     manifest, metrics_log   files of the run directory
+    metrics_endpoint        live values for Prometheus
     signals                 that reach a process with a run in its hands
 
 Runs the same core and tasks as the simulator.

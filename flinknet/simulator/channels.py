@@ -101,9 +101,7 @@ class Channels:
             task_manager.wake(self._hosts.scheduler.now_ns)
             self._repeat_requests(gate, task_manager)
 
-        clock = task_manager.clock
-        at_ns = due_ns if clock is None else clock.virtual_ns(due_ns)
-        self._hosts.scheduler.at(at_ns, repeat)
+        self._hosts.scheduler.at(task_manager.virtual_ns(due_ns), repeat)
 
     def _wake(self) -> None:
         for task_manager in self._task_managers:

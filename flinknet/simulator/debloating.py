@@ -34,8 +34,7 @@ def start_debloating(
         task_manager.wake(scheduler.now_ns)
         due_ns = debloating.next_deadline_ns()
         if due_ns is not None:
-            clock = task_manager.clock
-            scheduler.at(due_ns if clock is None else clock.virtual_ns(due_ns), debloat)
+            scheduler.at(task_manager.virtual_ns(due_ns), debloat)
 
     debloat()
     return debloating.gates

@@ -98,6 +98,10 @@ class SimulatedTaskManager:
         now_ns = self._scheduler.now_ns
         return now_ns if self.clock is None else self.clock.host_ns(now_ns)
 
+    def virtual_ns(self, host_ns: int) -> int:
+        """When its clock shows an instant."""
+        return host_ns if self.clock is None else self.clock.virtual_ns(host_ns)
+
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant of virtual time, or when the turn that goes on then is over."""
         at_ns = max(at_ns, self._free_since_ns, self._scheduler.now_ns)
@@ -159,7 +163,7 @@ class SimulatedTaskManager:
             next_ns = min(next_ns, next_step_ns)
         if self.has_local_channels and any(each.task.is_ready for each in self.tasks):
             next_ns = now_ns  # what a later task did lets an earlier one go on
-        self._free_since_ns = self._virtual_ns(now_ns)
+        self._free_since_ns = self.virtual_ns(now_ns)
         if self._answers_at_once and self._has_arrivals(now_ns):
             self._is_unsent = True
             self.wake(self._free_since_ns)
@@ -178,19 +182,16 @@ class SimulatedTaskManager:
                 next_ns = max(deadline_ns, now_ns)
                 if deadline_ns <= now_ns:
                     end.connection.handle_deadline(now_ns=now_ns)
-        if is_blocked and any(each.is_blocked and each.task.is_ready for each in self.tasks):
+        if is_blocked and any(e.task.is_blocked and e.task.is_ready for e in self.tasks):
             next_ns = now_ns  # buffers came back, also where nothing was sent
-        self._free_since_ns = self._virtual_ns(now_ns)
+        self._free_since_ns = self.virtual_ns(now_ns)
         if next_ns != NEVER_NS:
-            self.wake(self._virtual_ns(next_ns))
+            self.wake(self.virtual_ns(next_ns))
 
     def _fail(self, of: SteppedTask | LinkEnd, error: FlinknetError) -> None:
         if of.fail is None or isinstance(error, SimulationError):
             raise error
         of.fail(error)
-
-    def _virtual_ns(self, host_ns: int) -> int:
-        return host_ns if self.clock is None else self.clock.virtual_ns(host_ns)
 
     def _has_arrivals(self, now_ns: int) -> bool:
         arrivals_ns = [end.next_arrival_ns for end in self.ends]

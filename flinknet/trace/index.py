@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.storage import path_of
+from flinknet.storage import AnyPath, all_at, path_of
 
 from .format import CHANNEL_ENTRY, BlockEntry, Extent
 from .reader import TraceReader
@@ -124,8 +124,18 @@ def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, 
 
 
 def stamp_of(file: TraceFile) -> Stamp:
-    """What an index is kept by: size of the file, and when it was changed. Raises: OSError."""
-    stat = path_of(file.path).stat()
+    """What an index is kept by. Raises: OSError, StorageError."""
+    return stamp_at(path_of(file.path))
+
+
+def stamps_of(files: Sequence[TraceFile]) -> tuple[Stamp, ...]:
+    """The same of several files. Raises: OSError, StorageError."""
+    return tuple(all_at(path_of(files[0].path), stamp_of, files)) if files else ()
+
+
+def stamp_at(path: AnyPath) -> Stamp:
+    """Size of a file, and when it was changed. Raises: OSError, StorageError."""
+    stat = path.stat()
     return stat.st_size, stat.st_mtime_ns
 
 

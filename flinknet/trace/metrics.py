@@ -32,6 +32,7 @@ _INSTANT_DIGITS_MAX = 18
 
 _TEXTS = ("task_manager", "task", "job", "vertex")
 _INDEXES = ("subtask", "attempt")
+_INDEX_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +166,13 @@ def _entry(line: str) -> dict[str, Any] | None:
     is_line = (
         abs(entry["at_ns"]) < 10**_INSTANT_DIGITS_MAX
         and all(isinstance(entry.get(name), str | None) for name in _TEXTS)
-        and all(isinstance(entry.get(name), int | None) for name in _INDEXES)
+        and all(_is_index(entry.get(name)) for name in _INDEXES)
     )
     return entry if is_line else None
+
+
+def _is_index(value: Any) -> bool:
+    return value is None or (type(value) is int and abs(value) <= _INDEX_MAX)
 
 
 def _series(lines: list[dict[str, Any]]) -> Series:

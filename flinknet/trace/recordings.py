@@ -19,7 +19,8 @@ import numpy as np
 
 from flinknet.storage import AnyPath, StoragePath, path_of
 
-from .manifest import ChannelInfo, RunManifest
+from .index import Stamp, stamp_at
+from .manifest import MANIFEST_NAME, ChannelInfo, RunManifest
 from .metrics import METRICS_NAME, Series, read_series
 from .run import Run, open_with_faults, refuse
 from .trace_file import LEFT_OUT, ChannelRange, TraceFile
@@ -103,11 +104,8 @@ def open_recordings(place: RunPlace) -> Run:
 
     Raises: TraceFormatError for what is no run, or contradicts its manifest.
     """
-    if not isinstance(place, list | tuple):
-        return Recording(str(place)).open()
-    if len(place) == 1 and not place[0].channels:
-        return place[0].open()
-    return _joined(tuple(place))
+    recordings = tuple(place) if isinstance(place, list | tuple) else (Recording(str(place)),)
+    return _opened(recordings, tuple(_stamp_of(each) for each in recordings))
 
 
 def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
@@ -121,10 +119,20 @@ def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
     return []
 
 
-@lru_cache(maxsize=4)
-def _joined(recordings: tuple[Recording, ...]) -> Run:
+@lru_cache(maxsize=8)
+def _opened(recordings: tuple[Recording, ...], _stamps: tuple[Stamp | None, ...]) -> Run:
     """Kept, for a process opens the same run again and again, and each time reads all manifests."""
+    if len(recordings) == 1 and not recordings[0].channels:
+        return recordings[0].open()
     return joined(recordings, [each.open() for each in recordings])
+
+
+def _stamp_of(recording: Recording) -> Stamp | None:
+    """What a run is kept by: that of its manifest; None without one."""
+    try:
+        return stamp_at(path_of(recording.path) / MANIFEST_NAME)
+    except OSError:
+        return None
 
 
 def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.flink import jobs
+from bench.flink.cluster import FlinkError
 from bench.flink.exchange import Exchange, Outcome, Stage
 from bench.flink.generated import MOST_RECORDS_PER_S, MOST_STAGES, described, generated
 from bench.flink.job_table import (
@@ -184,7 +185,7 @@ def test_what_was_measured_is_read_again(tmp_path: Path) -> None:
     case = RecordedCase("last stage", kept, (use("sink", 990, 0),))
     jobs.keep_cases([case], tmp_path)
     assert jobs.earlier_cases(tmp_path) == [case]
-    with pytest.raises(jobs.FlinkError, match="nothing was measured"):
+    with pytest.raises(FlinkError, match="nothing was measured"):
         jobs.earlier(tmp_path / "elsewhere")
 
 

@@ -112,8 +112,8 @@ def _campaign(arguments: argparse.Namespace) -> int:
         f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
         f" {len(MARKS) - len(unreached)} of {len(MARKS)} states reached"
     )
-    for each in failures.values():
-        print(f"FAILED {each.kind}\n       {each.command}")
+    for failure in failures.values():
+        print(f"FAILED {failure.kind}\n       {failure.command}")
     return int(bool(failures) or (bool(unreached) and not arguments.any_marks))
 
 

@@ -18,8 +18,9 @@ from flinknet.graph.job_graph import JobGraph
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.channel_numbers import ClusterNumbers
-from flinknet.runtime.cluster.job_master import JobMaster, SharedCluster
+from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_state import Failure, JobState
+from flinknet.runtime.cluster.placement import SharedCluster
 from flinknet.runtime.cluster.slot_pool import ClusterSlots
 from tests.graph.programs import environment, same
 

@@ -57,10 +57,10 @@ class Disk:
         return SpillFile(_Path(f"{name}"))
 
     def __enter__(self) -> None:
-        spill_file.os = self  # type: ignore[assignment]
+        spill_file.os = self  # type: ignore[assignment, attr-defined]
 
     def __exit__(self, *_: object) -> None:
-        spill_file.os = os
+        spill_file.os = os  # type: ignore[attr-defined]
 
     def repair(self) -> None:
         """It does nothing wrong any more."""

@@ -19,12 +19,14 @@ from flinknet.config import (
     SlowConsumer,
     WorkloadConfig,
 )
+from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import OPENING_NS, START_NS
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.faults import FaultPlan, Injection, Interval
 from flinknet.simulator.host_clock import ClockChange, HostClock
 from flinknet.simulator.loop_costs import LoopCosts
+from tests.pair import partition_id
 
 from .disk import SOUND, DiskFaults
 from .draw import Draw
@@ -111,6 +113,13 @@ def another(load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
     """Another job, or attempt, of the same shape."""
     shape = replace(load.scenario, seed=load.scenario.seed + job, workload=workload)
     return load_plan_of(shape)
+
+
+def read_partition(load: LoadPlan) -> ResultPartitionID:
+    """One that is read already, so that nobody else can; none of the job where somebody could."""
+    if load.scenario.workload.partition_type == PIPELINED_APPROXIMATE:
+        return partition_id(7)
+    return load.channels[0].partition_id
 
 
 def _disk_faults(draw: Draw) -> DiskFaults:
@@ -257,7 +266,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     cancels_at_ns = (at_ns("end"),) if end == "cancel" else ()
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
-        partition = load.channels[0].partition_id
+        partition = read_partition(load)
         data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, at_ns("end"), data),)
         if ends_within_a_frame(data):

@@ -26,7 +26,7 @@ from tests.pair import partition_id
 
 from .disk import Disk
 from .draw import Draw
-from .drawn_exchange import DURATION_NS, Exchange, another, drawn_exchange
+from .drawn_exchange import DURATION_NS, Exchange, another, drawn_exchange, read_partition
 from .hostile import Stranger, hostile_bytes
 from .observer import MarkingProbe, Observer
 from .trial import Marks
@@ -170,7 +170,7 @@ class ExchangeRun:
         draw, load = self._draw, self._loads[0]
         partition = partition_id(7)
         if self.exchange.faults.late_partitions_ns is None:
-            partition = load.channels[0].partition_id  # which is read already
+            partition = read_partition(load)
         for number in range(draw.one_of("strangers", (0,) * 7 + (1, 3))):
             name = f"stranger {number}"
             index = draw.below(f"{name} TaskManager", len(self.hosts.task_managers))

@@ -28,8 +28,9 @@ from flinknet.core.wire.events import (
     SubtaskConnectionDescriptor,
     encode_pipelined,
 )
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import ExecutionGraphID
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,

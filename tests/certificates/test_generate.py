@@ -29,7 +29,7 @@ def certificates_in(pem: str) -> list[str]:
 def test_the_files_of_a_set_are_for_their_owner_only(directory: Path) -> None:
     modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
     assert modes == dict.fromkeys(
-        ("ca.pem", "config.yaml", "node.p12", "node.pem", "truststore.p12"), 0o600
+        ("ca.pem", "config.yaml", "node.p12", "node.pem", "password", "truststore.p12"), 0o600
     )
 
 

@@ -21,10 +21,12 @@ from flinknet.results import (
     FlushCounts,
     LatencySummary,
     Measured,
+    ProcessorUse,
     Progress,
     RunResult,
     RunWarning,
 )
+from flinknet.runtime.cluster.run_result import describe_workload
 
 RATE_PER_S = 1000
 
@@ -37,8 +39,10 @@ class RecordingRun:
     fail_at: int | None = None
     error: BaseException | None = None
     warnings: tuple[RunWarning, ...] = ()
+    warnings_of: Sequence[tuple[RunWarning, ...]] = ()  # of one run after the other
     measured_records: Sequence[int] = (3000,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
+    cpu_cores: Sequence[float] = ()  # of one run after the other; none: unknown
 
     def __call__(
         self,
@@ -48,6 +52,7 @@ class RecordingRun:
         trace: bool,
         on_progress: Callable[[Progress], None],
     ) -> RunResult:
+        at = len(self.scenarios)
         self.scenarios.append(scenario)
         if self.error is not None and len(self.scenarios) == self.fail_at:
             raise self.error
@@ -58,9 +63,9 @@ class RecordingRun:
         latency = LatencySummary(
             count=3000, p50=1e6, p99=max(1, scenario.network.buffer_timeout_ns) * wobble
         )
-        backlog = BacklogSummary(self.backlogs[(len(self.scenarios) - 1) % len(self.backlogs)], 2)
+        backlog = BacklogSummary(self.backlogs[at % len(self.backlogs)], 2)
         measured = Measured(
-            records=self.measured_records[(len(self.scenarios) - 1) % len(self.measured_records)],
+            records=self.measured_records[at % len(self.measured_records)],
             bytes=300_000,
             buffers=30,
             events=2,
@@ -75,12 +80,21 @@ class RecordingRun:
         )
         return RunResult(
             config=dict(effective_flink_keys(scenario.network)),
-            workload={"producers": scenario.workload.producers},
+            workload=describe_workload(scenario),
             measured=measured,
             channels=(ChannelMeasured(0, 0, 0, 3000, RATE_PER_S, latency, backlog),),
             limited_by="the requested rate.",
-            warnings=self.warnings,
+            warnings=self.warnings_of[at % len(self.warnings_of)]
+            if self.warnings_of
+            else self.warnings,
             trace=str(out_dir) if trace else None,
+            processors=ProcessorUse(
+                busy_share={},
+                lacked_share={"tm-0": 0.0},
+                cpu_cores=self.cpu_cores[at % len(self.cpu_cores)],
+            )
+            if self.cpu_cores
+            else None,
         )
 
 

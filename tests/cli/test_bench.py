@@ -162,7 +162,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     assert document["schema_version"] == 1
     (one,) = document["runs"]
     assert list(one) == [
-        *("config", "workload", "measured", "warnings", "trace"),
+        *("validity", "config", "workload", "measured", "warnings", "trace"),
         *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
         "deployments",
     ]
@@ -176,7 +176,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
         "checkpoints",
     ]
     assert measured["checkpoints"] is None
-    percentiles = ["p50", "p75", "p90", "p95", "p99", "p99_9"]
+    percentiles = ["p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99"]
     assert list(measured["latency_ns"]) == ["count", "min", "mean", *percentiles, "max"]
     assert measured["latency_ns"]["min"] is None
     assert measured["credits"] == {"announced": 20, "messages": 10, "starved_ns": None}
@@ -463,3 +463,21 @@ def test_flow_control_by_option_and_by_the_classic_key(
     assert [each.flow_control for each in run.scenarios] == [flow_control]
     has_note = "2.x always uses true" in result.stdout
     assert has_note == (f"{CREDIT_MODEL}=false" in arguments)
+
+
+def test_a_sweep_becomes_a_page_and_a_picture(flinknet: Callable[..., Result]) -> None:
+    pytest.importorskip("matplotlib")
+    files = ("--report", "page.html", "--plot", "plot.svg")
+    result = flinknet("bench", "--buffer-timeout", "0,5ms", "--no-trace", *files)
+    assert result.exit_code == 0
+    assert '"name":"all settings"' in Path("page.html").read_text()
+    assert Path("plot.svg").read_text().startswith("<?xml")
+
+
+def test_a_plot_in_another_format_is_refused_before_anything_runs(
+    flinknet: Callable[..., Result], run: Any
+) -> None:
+    result = flinknet("bench", "--plot", "plot.pdf")
+    assert result.exit_code == 2
+    assert result.stderr == "flinknet: --plot: plot.pdf must end in .svg or .png\n"
+    assert run.scenarios == []

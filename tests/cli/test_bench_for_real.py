@@ -16,8 +16,13 @@ import pytest
 
 from flinknet.replay.read import open_recorded_run
 from flinknet.trace import open_run
+from tests.runtime.processes import wait_until
 
 COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()", "bench"]
+SOON = "from flinknet.report import live; live.LINE_EVERY_NS = 100_000_000"
+TALKS_SOON = [sys.executable, "-c", f"{SOON}; from flinknet.cli import main; main()", "bench"]
+"""The same, with a line of progress as soon as there is any."""
+
 Start = Callable[..., subprocess.Popen[str]]
 SHORT = ["--duration", "300ms", "--warmup", "100ms"]
 
@@ -28,6 +33,14 @@ def bench(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *options], cwd=directory, capture_output=True, text=True, check=False
     )
+
+
+def wait_until_it_measures(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "measuring" in line:
+            return
+    raise AssertionError(f"it ended with {process.wait()} before it measured")
 
 
 def test_a_run_ends_with_numbers_a_trace_and_its_keys(tmp_path: Path) -> None:
@@ -65,34 +78,11 @@ def test_ctrl_c_at_the_start_of_the_processes_says_no_more(
     assert process.stderr is not None
     assert "starting" in process.stderr.readline()
     # As a terminal does: to the whole group, while TaskManagers are still being imported.
-    while len(psutil.Process(process.pid).children()) < 2:
-        assert process.poll() is None
+    wait_until(lambda: len(psutil.Process(process.pid).children()) >= 2, process)
     os.killpg(process.pid, signal.SIGINT)
     _, rest = process.communicate(timeout=30)
     assert process.returncode == 130
     assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
-
-
-def test_ctrl_c_ends_every_process_and_says_so_in_one_line(
-    tmp_path: Path, start_process: Start
-) -> None:
-    process = start_process(
-        [*COMMAND, "--no-trace", "--duration", "60s", "--rate", "1k/s"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    # The first line after "starting" comes when records have flowed for some seconds.
-    lines = [process.stderr.readline() for _ in range(2)]
-    assert "measuring" in lines[1]
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 2
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
-    _, alive = psutil.wait_procs(children, timeout=10)
-    assert alive == []
 
 
 @pytest.mark.parametrize(
@@ -112,8 +102,7 @@ def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(spilled)},
     )
-    while not list(spilled.glob("flinknet-spill-*/*.data")):
-        assert process.poll() is None
+    wait_until(lambda: any(spilled.glob("flinknet-spill-*/*.data")), process)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     _, rest = process.communicate(timeout=30)
@@ -128,21 +117,24 @@ def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
     ("number", "exit_code", "expected"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_the_trace_of_an_interrupted_run_is_whole(
+def test_an_interrupted_run_ends_every_process_and_its_trace_is_whole(
     tmp_path: Path, start_process: Start, number: signal.Signals, exit_code: int, expected: str
 ) -> None:
     process = start_process(
-        [*COMMAND, "--duration", "60s", "--rate", "1k/s", "--out", "out"],
+        [*TALKS_SOON, "--duration", "60s", "--warmup", "0", "--rate", "1k/s", "--out", "out"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
     )
-    assert process.stderr is not None
-    lines = [process.stderr.readline() for _ in range(2)]
-    assert "measuring" in lines[1]
+    wait_until_it_measures(process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
     process.send_signal(number)
     _, rest = process.communicate(timeout=30)
     assert process.returncode == exit_code
-    assert f"flinknet: {expected}; what was recorded until then is in out/run-0001" in rest
+    said = f"flinknet: {expected}; what was recorded until then is in out/run-0001"
+    assert [line for line in rest.splitlines() if line and "measuring" not in line] == [said]
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
     run = open_run(tmp_path / "out" / "run-0001")
     for reader in run.readers():
         with reader:
@@ -150,6 +142,6 @@ def test_the_trace_of_an_interrupted_run_is_whole(
     assert run.manifest is not None
     assert run.manifest.measured_from_ns is not None
     assert run.manifest.measured_to_ns is None
-    expected = open_recorded_run(run.path, 0)
-    assert "interrupted" in expected.notes[0]
-    assert expected.duration_ns > 0
+    recorded = open_recorded_run(run.path, 0)
+    assert "interrupted" in recorded.notes[0]
+    assert recorded.duration_ns > 0

@@ -34,12 +34,16 @@ def test_the_verdict_is_reported_in_a_table_and_a_sentence(flinknet: Flinknet) -
     assert "Processor time" not in result.stdout  # at the highest rate, throughput tells it
 
 
-def test_the_cost_that_is_not_compared_is_named(flinknet: Flinknet) -> None:
-    result = flinknet("compare-configs", "base", "buffer-timeout=5ms", "--rate", "1k/s")
-    assert (
-        "CPU time is not compared: at a fixed rate the event loops poll, so it says nothing."
-        in result.stdout
-    )
+def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None:
+    run.cpu_cores = [0.5]
+    arguments = ["base", "q:buffer-timeout=5ms", "--runs", "2", "--json", "main.json"]
+    result = flinknet("compare-configs", *arguments, "--fail-if", "cpu>+10%")
+    assert result.exit_code == 0
+    run.cpu_cores = [0.6]
+    options = ("--runs", "2", "--baseline", "main.json", "--fail-if", "cpu>+10%")
+    result = flinknet("compare-configs", "q:buffer-timeout=5ms", *options)
+    assert result.exit_code == 1
+    assert "CPU cores 0.50 → 0.60, +20.0 % (+20.0 % … +20.0 %)" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -123,13 +127,13 @@ def test_a_zero_is_compared_in_its_own_unit(flinknet: Flinknet, run: Any) -> Non
     assert "%" not in row
 
 
-def test_files_of_one_stem_are_named_by_their_paths(flinknet: Flinknet, tmp_path: Path) -> None:
+def test_files_are_named_by_their_paths(flinknet: Flinknet, tmp_path: Path) -> None:
     for name in ("d1", "d2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(f"{TIMEOUT}: 5 ms\n")
     arguments = ["d1/config.yaml", "d2/config.yaml", "--runs", "2", "--json", "-"]
     document = json.loads(flinknet("compare-configs", *arguments).stdout)
-    assert [each["name"] for each in document["configs"]] == ["config", "d2/config.yaml"]
+    assert [each["name"] for each in document["configs"]] == ["d1/config.yaml", "d2/config.yaml"]
 
 
 def test_the_json_holds_runs_differences_and_limits(flinknet: Flinknet, tmp_path: Path) -> None:
@@ -146,7 +150,9 @@ def test_the_json_holds_runs_differences_and_limits(flinknet: Flinknet, tmp_path
     assert p99["change"] == pytest.approx(-0.95)
     assert p99["interval"]["low"] <= p99["change"] <= p99["interval"]["high"]
     assert comparison["metrics"]["p99_9"]["interval"] is None
-    assert document["limits"] == [{"config": "q", "limit": "p99>+10%", "outcome": "pass"}]
+    assert document["limits"] == [
+        {"config": "q", "limit": "p99>+10%", "outcome": "pass", "reason": None}
+    ]
     assert json.loads((tmp_path / "out/compare.json").read_text()) == document
 
 
@@ -165,7 +171,7 @@ def test_a_toml_file_has_network_and_workload(tmp_path: Path) -> None:
         'slow-consumer = ["0:1ms", "1:2ms"]\n'
     )
     name, settings = read_config(str(path))
-    assert name == "new"
+    assert name == str(path)
     assert settings.network == {TIMEOUT: "5 ms", "taskmanager.memory.segment-size": "8kb"}
     assert settings.workload == {
         "rate": "1k/s",

@@ -104,7 +104,10 @@ def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
     assert len(tcp["buffering"]["samples"]) == 40
     assert set(tcp["buffering"]["bounds"]) == set(tcp["buffering"]["samples"][0]["levels"])
     assert len(tcp["rates"]) == 3
-    assert tcp["rates"][0] == {"at_ns": 0, "neighbour_per_s": 100.0, "paused_per_s": 101.0}
+    assert tcp["rates"][0] == {
+        **{"at_ns": 0, "neighbour_per_s": 100.0, "paused_per_s": 101.0},
+        **{"neighbour_credit": 0, "neighbour_backlog": 0, "paused_credit": 0, "paused_backlog": 0},
+    }
 
 
 def test_absent_samples_are_null(flinknet: Call, run: Demonstration) -> None:
@@ -142,6 +145,7 @@ def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None
     ("arguments", "why"),
     [
         (["--producers", "3"], "sets --producers itself"),
+        (["--rate", "max"], "needs a rate, such as 10k/s"),
         (["--flow-control", "tcp"], "sets --flow-control itself"),
         (["--slow-consumer", "0:pause"], "sets --slow-consumer itself"),
         (["--records", "10"], "sets --records itself"),
@@ -162,4 +166,32 @@ def test_what_the_demo_sets_itself_is_refused(
     assert result.exit_code == 2
     assert why in result.stderr
     assert "Traceback" not in result.stderr
+    assert run.asked == []
+
+
+def test_the_demo_becomes_a_page(flinknet: Call) -> None:
+    assert flinknet("--demo", "head-of-line", "--report", "page.html").exit_code == 0
+    page = Path("page.html").read_text()
+    assert "Why there is credit" in page
+    assert '"kind":"places"' in page
+
+
+@pytest.mark.parametrize("name", ["back-pressure", "unaligned", "debloating", "timeout"])
+def test_every_demo_runs_what_it_compares(flinknet: Call, run: Demonstration, name: str) -> None:
+    document = json.loads(flinknet("demo", name, "--json", "-").stdout)
+    assert document["demo"] == name
+    assert document["lesson"]
+    scenarios = [scenario for scenario, _, _ in run.asked]
+    assert len(scenarios) == {"back-pressure": 1, "timeout": 5}.get(name, 2)
+    assert all(not scenario.workload.is_max_rate for scenario in scenarios)
+    if name != "back-pressure":
+        assert len({scenario.network for scenario in scenarios}) == len(scenarios)
+
+
+def test_without_a_name_the_demos_are_listed(flinknet: Call, run: Demonstration) -> None:
+    result = flinknet("demo")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()[:5]] == [
+        *("head-of-line", "back-pressure", "unaligned", "debloating", "timeout"),
+    ]
     assert run.asked == []

@@ -12,7 +12,8 @@ import pytest
 from click.testing import Result
 
 from flinknet.config import WorkloadConfig
-from flinknet.report.console import Setting, console_for, print_bench
+from flinknet.report.bench_console import Setting, print_bench
+from flinknet.report.console import console_for
 from flinknet.results import BlockingExchange
 
 Flinknet = Callable[..., Result]

@@ -181,6 +181,7 @@ def test_a_trace_of_other_conditions_is_noted(
         (["--duration", "2s"], 2, "--duration 2s: the trace holds 1.00 s of records"),
         (["--rate", "5k/s"], 2, "--rate: --from-trace takes the workload from the trace"),
         (["--buffer-timeout", "5 parsec"], 2, "parsec"),
+        (["--buffer-timeout", "5"], 2, "'5' has no unit; write 5ms or 5s"),
         (["--from-trace", "nowhere"], 2, "nowhere"),
     ],
 )

@@ -75,6 +75,8 @@ def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path
         assert message in result.stderr
     (tmp_path / "result.json").write_text(json.dumps({"kind": "bench"}))
     assert "not a run of a job" in flinknet("job", "status", tmp_path).stderr
+    nowhere = flinknet("job", "list", tmp_path / "nowhere")
+    assert (nowhere.exit_code, "no such directory" in nowhere.stderr) == (2, True)
     assert flinknet("job", "list", tmp_path).stderr == f"no job runs in {tmp_path}\n"
     elsewhere = flinknet("job", "list").stderr
     assert elsewhere.startswith(

@@ -122,16 +122,16 @@ def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("with_spark")
 @pytest.mark.parametrize(("target", "exit_code"), [("p99<=10min", 0), ("p99<=1ns", 1)])
 def test_a_target_that_nothing_holds_is_an_exit_code(
     tmp_path: Path, target: str, exit_code: int
 ) -> None:
     run = write_run(tmp_path / "run", buffers=40)
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    arguments = ("trace", "replay", str(run), "--buffer-timeout", "5ms", "--json", "-")
-    code, stdout, _ = run_in(tmp_path, dict(environment), *arguments, "--target", target)
-    assert code == exit_code
-    assert (json.loads(stdout)["advice"]["choice"]["point"] is None) == (exit_code == 1)
+    arguments = ["trace", "replay", str(run), "--buffer-timeout", "5ms", "--json", "-"]
+    done = CliRunner().invoke(main, [*arguments, "--target", target])
+    assert done.exit_code == exit_code, done.output
+    assert (json.loads(done.stdout)["advice"]["choice"]["point"] is None) == (exit_code == 1)
 
 
 LONG = ",".join(str(number) for number in range(1, 31))
@@ -141,6 +141,7 @@ LONG = ",".join(str(number) for number in range(1, 31))
     ("arguments", "exit_code", "complaint"),
     [
         (["nowhere"], 2, "nowhere: there is no such file or directory"),
+        ([".", "--buffer-timeout", "0,5"], 2, "--buffer-timeout: '5' has no unit"),
         ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is not a unit of time"),
         ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
         ([".", "--consumer-speed", "fast"], 2, "--consumer-speed: 'fast' is not a factor"),

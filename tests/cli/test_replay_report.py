@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,21 +13,14 @@ from tests.recorded_run import write_run
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("with_spark")
 def test_the_page_is_made_from_the_answer(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", buffers=40)
     page, answer = tmp_path / "out.html", tmp_path / "out.json"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", "from flinknet.cli import main; main()", "trace", "replay"),
-            *(str(run), "--buffer-timeout", "5ms", "--max-records", "100"),
-            *("--report", str(page), "--json", str(answer)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert (done.returncode, done.stderr) == (0, "flinknet: starting Spark …\n")
+    options = ["--buffer-timeout", "5ms", "--max-records", "100"]
+    files = ["--report", str(page), "--json", str(answer)]
+    done = CliRunner().invoke(main, ["trace", "replay", str(run), *options, *files])
+    assert (done.exit_code, done.stderr) == (0, "flinknet: starting Spark …\n")
     text = page.read_text(encoding="utf-8")
     start = text.index('id="data">') + len('id="data">')
     (held,) = json.loads(text[start : text.index("</script>", start)])["replays"]

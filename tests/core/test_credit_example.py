@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import AddCredit, BufferResponse, Message
 from tests.pair import Pair, records_of
 

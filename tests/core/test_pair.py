@@ -16,7 +16,8 @@ from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
 )
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import AddCredit, BufferResponse, Message
 from flinknet.core.wire.records import Record, encode_record
 from tests.pair import Pair, records_of

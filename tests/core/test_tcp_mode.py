@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from flinknet.core.buffers import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, decode_event
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from flinknet.export import select
 from flinknet.export.hdr import (
     HIGHEST_TRACKABLE_NS,
+    RunLatencies,
     count_index,
     encode_histogram,
     write_hdr,
+    write_records_hdr,
 )
 from flinknet.trace import open_run
 from tests.recorded_run import write_run
@@ -120,3 +122,12 @@ def test_one_channel_of_some_time(tmp_path: Path) -> None:
     out = tmp_path / "run.hlog"
     assert write_hdr(select(open_run(run), [1], 1_000_000_000), out) == pytest.approx(50, abs=1)
     assert "Tag=channel-0" not in out.read_text()
+
+
+def test_a_log_of_records_has_an_interval_for_each_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.hlog"
+    run = RunLatencies.of_ranges("a b=1,2", 10**9, [1_000, 5_000], [1_008, 5_040], [3, 1])
+    write_records_hdr(path, [run])
+    *_, line = path.read_text().splitlines()
+    expected = encode_histogram(np.array([1_003, 1_003, 1_003, 5_019]))
+    assert line == f"Tag=a_b=1_2,0.000,1.000,0.005,{expected}"

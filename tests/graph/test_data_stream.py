@@ -287,6 +287,10 @@ def test_two_inputs_have_a_function_each() -> None:
         (lambda env: env.from_sequence(1, 2).delay(-1), "cannot be negative"),
         (lambda env: env.from_sequence(1, 2).union(), "one or more other streams"),
         (lambda env: env.generate(keys=0), "begin at 1"),
+        (
+            lambda env: env.generate(keys=1 << 25, key_skew=1.0),
+            "generate: keys: .*use 1 to 16777216",
+        ),
         (lambda env: env.generate(arrivals="rarely"), "arrivals: 'rarely'"),
         (lambda env: env.set_runtime_mode("FAST"), "runtime mode 'FAST'"),
         (lambda env: env.execute(), "program is empty"),

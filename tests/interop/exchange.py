@@ -37,6 +37,8 @@ PARTITIONS = tuple(
 JAVA_OPTIONS = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # it lives for seconds
+    "-XX:-UsePerfData",
     *(
         f"--add-opens=java.base/java.{package}=ALL-UNNAMED"
         for package in ("lang", "net", "nio", "util")

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     CancelPartitionRequest,
     Message,
@@ -24,6 +25,9 @@ from tests.peers.over_sockets import SUBPARTITIONS, UNFINISHED, partitions_of
 
 SETTLED_S = 0.5
 """What was not done by then will not be."""
+
+LOOK_S = 0.01
+"""How long the consumer is listened to before its state is asked for again."""
 
 PRODUCER_KEYS = {
     "taskmanager.memory.segment-size": "4kb",
@@ -117,7 +121,7 @@ class FlinkConsumer:
 
     def _did(self, before: _State, is_taken: bool) -> str:
         channel, beside = self._states()
-        self._hear(lambda: False, 0.01)
+        self._hear(lambda: False, LOOK_S)
         if beside.is_failed:
             return table.ALL_FAIL
         if not is_taken:
@@ -141,7 +145,7 @@ class FlinkConsumer:
         while not holds():
             if time.monotonic() > end:
                 return False
-            time.sleep(0.01)
+            self._hear(lambda: False, LOOK_S)
         return True
 
     def _say(self, data: bytes) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from flinknet.core.consumer import RecordReader
 from flinknet.core.wire.buffer_response import BufferResponse
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.records import Record, decode_element, encode_record
 from flinknet.errors import FrameCorruptedError
 from flinknet.job.basic_serializers import LONG, STRING

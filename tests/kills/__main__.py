@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -98,8 +97,9 @@ def _trial(kind: Kind, dice: random.Random, place: Path, trial: str) -> Iterator
         if process is None:
             yield f"{victim} never appeared"
             return
-        time.sleep(dice.uniform(0, subject.span_s))
-        is_hit = _hit(process, number)
+        command = run.commands.get(victim) or next(iter(run.commands.values()))
+        _wait(command, dice.uniform(0, subject.span_s))
+        is_hit = _hit(process, number, command)
         yield from _ended(run, subject, victim, number)
         yield from _left(run)
         if subject.leaves_trace:
@@ -112,12 +112,14 @@ def _trial(kind: Kind, dice: random.Random, place: Path, trial: str) -> Iterator
             command.wait()
 
 
-def _hit(process: psutil.Process, number: signal.Signals) -> bool:
-    """Send the signal; returns whether the victim still lived."""
+def _hit(process: psutil.Process, number: signal.Signals, command: subprocess.Popen[str]) -> bool:
+    """Send the signal; one that stops is taken back, at the latest when the command has ended.
+    Returns whether the victim still lived.
+    """
     try:
         process.send_signal(number)
         if number == STOP:
-            time.sleep(STOPPED_S)
+            _wait(command, STOPPED_S)
             process.send_signal(signal.SIGCONT)
     except psutil.NoSuchProcess:
         return False
@@ -152,21 +154,16 @@ def _ended(run: Running, subject: Subject, victim: str, number: signal.Signals) 
 
 
 def _wait(command: subprocess.Popen[str], timeout_s: float) -> int | None:
-    end = time.monotonic() + timeout_s
-    while command.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
-    code: int | None = command.poll()
-    return code
+    try:
+        return command.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _left(run: Running) -> Iterator[str]:
     """Processes that outlive their command."""
-    end = time.monotonic() + ORPHAN_S
-    left = list(run.processes())
-    while left and time.monotonic() < end:
-        time.sleep(0.1)
-        left = list(run.processes())
-    for each in left:
+    psutil.wait_procs(list(run.processes()), timeout=ORPHAN_S)
+    for each in run.processes():
         with suppress(psutil.Error):
             yield f"orphan {each.pid}: {' '.join(each.cmdline())[-120:]}"
 

@@ -26,6 +26,7 @@ CODES = {KILL: -9, TERM: 143, INT: 130, STOP: 0}
 """How a command ends that gets the signal itself."""
 
 APPEARS_S = 40.0
+LOOK_S = 0.02
 
 
 @dataclass(slots=True)
@@ -80,13 +81,26 @@ class Running:
 
     def wait_for(self, victim: str) -> psutil.Process | None:
         """The same; None if the command ends before, or it never comes."""
-        end = time.monotonic() + APPEARS_S
-        while time.monotonic() < end:
+        found: psutil.Process | None = None
+
+        def is_there() -> bool:
+            nonlocal found
             found = self.find(victim)
-            if found is not None or all(each.poll() is not None for each in self.commands.values()):
-                return found
-            time.sleep(0.02)
-        return None
+            return found is not None
+
+        self.until(is_there)
+        return found
+
+    def until(self, is_so: Callable[[], bool]) -> bool:
+        """Look again and again, as long as a command runs and it may still come."""
+        end = time.monotonic() + APPEARS_S
+        while not is_so():
+            running = [each for each in self.commands.values() if each.poll() is None]
+            if not running or time.monotonic() > end:
+                return False
+            with suppress(subprocess.TimeoutExpired):
+                running[0].wait(LOOK_S)
+        return True
 
 
 def _usual_signals() -> None:
@@ -163,9 +177,7 @@ def _tap(run: Running) -> None:
         *("trace", "tap", "--listen", f"127.0.0.1:{before}", "--upstream", f"127.0.0.1:{behind}"),
         *("--duration", "6s", "--out", run.out),
     )
-    end = time.monotonic() + APPEARS_S
-    while time.monotonic() < end and not (_listens(behind) and _listens(before)):
-        time.sleep(0.05)
+    run.until(lambda: _listens(behind) and _listens(before))
     run.start(
         "consume",
         *("bench", "consume", f"127.0.0.1:{before}", "--partition", partition, "--no-trace"),

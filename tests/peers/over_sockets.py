@@ -14,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     BufferResponse,
     CancelPartitionRequest,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
 from flinknet.core.wire.events import OtherEvent
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     BufferResponse,
     CancelPartitionRequest,

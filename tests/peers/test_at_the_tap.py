@@ -7,7 +7,7 @@ from __future__ import annotations
 from flinknet.core.wire.messages import AddCredit
 from tests.capture.conversations import CLIENT, SERVER, Observed, buffer, elements, request
 from tests.pair import RECEIVER
-from tests.peers import by_consumers, by_producers
+from tests.peers import by_consumers, by_producers, frames
 
 HONEST = 400
 """Messages that follow: more bytes than any frame of the tables claims and does not have."""
@@ -21,7 +21,7 @@ def test_whatever_a_consumer_says_its_later_messages_are_seen() -> None:
         assert observed.rows.all[-1]["value"] == 7, case
         summary = observed.observer.summary()
         assert summary.bytes_from_client >= len(case.data) + len(credit)
-        is_no_message = case.said in by_consumers.OF_NO_PROTOCOL
+        is_no_message = case.said in frames.OF_NO_PROTOCOL
         assert summary.skipped_bytes > 0 or not is_no_message, case
 
 
@@ -33,5 +33,5 @@ def test_whatever_a_producer_says_its_later_messages_are_seen() -> None:
         assert observed.rows.all[-1]["sequence_number"] == HONEST - 1, case
         summary = observed.observer.summary()
         assert summary.bytes_from_server >= len(case.data) + len(data)
-        is_no_message = case.said in by_producers.OF_NO_PROTOCOL
+        is_no_message = case.said in frames.OF_NO_PROTOCOL
         assert summary.skipped_bytes > 0 or not is_no_message, case

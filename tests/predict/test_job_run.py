@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import (
-    JobOutcome,
     _follows,
     checked,
     leaves_barriers_out,

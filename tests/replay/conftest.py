@@ -1,23 +1,13 @@
-"""One Spark session for all tests of replay, and a small run to ask."""
+"""A small run to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.recorded_run import write_run
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """The session; started at its first use."""
-    from flinknet.replay.spark.session import spark_session
-
-    with spark_session() as session:
-        yield session
 
 
 @pytest.fixture(scope="session")

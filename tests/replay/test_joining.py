@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flinknet.replay.joining import Together
 from flinknet.replay.read import RecordedRun, open_runs
+from flinknet.replay.slices import stamps_at
 from flinknet.results import ClockRelation
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from flinknet.trace import ClockInfo, TraceReader
-from flinknet.trace.recordings import open_recordings
+from flinknet.trace.recordings import Recording, open_recordings
+from flinknet.trace.trace_file import ChannelRange
 from tests.tapped_job import (
     MS,
     PERIOD_NS,
@@ -155,3 +158,24 @@ def test_without_a_common_message_wall_clocks_relate_two_clocks(tmp_path: Path) 
     (run,) = open_runs([tmp_path / "assumed"])
     assert run.described[1].clock == ClockRelation(ASSUMED, -5 * DAY_NS, None)
     assert run.from_ns == START_NS
+
+
+@pytest.mark.parametrize("names", [("tap-0",), ("tap-0", "tap-1")])
+def test_recordings_that_are_written_again_are_opened_again(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    found = []
+    for consumers in (1, 2):
+        shutil.rmtree(tmp_path / "taps", ignore_errors=True)
+        taps(tmp_path / "taps", *([channel(p, c) for c in range(consumers)] for p in range(2)))
+        place = tuple(
+            Recording(str(tmp_path / "taps" / name), channels=[ChannelRange(0, 2, 2 * number)])
+            for number, name in enumerate(names)
+        )
+        place = place if len(place) > 1 else (replace(place[0], channels=[]),)
+        place = tuple(replace(each, edges=[0]) for each in place)
+        stamps_at(place)
+        manifest = open_recordings(place).manifest
+        assert manifest is not None
+        found.append(len(manifest.channels))
+    assert found == [len(names), 2 * len(names)]

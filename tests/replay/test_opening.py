@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
+from flinknet.replay.advise.caveats import warnings_of
+from flinknet.replay.joining import Together
 from flinknet.replay.opening import OnDamage
 from flinknet.replay.read import RecordedRun, open_runs
-from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
+from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.recordings import open_recordings
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import event, rows_of
@@ -94,6 +97,9 @@ def test_a_tap_that_no_data_passed_is_named(taps: Path) -> None:
     assert losses_of(run) == [("tap-1", None, "left_out", None)]
     with pytest.raises(TraceFormatError, match="ended before its measured part"):
         open_runs([taps / "tap-1"])
+    edit_manifest(taps / "tap-0", make_idle)
+    with pytest.raises(TraceFormatError, match="tap-0: the run ended before its measured part"):
+        open_runs([taps], together=Together.ONE)
 
 
 def test_damaged_blocks_are_left_out_and_counted(taps: Path) -> None:
@@ -117,6 +123,19 @@ def test_a_recording_that_cannot_be_used_is_left_out(taps: Path) -> None:
     assert losses_of(skipping(taps)) == [("tap-1", None, "left_out", None)]
     with pytest.raises(TraceFormatError, match="schema_version"):
         open_runs([taps / "tap-1"], on_damage=OnDamage.SKIP)
+    (taps / "tap-0" / FILE).write_bytes(b"no trace")
+    with pytest.raises(TraceFormatError, match="tap-0: none of its trace files can be read"):
+        open_runs([taps], on_damage=OnDamage.SKIP)
+
+
+def test_a_damaged_result_says_nothing(taps: Path) -> None:
+    manifest = RunManifest.load(taps / "tap-0")
+    replace(manifest, files={"result.json": "0" * 64}).save(taps / "tap-0")
+    result = taps / "tap-0" / "result.json"
+    result.write_text(json.dumps({"warnings": [{"text": "the host was busy"}]}))
+    run = skipping(taps / "tap-0")
+    assert losses_of(run) == [("tap-0", "result.json", "damaged_file", None)]
+    assert warnings_of(run) == []
 
 
 def test_a_file_that_cannot_be_read_is_left_out_of_its_recording(taps: Path) -> None:

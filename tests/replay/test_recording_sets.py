@@ -98,6 +98,6 @@ def test_info_shows_the_set(tmp_path: Path) -> None:
     assert lines[2].startswith(
         "! clocks of other hosts than far's: near +86400 s, error at most 10.0 us"
     )
-    found = CliRunner().invoke(main, ["trace", "info", "--json", str(taps)])
+    found = CliRunner().invoke(main, ["trace", "info", str(taps), "--json"])
     (one,) = json.loads(found.output)["sets"]
     assert (one["channels"], one["edges"], one["losses"]) == (4, 2, [])

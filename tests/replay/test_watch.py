@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from flinknet.cli import main
 from flinknet.errors import ConfigError
+from flinknet.replay import excerpt
 from flinknet.replay.watch import Watch
 from flinknet.results import WatchLook
 from flinknet.trace import RunManifest, TraceWriter, open_run
@@ -25,18 +25,6 @@ SECOND = 1000 * MS
 
 def trace(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["trace", *map(str, arguments)], env={"COLUMNS": "140"})
-
-
-@pytest.fixture
-def with_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Commands get the session of the tests."""
-
-    @contextmanager
-    def session(_: str | None = None) -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr("flinknet.replay.spark.session.spark_session", session)
-    return spark
 
 
 def test_a_look_at_what_is_there_needs_no_spark(
@@ -79,6 +67,23 @@ def test_a_run_of_which_nothing_can_be_said_waits(
     shown = trace("watch", run, "--once")
     assert shown.exit_code == 0
     assert "no event has been written yet" in shown.stdout
+
+
+@pytest.mark.parametrize("step", ["process_of", "_known_to_ns", "_copy"])
+def test_a_run_of_which_a_file_is_dropped_meanwhile_waits(
+    tmp_path: Path, make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    run = make_run(tmp_path / "run", period_ns=SECOND, block_events=8)
+    rest = getattr(excerpt, step)
+
+    def drop(*arguments: Any) -> Any:
+        (run / "tm-0.fnt").unlink(missing_ok=True)
+        return rest(*arguments)
+
+    monkeypatch.setattr(excerpt, step, drop)
+    look = Watch(tmp_path, tmp_path, span_ns=10 * SECOND).look()
+    assert not look.edges
+    assert look.waiting.keys() == {"run"}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import simulate
@@ -206,7 +207,7 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
 ) -> None:
     whole = exchange(2.0, consume_ns)
     setting = Setting(replace(whole.network, buffer_timeout_ns=MS))
-    fit = simulations.CostFit(whole.costs, ("a note",))
+    fit = CostFit(whole.costs, ("a note",))
     unpredicted = figures.unpredicted(0, 0, setting, fit, whole.measured_to_ns)
     found = simulations._simulated(unpredicted, [whole], fit, setting, None, 200 * MS)
     assert found.method == ("kernel" if is_known else "simulator")
@@ -219,7 +220,7 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
 def test_windows_are_added_up() -> None:
     one = exchange(2.0, 20.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
-    fit = simulations.CostFit(one.costs, ())
+    fit = CostFit(one.costs, ())
     unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     found = simulations._simulated(unpredicted, [one] * 3, fit, setting, None, 0)
     alone = simulate(one, setting.network)
@@ -244,7 +245,7 @@ def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulate
 ) -> None:
     one = exchange(2.0, 200_000.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
-    fit = simulations.CostFit(one.costs, ("a note",))
+    fit = CostFit(one.costs, ("a note",))
     unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     found = simulations._simulated(unpredicted, [one] * 3, fit, setting, None, part_ns)
     assert (found.method, found.windows, found.notes[0]) == ("simulator", windows, note)
@@ -257,7 +258,7 @@ def test_a_window_in_which_nothing_came_is_known() -> None:
     one = exchange(2.0, 20.0)
     idle = replace(one, channels=(replace(one.channels[0], arrivals=Ramps.of(NOTHING)),))
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
-    fit = simulations.CostFit(one.costs, ())
+    fit = CostFit(one.costs, ())
     unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     alone, found = (
         simulations._simulated(unpredicted, each, fit, setting, None, 0)

@@ -12,10 +12,13 @@ from rich.console import Console
 
 from flinknet.comparison import Difference, Verdict
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.report import console as tables
+from flinknet.report import bench_console as tables
 from flinknet.report import live
+from flinknet.report.comparison_console import print_differences
+from flinknet.report.console import console_for
 from flinknet.report.export import write_json
 from flinknet.report.number_table import NumberColumn, number_table
+from flinknet.report.warning_lines import merged_text
 from flinknet.report.warnings import doubts
 from flinknet.results import (
     BacklogSummary,
@@ -65,7 +68,7 @@ def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResul
 
 def console() -> tuple[Console, io.StringIO]:
     stream = io.StringIO()
-    return tables.console_for(stream), stream
+    return console_for(stream), stream
 
 
 def lines(stream: io.StringIO) -> list[str]:
@@ -79,57 +82,104 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     (groups, header, _, row), (_, channel_header, _, first, second, limit) = actual[:4], actual[4:]
     assert groups.split() == ["latency", "uncorrected", "backlog"]
     assert header.split() == [
-        *("setting", "records/s", "bytes/s", "buffers/s", "p50", "p99", "max", "p50", "p99"),
-        *("mean", "max"),
+        *("setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max", "p50", "p99"),
+        *("mean", "max", "bytes/s"),
     ]
     assert row.split("  ")[0] == "this configuration"
     assert row.split()[2:] == [
-        *("2.00", "k", "195", "KiB", "100", "5.00", "ms", "9.50", "ms", "10.0", "ms"),
-        *("–", "–", "0.25", "3"),  # noqa: RUF001 - the sign of an absent sample
+        *("2.00", "k", "100", "–", "5.00", "ms", "9.50", "ms", "10.0", "ms"),  # noqa: RUF001
+        *("–", "–", "0.25", "3", "195", "KiB"),  # noqa: RUF001 - the sign of an absent sample
     ]
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
     assert limit == "Limited by the requested rate."
 
 
-def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
+def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
     stream = io.StringIO()
     narrow = Console(file=stream, width=80)
     name = "buffer-timeout=100ms"
     narrow.print(tables.bench_table([tables.Setting(name, [result()])], narrow.width))
-    _, header, _, row, note, more = lines(stream)
-    names = ["setting", "records/s", "buffers/s", "p50", "p99", "max", "mean"]
-    assert header.split() == names
-    assert row.split()[:6] == [name, "2.00", "k", "100", "5.00", "ms"]
-    assert note == "Left out to fit: bytes/s, uncorrected p50, backlog max, uncorrected p99. Widen"
-    assert more.endswith("columns, or use --json.")
+    _, header, _, row, _, header_below, _, row_below = lines(stream)
+    assert header.split() == ["setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max"]
+    assert row.split()[:4] == [name, "2.00", "k", "100"]
+    assert header_below.split() == ["setting", "p50", "p99", "mean", "max", "bytes/s"]
+    assert row_below.split()[0] == name
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
-def test_whatever_the_width_settings_keep_their_names_and_what_is_left_out_is_named(
-    width: int,
-) -> None:
+def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
     stream = io.StringIO()
     names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
     settings = [tables.Setting(name, [result()]) for name in names]
     Console(file=stream, width=width).print(tables.bench_table(settings, width))
     actual = stream.getvalue()
     assert max(map(len, actual.splitlines())) <= width
-    assert "".join(actual.split()).count("segment-size") == 2
-    header = next(line for line in lines(stream) if line.startswith("setting"))
-    note = " ".join(actual.split()).partition("Left out to fit: ")[2].partition(". Widen")[0]
-    left_out = [name for name in note.split(", ") if name]
-    assert len(header.split()) - 1 + len(left_out) == 10
-    assert (width >= 120) == (not left_out)
-    assert "latency p99" not in left_out
+    headers = [line.split()[1:] for line in lines(stream) if line.startswith("setting")]
+    assert "".join(actual.split()).count("segment-size") == 2 * len(headers)
+    shown = [name for header in headers for name in header]
+    assert (shown[:3], len(shown)) == (["records/s", "buffers/s", "CPU"], 11)
+    assert (width >= 120) == (len(headers) == 1)
 
 
-def test_the_width_that_is_asked_for_has_room_for_all() -> None:
-    wide = tables.bench_table([tables.Setting("a" * 30, [result()])], 60)
-    assert isinstance(wide.caption, str)
-    enough = int(wide.caption.rpartition("terminal to ")[2].partition(" ")[0])
-    assert tables.bench_table([tables.Setting("a" * 30, [result()])], enough).caption is None
-    assert tables.bench_table([tables.Setting("a" * 30, [result()])], enough - 1).caption
+def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> RunResult:
+    plain = result()
+    latency = replace(LATENCY, p50=p50_ns)
+    return replace(
+        plain,
+        config=config,
+        measured=replace(plain.measured, latency_ns=latency, buffers=buffers),
+        processors=ProcessorUse(busy_share={}, lacked_share={}, cpu_cores=cpu_cores),
+    )
+
+
+def timeouts(*warnings: RunWarning) -> list[tables.Setting]:
+    key = "execution.buffer-timeout.interval"
+    short = replace(measured(2e6, 1300, 0.12, **{key: "5 ms"}), warnings=warnings)
+    return [
+        tables.Setting("buffer-timeout=5ms", [short]),
+        tables.Setting("buffer-timeout=100ms", [measured(48e6, 100, 0.08, **{key: "100 ms"})]),
+    ]
+
+
+def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
+    assert tables.trade_lines(timeouts()) == [
+        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 +0 ns, 13 times the buffers,"  # noqa: RUF001
+        " +4.0 % of a core"
+    ]
+    assert tables.trade_lines([tables.Setting("", [result()])]) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "mark", "end"),
+    [
+        ("p99-disturbed", "!", "+4.0 % of a core (doubtful)"),
+        ("rate-not-reached", "✗", "100ms: not comparable, invalid: buffer-timeout=5ms"),
+        ("strangers", "buffer-timeout=5ms", "+4.0 % of a core"),
+    ],
+)
+def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
+    settings = timeouts(RunWarning(code, "why; what to do", "what"))
+    out, stream = console()
+    tables.print_bench(out, settings)
+    assert [line.split()[0] for line in lines(stream)[3:5]] == [mark, "buffer-timeout=100ms"]
+    assert lines(stream)[-1].endswith(end)
+
+
+def test_warnings_come_worst_first_and_each_event_once() -> None:
+    codes = ("fixed-in-flink-2", "schedule-missed", "p99-disturbed", "rate-not-reached")
+    result_of_all = result(1.0, *(RunWarning(code, f"{code}; do this") for code in codes))
+    out, stream = console()
+    tables.print_doubts(out, [tables.Setting("", [result_of_all])])
+    assert lines(stream) == [
+        "Invalid: rate-not-reached",
+        "Warning: p99-disturbed",
+        "Note: fixed-in-flink-2",
+        f"What to do about it: {tables.EXPLAIN}",
+    ]
+    out, stream = console()
+    tables.print_doubts(out, [tables.Setting("", [result_of_all])], is_explained=True)
+    assert lines(stream)[1] == "Warning: schedule-missed; do this"
 
 
 def test_channels_fit_a_narrow_terminal_whole() -> None:
@@ -161,7 +211,7 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
         tables.Setting("a=1", [result(1.0, late), result(1.0, late)]),
         tables.Setting("a=2", [result(1.0)]),
     ]
-    tables.print_warnings(out, settings)
+    tables.print_doubts(out, settings)
     assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
 
 
@@ -170,7 +220,7 @@ def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ
     one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")
     lates = RunWarning("late", "5 ms late"), RunWarning("late", "7.5 ms late")
     runs = [result(1.0, one, other, late) for late in lates]
-    tables.print_warnings(out, [tables.Setting("a=1", runs)])
+    tables.print_doubts(out, [tables.Setting("a=1", runs)])
     assert lines(stream) == [
         "Warning in 2 of 2 runs (a=1): b: not acted on",
         "Warning in 2 of 2 runs (a=1): c: not acted on",
@@ -192,7 +242,7 @@ def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> 
             ([], None, {"browser": 0.9}),
         )
     )
-    tables.print_warnings(out, [tables.Setting("", [first, second, calm])])
+    tables.print_doubts(out, [tables.Setting("", [first, second, calm])])
     assert lines(stream) == [
         "Warning in 2 of 3 runs: taken.",
         "Other processes: backup used 0.05 cores, kdamond used 0.012 cores, the host"
@@ -214,14 +264,14 @@ def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> 
 def test_texts_that_differ_in_numbers_are_reported_with_their_range(
     texts: list[str], expected: str
 ) -> None:
-    assert tables.merged_text(texts) == expected
+    assert merged_text(texts) == expected
 
 
 def test_digits_of_a_name_are_no_range() -> None:
     out, stream = console()
     files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
     runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were ignored")) for name in files]
-    tables.print_warnings(out, [tables.Setting("", runs)])
+    tables.print_doubts(out, [tables.Setting("", runs)])
     assert [line.partition(": ")[2] for line in lines(stream)] == [
         f"{name}: 4 keys were ignored" for name in files
     ]
@@ -386,12 +436,11 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     means = 0.5e6, 9.99 * 1024
     large = Difference(*means, *means, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
-    tables.print_comparison(
+    print_differences(
         Console(file=stream, width=80),
         "base",
         "execution.buffer-timeout.interval=5ms",
         {"throughput_bytes": large, "p99": large},
-        {"throughput_bytes": "bytes", "p99": "ns"},
         0.95,
     )
     text = stream.getvalue()
@@ -403,11 +452,10 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
 
 
 def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> None:
-    large = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
+    large = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
-    units = {"throughput_bytes": "bytes"}
-    tables.print_comparison(
-        Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, units, 0.95
+    print_differences(
+        Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, 0.95
     )
     assert "+1096.0 %  -97.8…+10227.4  no difference" in stream.getvalue()
     assert "Left out to fit: base, new. Widen the terminal to" in stream.getvalue()
@@ -415,11 +463,11 @@ def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> Non
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_names_of_configurations_are_no_markup(width: int) -> None:
-    alike = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
+    alike = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
     console = Console(file=stream, width=width)
     names = ("[/a]/base.yaml", "[/x]y")
-    tables.print_comparison(console, *names, {"p99": alike}, {"p99": "bytes"}, 0.95)
+    print_differences(console, *names, {"p99": alike}, 0.95)
     shown = " ".join(stream.getvalue().split())
     assert "[/x]y against [/a]/base.yaml" in shown
     where = "Left out to fit: {}." if width == 60 else "metric {} {} change"
@@ -427,7 +475,7 @@ def test_names_of_configurations_are_no_markup(width: int) -> None:
 
 
 def test_names_of_settings_are_no_markup() -> None:
-    column: NumberColumn[None] = NumberColumn("", "n", lambda _: 1.0, lambda _: "1", 0)
+    column: NumberColumn[None] = NumberColumn("", "n", lambda _: 1.0, lambda _: "1")
     stream = io.StringIO()
     Console(file=stream).print(number_table("setting", [column], [("[/x]y", [None])], 80))
     assert "[/x]y" in stream.getvalue()

@@ -41,12 +41,10 @@ def test_several_runs_show_as_their_median_and_a_setting_without_checkpoints_not
     assert not [line for line in lines if line.strip().startswith("b")]
 
 
-def test_a_narrow_terminal_gets_fewer_columns_and_nothing_cut() -> None:
+def test_on_a_narrow_terminal_nothing_is_cut_and_the_rest_stands_below() -> None:
     lines = text_of(("unaligned.enabled=false", [summary(6, 20)]), width=80)
-    groups, header, _, *rows, note, more = (line.split() for line in lines if line.strip())
-    assert groups == ["alignment", "barrier", "travel", "overtaken"]
-    assert header == ["checkpoints", "completed", "max", "p50", "max", "mean"]
-    assert rows[0][1:] == ["6", MISSING, "20.0", "ms", "60.0", "ms", "4.00", "KiB"]
-    assert "".join(row[0] for row in rows) == "unaligned.enabled=false"
-    assert " ".join(note).startswith("Left out to fit: triggered, alignment p99, aborted,")
-    assert more[-1] == "--json."
+    headers = [line.split() for line in lines if line.strip().startswith("checkpoints")]
+    assert headers[0][:5] == ["checkpoints", "triggered", "completed", "aborted", "unaligned"]
+    assert sum(len(header) - 1 for header in headers) == 11
+    assert max(map(len, lines)) <= 80
+    assert "".join(lines).count("4.00 KiB") == 1

@@ -11,7 +11,7 @@ from click.utils import echo
 from rich.console import Console
 
 import flinknet
-from flinknet.report.plain_text import fall_back_to_plain_text
+from flinknet.report.plain_text import asks_for_ascii, fall_back_to_plain_text
 
 
 def written(text: str, encoding: str, errors: str = "strict") -> str:
@@ -51,7 +51,7 @@ def test_every_sign_of_a_report_has_a_stand_in_of_its_width() -> None:
     found = {
         character
         for path in room.glob("*.py")
-        if path.name != "plain_text.py"
+        if path.name not in ("plain_text.py", "comparison_markdown.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for character in node.value
@@ -74,3 +74,19 @@ def test_click_and_rich_take_a_stream_in_ascii_for_what_it_is(
     console.print("[bold]◆[/bold]")
     stream.flush()
     assert stream.buffer.getvalue() == b">\n*\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_ascii"),
+    [
+        ({}, False),
+        ({"LANG": "C"}, True),
+        ({"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}, True),
+        ({"LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),  # what Python makes of LANG=C
+        ({"LC_CTYPE": "C.UTF-8"}, False),
+        ({"LC_ALL": "en_US.UTF-8", "LANG": "C"}, False),
+        ({"LANG": "C", "PYTHONIOENCODING": "utf-8"}, False),
+    ],
+)
+def test_the_locale_c_by_name_is_ascii(environment: dict[str, str], is_ascii: bool) -> None:
+    assert asks_for_ascii(environment) is is_ascii

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from flinknet.report.price_cells import cpu_text, price_cells, price_line
+from flinknet.report.price_cells import price_cells, price_line
+from flinknet.report.trade_words import cpu_text
 from tests.page_answer import answer, typed
 
 
@@ -38,7 +39,7 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     line = price_line(priced())
     assert line is not None
     assert " instead of " in line
-    assert "+1.90 k messages/s, +6.1 % of a core (90.0 us a message, assumed: as measured)" in line
+    assert "1/10 of the buffers, +6.1 % of a core (90.0 us a message, assumed: as measured)" in line
 
 
 def test_without_prices_there_is_no_sentence() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from flinknet.config import Scenario, SlowConsumer
+from flinknet.core.buffers.network_buffer_pool import NetworkBufferPool
 from flinknet.errors import RemoteTransportError
 from flinknet.job.stream_task import TaskState
 from flinknet.simulator.checkers import check_memory, check_records
@@ -63,7 +64,7 @@ class Watch:
         first, last = round(from_s * 100) - 1, round(to_s * 100) - 1
         return (counts[last] - counts[first]) / (to_s - from_s)
 
-    def _memories(self):  # type: ignore[no-untyped-def]
+    def _memories(self) -> list[NetworkBufferPool]:
         return [task_manager.memory for task_manager in self.cluster.task_managers]
 
 

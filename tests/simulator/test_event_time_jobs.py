@@ -18,7 +18,8 @@ from flinknet.core.wire.records import (
 )
 from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from flinknet.simulator.job_cluster import START_NS, JobCluster
+from flinknet.simulator.job_cluster import JobCluster
+from flinknet.simulator.scheduler import START_NS
 from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob, task_named
 

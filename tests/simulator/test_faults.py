@@ -55,6 +55,16 @@ ONCE_FAILED = {
         {"exclusive buffers": 1, "floating buffers": 1, "checkpoints": 6, "checkpoint interval": 1}
         | {"checkpoint timeout": 1, "rate": 1, "records": 8, "pieces": 3, "delay": 2},
     ),
+    "a buffer whose records could not be read was not given back": (
+        800430,
+        {"partition type": 11, "segment size bytes": 1, "record bytes": 3, "records": 5}
+        | {"disk": 4, "disk byte": 347},
+    ),
+    "a full socket was read and a source that waited for it did not go on": (
+        424242719,
+        {"flow control": 7, "floating buffers": 1, "record bytes": 3, "rate": 1, "records": 5}
+        | {"stalls": 4, "stall 1 at": 348_497, "stall 1 length": 337_840, "capacity bytes": 3},
+    ),
 }
 
 

@@ -27,7 +27,7 @@ from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState
 from flinknet.simulator.faults import FaultPlan, Interval
-from flinknet.simulator.job_cluster import START_NS
+from flinknet.simulator.scheduler import START_NS
 from tests.campaign.draw import Draw
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 

@@ -100,6 +100,11 @@ def test_relays_pass_everything_on_whatever_the_settings(
     assert sum(received_records(cluster, consumer) for consumer in range(2)) == 4000
 
 
+def test_relays_deal_records_out_by_the_keys_of_the_workload() -> None:
+    cluster, _ = run(1, "spread", consumers=3, relays=1, partitioner="hash", keys=1)
+    assert sorted(received_records(cluster, consumer) for consumer in range(3)) == [0, 0, 2000]
+
+
 def test_latency_counts_from_the_first_producer() -> None:
     """Each relay works on a record for 5 ms; flushing is immediate."""
     cluster, _ = run(

@@ -35,6 +35,8 @@ def write(directory: Path, *lines: object) -> Path:
         LINE | {"job": [1]},
         LINE | {"vertex": {"a": 1}},
         LINE | {"attempt": [1]},
+        LINE | {"subtask": 1 << 31},
+        LINE | {"attempt": True},
         {"task": "source 0"},
         [LINE],
         7,

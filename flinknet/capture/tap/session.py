@@ -64,12 +64,22 @@ class TapConfig:
 class Tap:
     """One tap. `run` returns the result, as plain data.
 
+    Args:
+        on_look: called once a second with where the tap stands.
+        on_tick: called some times a second.
+
     Raises: ConfigError or TraceError if --out cannot be used, LocalTransportError for an address
         that is taken; nothing was begun then.
     """
 
-    def __init__(self, config: TapConfig, on_look: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        config: TapConfig,
+        on_look: Callable[[dict[str, Any]], None],
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
         self._config = config
+        self._on_tick = on_tick
         self._on_look = on_look
         self._table = ChannelTable()
         self._connections: list[dict[str, Any]] = []
@@ -137,6 +147,7 @@ class Tap:
                     proxy.tick(now_ns)
                     self._guard(self._take_names)
                     self._guard(recording.tick, now_ns)
+                    self._guard(self._on_tick)
                     next_tick_ns = now_ns + TICK_NS
                 if now_ns >= next_look_ns:
                     self._guard(self._look, meter, now_ns)

@@ -128,7 +128,6 @@ class NetworkBufferPool(SegmentSource):
         self._free.extend(segments)
         self._required_buffers -= len(segments)
         self._redistribute()
-        self._serve_waiting_pools()
 
     def try_request_segment(self) -> MemorySegment | None:
         """A segment for a local pool, None if all are out."""

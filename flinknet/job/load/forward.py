@@ -30,13 +30,6 @@ class RecordForwarder:
         self.numbers = dict.fromkeys(channels, 0)
         self._epoch_ns = epoch_ns
 
-    def keys(
-        self, memory: memoryview | bytearray, offset: int, count: int, record_bytes: int
-    ) -> IntArray:
-        """What hash partitioning goes by: the number that each record came with."""
-        stamps = np.ndarray((count,), ">u8", memory, offset + STAMP_OFFSET, (record_bytes,))
-        return (stamps.astype(np.uint64) >> np.uint64(INSTANT_BITS)).astype(np.int64)
-
     def copy(
         self,
         memory: memoryview | bytearray,

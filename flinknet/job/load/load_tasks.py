@@ -93,15 +93,15 @@ class LoadTasks:
         writer: RecordWriter,
         flusher: OutputFlusher,
         probe: Probe,
+        keys: KeyDraws,
         *,
         delay_ns_per_record: int = 0,
-        keys: KeyDraws | None = None,
     ) -> StreamTask:
         """A subtask that passes records on (Flink: OneInputStreamTask around an identity map).
 
         Args:
             sinks: one for each channel of the gate; they check and time what arrives here.
-            keys: for hash partitioning; None for the number that each record came with.
+            keys: for hash partitioning.
         """
         frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
         is_broadcast = isinstance(writer.selector, BroadcastSelector)
@@ -324,8 +324,8 @@ def create_relay(
         RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
         flusher,
         probe,
+        key_draws(scenario, descriptor.subtask),
         delay_ns_per_record=scenario.workload.relay_delays_ns[descriptor.vertex - 1],
-        keys=key_draws(scenario, descriptor.subtask) if scenario.workload.key_skew else None,
     )
 
 

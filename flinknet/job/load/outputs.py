@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flinknet.arrays import IntArray
 from flinknet.core.consumer import RecordRun
 from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
 
@@ -78,7 +77,7 @@ class ForwardedOutput(TaskOutput):
     """Passes runs of records on, with the numbers of the channels that they go to.
 
     Args:
-        keys: that hash partitioning goes by; None for the number that each record came with.
+        keys: that hash partitioning goes by.
     """
 
     def __init__(
@@ -89,10 +88,10 @@ class ForwardedOutput(TaskOutput):
         flusher: OutputFlusher,
         channels: Sequence[int],
         context: ProcessingContext,
-        keys: KeyDraws | None = None,
+        keys: KeyDraws,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
-        self._keys = keys
+        self._keys = keys if writer.selector.needs_keys else None
         self._forwarder = forwarder
         self._context = context
         self._runs: list[RecordRun] = []
@@ -116,13 +115,7 @@ class ForwardedOutput(TaskOutput):
         selector = writer.selector
         for memory, offset, count, record_bytes in runs:
             self.emitted_records += count
-            keys: IntArray | None = None
-            if selector.needs_keys:
-                keys = (
-                    forwarder.keys(memory, offset, count, record_bytes)
-                    if self._keys is None
-                    else self._keys.take(count)
-                )
+            keys = None if self._keys is None else self._keys.take(count)
             for channel, picked in selector.split(count, keys):
                 data, instants = forwarder.copy(
                     memory, offset, count, record_bytes, channel, picked

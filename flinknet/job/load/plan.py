@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from flinknet.config import PARTITIONERS, TCP, Scenario, is_partitioner
+from flinknet.config import PARTITIONERS, TCP, Scenario, check_keys, is_partitioner
 from flinknet.core.producer import partition_type_of
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import ConfigError
@@ -397,6 +397,7 @@ def _check(scenario: Scenario) -> None:
             f"partitioner {workload.partitioner!r} is not known; choose from"
             f" {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
         )
+    check_keys(workload.keys, workload.key_skew, "--keys")
     check_flow_control(scenario.flow_control)
     if scenario.network.debloating_enabled and scenario.flow_control == TCP:
         raise ConfigError(

@@ -97,7 +97,6 @@ class RunInput(NetworkInput[LatencySink]):
                 self._take_run(channel, run, sequence_number, now_ns)
                 return ()
         done_ns, runs = self._take_records(channel, buffer, sequence_number, now_ns)
-        self._held = buffer
         if self._measure is None:
             return runs
         return (done_ns,) if done_ns > now_ns else ()
@@ -156,12 +155,14 @@ class RunInput(NetworkInput[LatencySink]):
         long they took together.
         """
         assert not channel.is_local
-        index, size = channel.index_in_input, run[0].size_bytes
+        index, size, data_type = channel.index_in_input, run[0].size_bytes, run[0].data_type
         payload = run[0].segment.with_neighbours(len(run))
         self._read_bytes[index] += len(payload)
         reader, sink = self._readers[index], self.receivers[index]
-        records = reader.read(payload)
-        sink.receive(records, now_ns=now_ns)
-        carried = sink.carried(reader.count_ends(records, payload, size))
-        self._unnoted = (now_ns, channel.index, run[0].data_type, sequence_number, size, carried)
-        channel.buffers.recycle_run(run)
+        try:
+            records = reader.read(payload)
+            sink.receive(records, now_ns=now_ns)
+            carried = sink.carried(reader.count_ends(records, payload, size))
+        finally:
+            channel.buffers.recycle_run(run)
+        self._unnoted = (now_ns, channel.index, data_type, sequence_number, size, carried)

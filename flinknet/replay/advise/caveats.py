@@ -10,7 +10,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.results import EdgeShare, Measured
 from flinknet.trace.manifest import RESULT_NAME
-from flinknet.trace.plain_text import read_json
+from flinknet.trace.plain_text import read_document
 from flinknet.units import human_count, human_duration
 
 from ..observe.observed import ObservedRows, ObservedRun
@@ -181,9 +181,6 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
 
 
 def result_of(run: RecordedRun) -> dict[str, Any]:
-    """What the run left as its result, as far as it can be read."""
-    try:
-        found = read_json((run.path / RESULT_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """What the run left as its result, as far as it can be read and is to be used."""
+    ignored = {file.name for each in run.recordings for file in each.damaged}
+    return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,14 +31,15 @@ _TYPES = (
     DataType.ALIGNED_CHECKPOINT_BARRIER,
     DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
 )
-_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number", "value", "order")
+_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number", "value")
 _KEYS = ["run", "channel", "sequence_number"]
 _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierRow:
-    """A barrier on a channel; -1 for what was not recorded.
+    """A barrier on a channel; -1 for what was not recorded. Before they are merged there are rows
+    of answers as well, with which consumers let producers go on: they have only `read_ns`.
 
     Attributes:
         sent_ns: when it left its producer.
@@ -55,12 +57,40 @@ class BarrierRow:
     unaligned: int
 
 
-def merge_barriers(parts: pa.Table) -> pa.Table:
-    """One row of all that was recorded of a barrier."""
+def combine_barriers(parts: pa.Table) -> pa.Table:
+    """One row of all that was recorded of a barrier, and the answers as they are: which barrier
+    they answer shows when there are no more."""
     names = ["checkpoint", "sent_ns", "read_ns", "unaligned"]
-    found = parts.group_by(_KEYS, use_threads=False).aggregate([(name, "max") for name in names])
+    is_answer = _is_answer(parts)
+    barriers = parts.filter(pa.array(~is_answer)).group_by(_KEYS, use_threads=False)
+    found = barriers.aggregate([(name, "max") for name in names])
     found = found.rename_columns([*_KEYS, *names]).select(parts.column_names)
-    return found.sort_by([(name, "ascending") for name in _KEYS])
+    return pa.concat_tables([found, parts.filter(pa.array(is_answer))])
+
+
+def _is_answer(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    number, sent_ns = (rows[name].to_numpy() for name in ("sequence_number", "sent_ns"))
+    found: npt.NDArray[np.bool_] = (number == _UNKNOWN) & (sent_ns == _UNKNOWN)
+    return found
+
+
+def merge_barriers(parts: pa.Table) -> pa.Table:
+    """The barriers, each with the first answer of its channel from when it left on."""
+    whole = combine_barriers(parts)
+    names = ("run", "channel", "sent_ns", "read_ns")
+    run, channel, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
+    is_answer = _is_answer(whole)
+    order = np.lexsort((is_answer, np.where(is_answer, read_ns, sent_ns), channel, run))
+    places = np.where(is_answer[order], np.arange(len(order)), len(order))
+    following = np.minimum.accumulate(places[::-1])[::-1]
+    asks = (sent_ns[order] >= 0) & (read_ns[order] < 0) & (following < len(order))
+    asking, answer = order[asks], order[following[asks]]
+    is_own = (run[asking] == run[answer]) & (channel[asking] == channel[answer])
+    read_ns = read_ns.copy()
+    read_ns[asking[is_own]] = read_ns[answer[is_own]]
+    place = whole.schema.get_field_index("read_ns")
+    answered = whole.set_column(place, "read_ns", pa.array(read_ns)).filter(pa.array(~is_answer))
+    return answered.sort_by([(name, "ascending") for name in _KEYS])
 
 
 def known_barriers(barriers: pa.Table) -> pa.Table:
@@ -150,45 +180,41 @@ def _alignments(
 def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     is_between = unit.counted_at == TracePoint.SENT
     for block in blocks:
-        is_barrier = np.isin(block["data_type"], _TYPES) & (block["channel"] >= 0)
+        is_known = block["channel"] >= 0
+        is_barrier = np.isin(block["data_type"], _TYPES) & is_known
         is_barrier &= block["kind"] == MessageKind.BUFFER_RESPONSE
-        if not is_barrier.any():
-            continue
         is_sent = is_barrier & (block["point"] == TracePoint.SENT)
         is_read = is_barrier & (block["point"] == TracePoint.CONSUMED)
         if is_between:
             is_sent &= block["value"] >= 0
+            is_read |= is_known & _goes_on(block)
         rows = np.flatnonzero(is_sent | is_read)
-        at_ns, sent = block["at_ns"][rows].astype(np.int64), is_sent[rows]
-        read_ns = np.where(sent, _UNKNOWN, at_ns)
-        if is_between:
-            read_ns = _goes_on_ns(block, rows)
+        if not len(rows):
+            continue
+        at_ns, sent, barrier = block["at_ns"][rows], is_sent[rows], is_barrier[rows]
+        overtakes = barrier & (block["data_type"][rows] == _TYPES[0])
+        # Between processes a barrier that overtakes data blocks nobody.
+        has_read = ~sent | overtakes if is_between else ~sent
         yield {
             "run": np.full(len(rows), unit.run),
             "channel": block["channel"][rows].astype(np.int64),
-            "sequence_number": block["sequence_number"][rows].astype(np.int64),
-            "checkpoint": block["value"][rows].astype(np.int64),
-            "sent_ns": np.where(sent, at_ns, _UNKNOWN),
-            "read_ns": read_ns,
-            "unaligned": (block["data_type"][rows] == _TYPES[0]).astype(np.int64),
+            "sequence_number": _known(block["sequence_number"][rows], barrier),
+            "checkpoint": _known(block["value"][rows], barrier),
+            "sent_ns": _known(at_ns, sent),
+            "read_ns": _known(at_ns, has_read),
+            "unaligned": overtakes.astype(np.int64),
         }
 
 
-def _goes_on_ns(block: EventBlock, rows: IntArray) -> IntArray:
-    """When the producers of barriers were told to go on, within the block; a barrier that overtakes
-    data blocks nobody."""
-    goes_on = block["kind"] == MessageKind.RESUME_CONSUMPTION
-    goes_on &= block["point"] == TracePoint.RECEIVED
-    told = np.flatnonzero(goes_on)
-    found = np.full(len(rows), _UNKNOWN, np.int64)
-    channel, at_ns = block["channel"], block["at_ns"]
-    for place, row in enumerate(rows.tolist()):
-        if block["data_type"][row] == _TYPES[0]:
-            found[place] = at_ns[row]
-            continue
-        later = at_ns[told[(channel[told] == channel[row]) & (at_ns[told] >= at_ns[row])]]
-        if len(later):
-            found[place] = later.min()
+def _goes_on(block: EventBlock) -> npt.NDArray[np.bool_]:
+    """Which rows tell the producer of a channel to go on."""
+    found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.RESUME_CONSUMPTION
+    found &= block["point"] == TracePoint.RECEIVED
+    return found
+
+
+def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
+    found: IntArray = np.where(is_known, values, _UNKNOWN).astype(np.int64)
     return found
 
 

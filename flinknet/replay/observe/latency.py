@@ -83,6 +83,7 @@ class ChannelLatency:
     p95: float | None
     p99: float | None
     p99_9: float | None
+    p99_99: float | None
     max: int | None
 
 

@@ -44,6 +44,7 @@ from .checkpoints import (
     BARRIERS,
     BarrierRow,
     checkpoints_of,
+    combine_barriers,
     known_barriers,
     merge_barriers,
     thinned_barriers,
@@ -242,7 +243,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
         "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, _as_it_is),
         "unanswered": InPass(UNANSWERED, merge_unanswered, UnansweredRow, _as_it_is),
         "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
-        "barriers": InPass(BARRIERS, merge_barriers, BarrierRow),
+        "barriers": InPass(BARRIERS, merge_barriers, BarrierRow, combine_barriers),
     }
     slices = InTimeSlices(
         observe_slice,

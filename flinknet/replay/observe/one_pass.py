@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
-from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
+from flinknet.trace import BytesRead, FileIndex, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
@@ -123,19 +123,24 @@ def pass_units(runs: Sequence[RecordedRun], split: int | None) -> list[PassUnit]
         own = [] if run.edge is None else [info.index for info in run.manifest.channels]
         has_slices = not run.manifest.is_from_between
         slices = time_slices_of([run], split) if has_slices else []
-        rest = {file: np.arange(len(file_index(file).blocks)) for file in run.files}
-        if has_slices:
-            rest = {file: outside_blocks(run, file) for file in run.files}
+        indexes = {file: file_index(file) for file in run.files}
+        rest = {
+            file: outside_blocks(run, index) if has_slices else np.arange(len(index.blocks))
+            for file, index in indexes.items()
+        }
         units += [PassUnit(each, True, own, run.counted_at, run.until_ns) for each in slices]
         units += [
-            PassUnit(each, False, own, run.counted_at, run.until_ns) for each in _packed(run, rest)
+            PassUnit(each, False, own, run.counted_at, run.until_ns)
+            for each in _packed(run, indexes, rest)
         ]
     return units
 
 
-def _packed(run: RecordedRun, places: Mapping[TraceFile, IntArray]) -> list[TimeSlice]:
+def _packed(
+    run: RecordedRun, indexes: Mapping[TraceFile, FileIndex], places: Mapping[TraceFile, IntArray]
+) -> list[TimeSlice]:
     """Some blocks of files in units of about as many events, a unit for several short files."""
-    counts = {file: file_index(file).blocks["count"][own] for file, own in places.items()}
+    counts = {file: indexes[file].blocks["count"][own] for file, own in places.items()}
     total = sum(int(each.sum()) for each in counts.values())
     most = min(max(total // UNITS_MIN, EVENTS_PER_TIME_SLICE_MIN), EVENTS_PER_TIME_SLICE)
     units: list[list[FileBlocks]] = [[]]
@@ -146,7 +151,7 @@ def _packed(run: RecordedRun, places: Mapping[TraceFile, IntArray]) -> list[Time
         for unit in np.unique(place).tolist():
             wanted = own[place == unit]
             units += [[] for _ in range(unit + 1 - len(units))]
-            index = file_index(file)
+            index = indexes[file]
             numbers = index.numbers(int(wanted[0]), int(wanted[-1]) + 1)
             blocks = FileBlocks(file.absolute(), index.extents(wanted), *numbers)
             units[unit].append(blocks)

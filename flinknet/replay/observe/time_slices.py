@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.trace import BytesRead, Extent, TraceFile, TraceReader, file_index
+from flinknet.trace import BytesRead, Extent, FileIndex, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
@@ -132,7 +132,7 @@ def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list
     of = {info.index: info for info in run.manifest.channels}
     own = [of[channel] for channel in group.channels]
     indexes = {file: file_index(file) for file in group.files}
-    places = {file: _places(run, file, edges) for file in group.files}
+    places = {file: _places(run, index, edges) for file, index in indexes.items()}
     found = []
     for number, (from_ns, to_ns) in enumerate(pairwise(edges)):
         margin_ns = _margin_ns(run, to_ns - from_ns)
@@ -162,31 +162,30 @@ def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list
     return found
 
 
-def _places(run: RecordedRun, file: TraceFile, edges: Sequence[int]) -> IntArray:
+def _places(run: RecordedRun, index: FileIndex, edges: Sequence[int]) -> IntArray:
     """The slice in which the middle of each block of a file lies, ascending; the one before the
     first, and the one behind the last, for `outside_blocks`."""
-    middles_ns = _middles_ns(file)
+    middles_ns = _middles_ns(index)
     place = np.searchsorted(edges[:-1], middles_ns, side="right") - 1
     places: IntArray = np.maximum.accumulate(np.maximum(place, 0))
-    outside = outside_blocks(run, file)
+    outside = outside_blocks(run, index)
     places[outside] = np.where(middles_ns[outside] < run.from_ns, -1, len(edges))
     return places
 
 
-def outside_blocks(run: RecordedRun, file: TraceFile) -> IntArray:
+def outside_blocks(run: RecordedRun, index: FileIndex) -> IntArray:
     """The numbers of the blocks of a file that lie before or behind the measured part of a run. A
     few of them belong to its first and last slice: then there are none.
     """
-    counts = file_index(file).blocks["count"]
-    places = np.searchsorted([run.from_ns, run.to_ns], _middles_ns(file), side="right")
+    places = np.searchsorted([run.from_ns, run.to_ns], _middles_ns(index), side="right")
     outside = np.flatnonzero(places != 1)
-    is_much = counts[outside].sum() > OUTSIDE_EVENTS
+    is_much = index.blocks["count"][outside].sum() > OUTSIDE_EVENTS
     return outside if is_much else outside[:0]
 
 
-def _middles_ns(file: TraceFile) -> IntArray:
+def _middles_ns(index: FileIndex) -> IntArray:
     """The middle of each block of a file; never before that of an earlier block."""
-    blocks = file_index(file).blocks
+    blocks = index.blocks
     middles_ns: IntArray = np.maximum.accumulate((blocks["first_ns"] + blocks["last_ns"]) // 2)
     return middles_ns
 

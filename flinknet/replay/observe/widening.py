@@ -20,7 +20,7 @@ from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
-from flinknet.trace.index import Stamp, stamp_of
+from flinknet.trace.index import Stamp, stamp_of, stamps_of
 
 from .set_aside import SetAside, joined_events
 
@@ -36,7 +36,7 @@ _GROUPS_KEPT = 2
 ROWS_KEPT = 4096
 """Channels of blocks whose rows a process keeps, some 20 KB each."""
 
-_RowsKey = tuple[str, Stamp, int, int]
+_RowsKey = tuple[TraceFile, Stamp, int, int]
 _kept_rows: dict[_RowsKey, SortedEvents] = {}
 _EVER_NS = -(1 << 62)
 
@@ -61,20 +61,21 @@ def completed(
     spans_ns = dict.fromkeys(whole, (from_ns - margin_ns, to_ns + margin_ns))
     missing = list(whole)
     while missing:
+        index = _index_of(files)
         earlier: dict[int, tuple[int, int]] = {}
         later: dict[int, tuple[int, int]] = {}
         for channel in missing:
             low_ns, high_ns = spans_ns[channel]
             if not _is_begun(whole[channel], from_ns):
-                at_ns = _index_of(files).before(channel, low_ns)
+                at_ns = index.before(channel, low_ns)
                 if at_ns is not None and at_ns[1] >= from_ns - LONGEST_LIFE_NS:
                     earlier[channel] = at_ns[0], low_ns
             if not _is_done(whole[channel], to_ns):
-                at_ns = _index_of(files).after(channel, high_ns)
+                at_ns = index.after(channel, high_ns)
                 if at_ns is not None and at_ns[0] <= to_ns + LONGEST_LIFE_NS:
                     later[channel] = high_ns, at_ns[1] + 1
-        before = _read(files, earlier, -_FAR, counted)
-        after = _read(files, later, _FAR, counted)
+        before = _read(files, index, earlier, -_FAR, counted)
+        after = _read(files, index, later, _FAR, counted)
         missing = [channel for channel in missing if channel in earlier or channel in later]
         for channel in missing:
             low_ns, high_ns = spans_ns[channel]
@@ -191,7 +192,7 @@ class _GroupIndex:
 
 
 def _index_of(files: Sequence[TraceFile]) -> _GroupIndex:
-    return _read_index(tuple(files), tuple(map(stamp_of, files)))
+    return _read_index(tuple(files), stamps_of(files))
 
 
 @lru_cache(maxsize=_GROUPS_KEPT)
@@ -201,6 +202,7 @@ def _read_index(files: tuple[TraceFile, ...], _stamps: tuple[Stamp, ...]) -> _Gr
 
 def _read(
     files: Sequence[TraceFile],
+    index: _GroupIndex,
     spans_ns: Mapping[int, tuple[int, int]],
     first_place: int,
     counted: BytesRead,
@@ -208,16 +210,19 @@ def _read(
     """The events of channels, each from one instant to another.
 
     Args:
+        index: of the files.
         first_place: in the order of recording, of the first event of a file.
     """
     if not spans_ns:
         return {}
     found: dict[int, list[SortedEvents]] = {channel: [] for channel in spans_ns}
-    for file, index in zip(files, _index_of(files).files, strict=True):
+    for file, held in zip(files, index.files, strict=True):
         wanted: dict[int, list[int]] = {}
         for channel, span_ns in spans_ns.items():
-            for number in index.blocks_within(channel, *span_ns).tolist():
+            for number in held.blocks_within(channel, *span_ns).tolist():
                 wanted.setdefault(number, []).append(channel)
+        if not wanted:
+            continue
         for number, rows in _rows_of_blocks(file, wanted, counted):
             place = first_place + number * MAX_BLOCK_EVENTS
             for channel in wanted[number]:
@@ -236,7 +241,7 @@ def _rows_of_blocks(
     stamp = stamp_of(file)
     numbers = sorted(wanted)
     kept = {
-        number: {each: _kept_rows.get((file.path, stamp, number, each)) for each in wanted[number]}
+        number: {each: _kept_rows.get((file, stamp, number, each)) for each in wanted[number]}
         for number in numbers
     }
     missing = [number for number in numbers if None in kept[number].values()]
@@ -253,7 +258,7 @@ def _rows_of_blocks(
         if rows is None:
             rows = {channel: own for channel, own in kept[number].items() if own is not None}
         else:
-            _keep({(file.path, stamp, number, channel): own for channel, own in rows.items()})
+            _keep({(file, stamp, number, channel): own for channel, own in rows.items()})
         yield number, rows
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from flinknet import __version__
 from flinknet.trace import TraceFile
-from flinknet.trace.index import stamp_of
+from flinknet.trace.index import stamps_of
 from flinknet.whole_files import whole_file
 
 from .frames import rows_of, table_of
@@ -42,9 +42,10 @@ class Checkpoint:
     stamp: str
 
     @classmethod
-    def of(cls, directory: Path, files: Iterable[TraceFile]) -> Checkpoint:
+    def of(cls, directory: Path, files: Sequence[TraceFile]) -> Checkpoint:
         """For a replay of some files."""
-        read = sorted([file.absolute().path, *stamp_of(file)] for file in files)
+        stamps = zip(files, stamps_of(files), strict=True)
+        read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
         return cls(str(directory.absolute()), digest([__version__, read]))
 
     @property

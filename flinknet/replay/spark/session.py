@@ -22,16 +22,19 @@ from typing import TYPE_CHECKING
 import flinknet
 from flinknet.errors import FlinknetError
 
+from .class_archive import ClassArchive
 from .connect import connected_session, is_connected
-from .jvm import cause_in, find_java, launcher_home, spark_context
+from .jvm import JavaRuntime, cause_in, find_java, launcher_home, spark_context
 from .masters import is_here, is_local
 from .settings import (
+    LOG_CONFIGURATION,
     OF_SESSIONS,
     SHIP_CODE,
     SHIP_ENVIRONMENT,
     SessionOptions,
     conf_dir,
     find_pyspark,
+    for_executors,
     properties_text,
     settings_of,
     spark_home,
@@ -42,6 +45,8 @@ from .shipping import code_zip, environment_archive, with_environment
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 UNKNOWN_CORES = 8
 """Of a server of Spark Connect, which does not say how many it has."""
@@ -59,12 +64,15 @@ appender.nowhere.name = nowhere
 
 
 @contextmanager
-def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    options: SessionOptions | None = None, *, record: Path | None = None
+) -> Iterator[SparkSession]:
     """A session that ends, with its JVM and all its files, when the block ends.
 
     Args:
         options: None for all cores of this machine, or what the platform says. What spark-submit
             started has a JVM already, and takes from it what the options do not say.
+        record: file that takes the names of the classes that its JVM loads, see `ClassArchive`.
 
     Raises: FlinknetError if Spark cannot be started, ConfigError for options that cannot be.
     """
@@ -80,8 +88,12 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
             with spark_errors(), connected_session(options.remote, options.conf, code) as session:
                 yield session
             return
-        start = _submitted_session if is_submitted() else _own_session
-        with start(options, work_dir) as session:
+        started = (
+            _submitted_session(options, work_dir)
+            if is_submitted()
+            else _own_session(options, work_dir, record)
+        )
+        with started as session:
             if options.ship == SHIP_CODE:
                 session.sparkContext.addPyFile(str(code_zip(work_dir)))
             yield session
@@ -90,13 +102,60 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
 
 
 @contextmanager
-def _own_session(options: SessionOptions, work_dir: Path) -> Iterator[SparkSession]:
+def _own_session(
+    options: SessionOptions, work_dir: Path, record: Path | None
+) -> Iterator[SparkSession]:
     settings = settings_of(options, work_dir)
+    _, archive = java_and_archive()
+    settings[_JAVA_OPTIONS] = " ".join(
+        [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
+    )
     if options.ship == SHIP_ENVIRONMENT:
         settings = with_environment(settings, environment_archive(work_dir))
-    environment = _environment(settings, work_dir)
+    archive.empty_directory.mkdir(exist_ok=True)
+    environment = _environment(settings, work_dir) | {
+        "JAVA_HOME": str(archive.directory),
+        "SPARK_CONF_DIR": str(conf_dir() or archive.empty_directory),
+    }
     with spark_context(environment, work_dir / "stderr") as context:
         yield _session_of(context)
+
+
+def java_and_archive() -> tuple[JavaRuntime, ClassArchive]:
+    """The Java that a session of our own is started with, and the archive of Spark's classes.
+
+    Raises: FlinknetError if there is no Java.
+    """
+    java = find_java()
+    return java, ClassArchive.of(java, launcher_home(java), spark_home())
+
+
+def make_class_archive(options: SessionOptions | None = None) -> None:
+    """Start a session that does a little of everything, and make the archive of what it loads.
+
+    Raises: FlinknetError if Spark cannot be started or Java does not make it.
+    """
+    java, archive = java_and_archive()
+    with tempfile.TemporaryDirectory(prefix="flinknet-classes-") as directory:
+        record = Path(directory, "classes")
+        with spark_session(options, record=record) as spark:
+            count_to_ten(spark)
+            jvm = spark.sparkContext._jvm
+            assert jvm is not None, "a session of our own has a JVM"
+            class_path = jvm.java.lang.System.getProperty("java.class.path")
+        archive.make(java, record, class_path)
+
+
+def count_to_ten(spark: SparkSession) -> None:
+    """A job with Python workers, a shuffle and Arrow tables both ways, as those of a replay."""
+    import pyarrow as pa
+    from pyspark.sql import functions as f
+
+    table = pa.table({"id": list(range(10)), "text": ["even", "odd"] * 5})
+    rows = spark.createDataFrame(table).mapInArrow(lambda batches: batches, "id long, text string")
+    counts = rows.groupBy("text").agg(f.sum("id"), f.count("id")).toArrow()
+    if sum(counts.column("count(id)").to_pylist()) != table.num_rows:
+        raise FlinknetError(f"Spark did not count to {table.num_rows}")
 
 
 def _session_of(context: SparkContext) -> SparkSession:
@@ -197,7 +256,7 @@ def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[Spar
     for name, value in OF_SESSIONS.items():
         if not conf.contains(name):
             conf.set(name, value)
-    settings = dict(conf.getAll()) | submitted_settings(options, {})
+    settings = for_executors(dict(conf.getAll()) | submitted_settings(options, {}))
     if options.ship == SHIP_ENVIRONMENT:
         settings = with_environment(settings, environment_archive(work_dir))
     for name, value in settings.items():
@@ -212,18 +271,16 @@ def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[Spar
 
 def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
     """Variables of the JVM. Its settings are in a file: what is in a command line, others see."""
-    (work_dir / "log4j2.properties").write_text(_LOG4J2)
+    (work_dir / LOG_CONFIGURATION).write_text(_LOG4J2)
     (work_dir / "spark.properties").write_text(properties_text(settings), encoding="utf-8")
     master, python = settings["spark.master"], settings.get("spark.pyspark.python")
     properties = shlex.quote(str(work_dir / "spark.properties"))
     more = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     environment = {
-        "JAVA_HOME": str(launcher_home(find_java())),
         "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} {more}",
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": str(conf_dir() or work_dir),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
         "SPARK_LOCAL_DIRS": str(work_dir),
     }

@@ -30,6 +30,9 @@ unit."""
 
 OLDEST_SPARK = (4, 0)
 
+LOG_CONFIGURATION = "log4j2.properties"
+"""Of a Spark that the platform has not configured: a file in the directory for its own files."""
+
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -127,9 +130,11 @@ def settings_of(
         **submitted_settings(options, environ),
     }
     master = settings.setdefault("spark.master", LOCAL_MASTER)
+    is_bare = conf_dir(environ) is None
     java_options = [
         f"-Djava.io.tmpdir={work_dir}",
         f"-Dderby.system.home={work_dir}",
+        *([f"-Dlog4j2.configurationFile={work_dir}/{LOG_CONFIGURATION}"] if is_bare else []),
         "-XX:+UseParallelGC",
         "-XX:-UsePerfData",
         "-XX:TieredStopAtLevel=1",  # a replay lasts seconds: 7 instead of 10 s
@@ -160,11 +165,19 @@ def submitted_settings(
     if options.event_log is not None:
         settings["spark.eventLog.enabled"] = "true"
         settings["spark.eventLog.dir"] = _event_log(options.event_log)
+    return for_executors(settings, environ)
+
+
+def for_executors(
+    settings: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Settings with what executors on other machines need to know of storage."""
+    told: dict[str, str] = {}
     if not is_local(settings.get("spark.master", LOCAL_MASTER)):
         for name in TOLD_TO_EXECUTORS:
             if environ.get(name):
-                settings.setdefault(f"spark.executorEnv.{name}", environ[name])
-    return settings
+                told[f"spark.executorEnv.{name}"] = environ[name]
+    return told | dict(settings)
 
 
 def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:

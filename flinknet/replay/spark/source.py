@@ -118,9 +118,12 @@ class TraceDataSource(DataSource):
         paths = _paths(options)
         if len(paths) != 1:
             raise ConfigError(f"a stream follows one path, and {len(paths)} were given")
+        path = path_of(paths[0])
+        if not isinstance(path, Path):
+            raise ConfigError(f"{path}: a stream follows files of this machine, not of a store")
         most = options.get("max_bytes")
         return TraceStreamReader(
-            Path(paths[0]).absolute(),
+            path.absolute(),
             _rows(schema, options),
             options.get("starting", EARLIEST),
             None if most is None else integer("max_bytes", most),

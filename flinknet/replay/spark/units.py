@@ -59,24 +59,22 @@ class WorkUnit:
 
 def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
     """All blocks of all runs, cut into units of about equal size."""
-    blocks_by_file = [
-        (run, file, len(file_index(file).blocks)) for run in runs for file in run.files
-    ]
-    total = sum(count for _, _, count in blocks_by_file)
+    indexes = [(run, file, file_index(file)) for run in runs for file in run.files]
+    total = sum(len(index.blocks) for _, _, index in indexes)
     size = min(max(1, -(-total // UNITS_MIN)), BLOCKS_PER_UNIT_MAX)
     return [
         WorkUnit(
             run.run,
             file.absolute(),
-            file_index(file).extents(np.arange(start, min(start + size, count))),
+            index.extents(np.arange(start, min(start + size, len(index.blocks)))),
             run.from_ns,
             run.to_ns,
             [] if run.edge is None else [info.index for info in run.manifest.channels],
             run.counted_at,
             run.until_ns,
         )
-        for run, file, count in blocks_by_file
-        for start in range(0, count, size)
+        for run, file, index in indexes
+        for start in range(0, len(index.blocks), size)
     ]
 
 

@@ -1,6 +1,6 @@
 // Puts the page together: one run at a time, and all of them next to each other if there are several.
 
-const {replays, jobs = []} = JSON.parse(document.getElementById("data").textContent);
+const {command, replays = [], jobs = [], views: described = []} = JSON.parse(document.getElementById("data").textContent);
 
 const runName = (answer) => answer.trace.path.replace(/\/+$/, "").split("/").pop();
 
@@ -25,10 +25,18 @@ function showAll() {
   document.title = "flinknet replay";
 }
 
-function start() {
-  if (replays.length === 1) { showRun(replays[0]); return; }
+// What there is to look at: [name, show] of each view.
+function allViews() {
+  if (described.length) return described.map((view) => [view.name, () => showView(view)]);
+  if (replays.length === 1) return [["", () => showRun(replays[0])]];
   const jobName = (job) => jobs.length > 1 ? `job ${runName({trace: job})}` : "the job";
-  const views = [...jobs.map((job) => [jobName(job), () => showJob(job)]), ["all runs", showAll], ...replays.map((answer) => [runName(answer), () => showRun(answer)])];
+  return [...jobs.map((job) => [jobName(job), () => showJob(job)]), ["all runs", showAll], ...replays.map((answer) => [runName(answer), () => showRun(answer)])];
+}
+
+function start() {
+  document.getElementById("command").textContent = command;
+  const views = allViews();
+  if (views.length === 1) { views[0][1](); return; }
   const buttons = views.map(([name, show]) => h("button", {type: "button", onclick: (event) => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button === event.currentTarget)));
     tip.hide();

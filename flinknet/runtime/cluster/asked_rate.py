@@ -54,6 +54,8 @@ class AskedRate:
             f" {human_count(self.offered_per_s)} records/s; the queue grew by"
             f" {human_count(round(self.queued_records))} records in the measured part, so latency"
             f" is mostly time in that queue. {advice}",
+            f"rate not reached: {human_count(self.taken_per_s)} of"
+            f" {human_count(self.offered_per_s)} records/s; latency is queueing",
         )
 
 

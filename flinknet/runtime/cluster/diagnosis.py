@@ -217,6 +217,7 @@ def warnings_of(
                 f"a source emitted a record {human_duration(late_ns)} after its intended instant;"
                 " latency counts that wait, the uncorrected figure does not."
                 f" {pace.advice}",
+                f"a source was up to {human_duration(late_ns)} late with a record",
             )
         )
     if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
@@ -263,6 +264,7 @@ def given_up_of(
             f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
             f" sent {human_duration(drain_ns)} after the end and were given up{others}."
             f" {pace.advice}",
+            f"{human_count(due - sent)} of {human_count(due)} records were never sent",
         ),
     )
 
@@ -279,6 +281,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
             f"{task_managers} TaskManagers share {cores} core{'s' if cores > 1 else ''}, and one"
             f" waited for a core {taken:.0%} of the time: throughput may be lower and latency"
             " higher than on separate machines; use fewer --task-managers, or more cores.",
+            f"too few cores: a TaskManager waited {taken:.0%} of the time for one",
         )
     if taken > DISTURBED_SHARE:
         return RunWarning(
@@ -286,6 +289,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
             f"a TaskManager waited for a CPU {taken:.0%} of the time because of other processes"
             " (or the host): throughput may be too low and latency too high; run again on a quiet"
             " machine.",
+            f"other processes: a TaskManager waited {taken:.0%} of the time for a CPU",
         )
     if p99_ns is not None and p99_ns >= P99_SAFE_NS:
         return None
@@ -293,6 +297,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
         P99_DISTURBED,
         f"a TaskManager waited for a CPU {taken:.1%} of the time because of other processes (or"
         " the host), enough to dominate p99; run again, or on a quiet machine.",
+        f"p99 may be too high: {taken:.1%} of the time without a CPU",
     )
 
 

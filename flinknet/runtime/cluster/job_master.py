@@ -301,8 +301,9 @@ class JobMaster:
 
     def _update_partitions(self) -> None:
         """Tell tasks that began with some of their inputs what more they can read."""
-        for subtask, readable in self._inputs.take_readable():
-            index_of = {id(edge.edge): edge.index for edge in self.plan.edges}
+        found = self._inputs.take_readable()
+        index_of = {id(edge.edge): edge.index for edge in self.plan.edges} if found else {}
+        for subtask, readable in found:
             edges = tuple(index_of[id(each)] for each in readable)
             current = subtask.current
             self._tell(current.task_manager, say.UpdatePartitions(current.attempt_id, edges))

@@ -290,11 +290,14 @@ def _most_pressed(vertex: VertexMeasured) -> float:
 
 def _busy_text(vertex: VertexMeasured) -> str:
     """How busy a vertex is; by name the task that is much busier than its like."""
-    busiest = max(_tasks_of(vertex), key=_own_work)
-    most, mean = busiest.busy or 0, vertex.busy or 0
-    if most < SKEWED_FROM * mean:
+    if vertex.busy is None:
+        return f"{vertex.name}: its busy time is unknown"
+    tasks = _tasks_of(vertex)
+    busiest = max(tasks, key=_own_work)
+    most, mean = busiest.busy or 0, vertex.busy
+    if most < SKEWED_FROM * mean or not most:
         return f"{vertex.name}: it is busy {mean:.0%} of the time"
-    others = [each.busy or 0 for each in vertex.tasks if each is not busiest]
+    others = [each.busy or 0 for each in tasks if each is not busiest]
     why = _why_busier(vertex, busiest)
     return (
         f"{busiest.name}: it is busy {most:.0%} of the time, the other subtasks"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from flinknet.config import Scenario
@@ -18,6 +19,31 @@ from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as say
 from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
 from .running_task import RunningTask
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """An instant, or what passed between two: of the clock, of the CPU of this process, and how
+    long its loop waited and slept."""
+
+    clock_ns: int
+    cpu_ns: int
+    waited_ns: int
+    slept_ns: int
+
+    @property
+    def awake_ns(self) -> int:
+        """Time in which the loop worked or polled."""
+        return self.clock_ns - self.slept_ns
+
+    def since(self, before: _Times) -> _Times:
+        """What passed."""
+        return _Times(
+            max(1, self.clock_ns - before.clock_ns),
+            self.cpu_ns - before.cpu_ns,
+            self.waited_ns - before.waited_ns,
+            self.slept_ns - before.slept_ns,
+        )
 
 
 class LoadRun:
@@ -69,9 +95,10 @@ class LoadRun:
         self._metrics: dict[str, Metrics] = {}
         self._memory: Metrics = {}
         self._stored: dict[int, StoredOutput] = {}
-        loop = environment.loop
-        self._begun = monotonic_ns(), process_time_ns(), loop.waited_ns, loop.slept_ns
+        self._begun = self._now()
         self._busy_share = self._stolen_share = 0.0
+        self._measured = self._begun
+        self._cpu_share: float | None = None
 
     def add(self, running: RunningTask) -> None:
         """A task begins."""
@@ -84,6 +111,7 @@ class LoadRun:
         self._ended.add(name)
         if not self._is_over:
             self._metrics[name] = running.final_metrics(now_ns=monotonic_ns(), is_drained=True)
+            self._note_cpu()
         for output, partition in zip(running.descriptor.outputs, running.partitions, strict=True):
             if partition.partition_type.is_blocking_or_blocking_persistent:
                 before = self._stored.get(output.edge, StoredOutput(output.edge, 0, 0))
@@ -118,6 +146,8 @@ class LoadRun:
             return
         self._is_over = True
         now_ns = monotonic_ns()
+        if len(self._ended) < len(self._tasks):
+            self._note_cpu()
         elapsed_ns = max(1, now_ns - self._since_ns)
         self._unread_share = (self._unread_until_now_ns() - self._unread_before_ns) / elapsed_ns
         self._taken_per_s = {
@@ -171,6 +201,7 @@ class LoadRun:
             ),
             tuple(self._stored.values()),
             strangers,
+            self._cpu_share,
         )
 
     def producer_channels(self) -> tuple[ProducerChannelReport, ...]:
@@ -204,6 +235,7 @@ class LoadRun:
         self._taken_before = self._taken_records()
         self._unread_before_ns = self._unread_until_now_ns()
         self._since_ns = monotonic_ns()
+        self._measured = self._now()
         for running in self._tasks.values():
             running.start_window(now_ns=self._since_ns)
 
@@ -212,14 +244,22 @@ class LoadRun:
             if sink.task.index == consumer:
                 run_input_of(sink.task).set_delay(delay_ns_per_record)
 
+    def _now(self) -> _Times:
+        loop = self._environment.loop
+        return _Times(monotonic_ns(), process_time_ns(), loop.waited_ns, loop.slept_ns)
+
     def _note_shares(self) -> None:
         """How busy the process was until now."""
-        loop = self._environment.loop
-        begun_ns, used_ns, waited_ns, slept_ns = self._begun
-        total_ns = max(1, monotonic_ns() - begun_ns)
-        awake_ns = total_ns - (loop.slept_ns - slept_ns)
-        self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
-        self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
+        spent = self._now().since(self._begun)
+        self._busy_share = 1 - spent.waited_ns / spent.clock_ns
+        self._stolen_share = max(0.0, (spent.awake_ns - spent.cpu_ns) / spent.clock_ns)
+
+    def _note_cpu(self) -> None:
+        """What it used of the CPU in the measured part until now, without polling."""
+        spent = self._now().since(self._measured)
+        polled_ns = spent.waited_ns - spent.slept_ns
+        polled_cpu_ns = polled_ns * min(1.0, spent.cpu_ns / max(1, spent.awake_ns))
+        self._cpu_share = max(0.0, (spent.cpu_ns - polled_cpu_ns) / spent.clock_ns)
 
     def consumer_channels(self) -> tuple[ConsumerChannelReport, ...]:
         """What was read of each channel."""

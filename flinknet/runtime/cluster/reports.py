@@ -153,6 +153,7 @@ class Report:
         tasks, memory: metrics at the end of the measured part.
         debloating: the evaluations of each gate, at instants of the clock.
         strangers: who came to the data port and did not belong to the job.
+        cpu_share: of one core, what the process used in the measured part without polling.
     """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
@@ -173,3 +174,4 @@ class Report:
     debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()
     stored: tuple[StoredOutput, ...] = ()
     strangers: Strangers = _NOBODY
+    cpu_share: float | None = None

@@ -125,6 +125,7 @@ def assemble(
     processors = ProcessorUse(
         busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
         lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
+        cpu_cores=_cpu_cores(reports),
         **(asdict(taken) if taken is not None else {}),
     )
     pace = pace_of(scenario, measured, reports, load, asked, processors, within_ns=within_ns)
@@ -157,6 +158,7 @@ def assemble(
         debloating=_debloating(scenario, reports, start),
         metrics=_metrics(reports),
         processors=processors,
+        latency_distribution=latency.distribution(),
     )
 
 
@@ -250,6 +252,11 @@ def _wiring(load: LoadPlan, consumers: Sequence[ConsumerChannelReport]) -> Wirin
         bytes_in_local=bytes_in_local,
         bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
     )
+
+
+def _cpu_cores(reports: Sequence[Report]) -> float | None:
+    shares = [report.cpu_share for report in reports]
+    return None if None in shares else sum(share for share in shares if share is not None)
 
 
 def _within_ns(measured: Measured, start: Start) -> int:

@@ -12,7 +12,8 @@ from flinknet.core.consumer.input_channel import unpooled_buffer
 from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.probe import NullProbe
 from flinknet.core.wire.events import EndOfInputChannelStateEvent, decode_event
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import BufferResponse, PartitionRequest
 from flinknet.errors import (
     GateClosedError,

@@ -18,8 +18,9 @@ from flinknet.core.producer import (
 )
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AddCredit,
     BufferResponse,

@@ -31,8 +31,9 @@ from flinknet.core.wire.events import (
     EndOfPartitionEvent,
     OtherEvent,
 )
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,

@@ -23,8 +23,9 @@ from flinknet.core.wire.events import (
     decode_event,
     encode_pipelined,
 )
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AddCredit,
     BufferResponse,

@@ -18,7 +18,7 @@ from flinknet.core.producer import (
     partition_type_of,
 )
 from flinknet.core.producer.approximate_subpartition import PipelinedApproximateSubpartition
-from flinknet.core.producer.bounded_blocking import BoundedBlockingSubpartition
+from flinknet.core.producer.bounded_subpartition import BoundedBlockingSubpartition
 from flinknet.core.producer.partition_type import MADE, ConsumingConstraint, ReleaseBy
 from flinknet.core.producer.sort_merge import SortMergeSubpartition
 from flinknet.errors import ConfigError, InsufficientBuffersError

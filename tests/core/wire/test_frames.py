@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.buffer_response import BufferResponse
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID
-from flinknet.core.wire.layout import LAYOUTS, detect_layout
+from flinknet.core.wire.layout import LAYOUTS, Direction, detect_layout
 from flinknet.core.wire.messages import (
     MESSAGE_CLASSES,
     AddCredit,

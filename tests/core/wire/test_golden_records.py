@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.events import decode_event
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.records import (
     decode_element,
     encode_record,

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinknet.arrays import IntArray
 from flinknet.config import check_arrivals
 from flinknet.errors import ConfigError
-from flinknet.job.load.arrivals import IntArray, RecordedArrivals, ScheduledArrivals
+from flinknet.job.load.arrivals import RecordedArrivals, ScheduledArrivals
 from tests.strategies import ArrivalPlan, arrival_plans
 
 SECOND_NS = 10**9

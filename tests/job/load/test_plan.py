@@ -161,6 +161,8 @@ def test_ids_follow_from_the_seed_and_are_each_their_own() -> None:
         (scenario_of(slow_consumers=(SlowConsumer(-1, 5),)), "no consumer -1"),
         (scenario_of(slow_consumers=(SlowConsumer(0, -1),), records=5), "--duration"),
         (scenario_of(record_size=RecordSize(7, 100)), "7 bytes"),
+        (scenario_of(keys=1 << 63), r"--keys: \d+ is out of range; use 1 to"),
+        (scenario_of(keys=1 << 25, key_skew=1.0), "--keys: .*with a skew, use 1 to 16777216"),
     ],
     ids=str,
 )

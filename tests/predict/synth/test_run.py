@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from flinknet.predict.synth.run import synthesize, write_file
 from flinknet.trace import TraceReader, open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.verify import verify_run
+from tests.runtime.processes import wait_until
 
 pytestmark = pytest.mark.usefixtures("usual_signals")
 
@@ -105,13 +106,6 @@ def started(out: Path) -> Iterator[subprocess.Popen[str]]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-
-
-def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """While it runs; the suite's time-out ends what never comes."""
-    while not is_so():
-        assert process.poll() is None
-        os.sched_yield()
 
 
 def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:

@@ -15,13 +15,14 @@ from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
+from flinknet.trace.format import MAX_BLOCK_EVENTS
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from tests.replay.advise.test_bottleneck import CASES
 
 _FROM_CONSUMERS = (MessageKind.ADD_CREDIT, MessageKind.RESUME_CONSUMPTION)
 
 
-def tapped(run: Path, directory: Path) -> Path:
+def tapped(run: Path, directory: Path, block_events: int = MAX_BLOCK_EVENTS) -> Path:
     """What a tap at the producers of a run records: no local channel, nothing inside processes."""
     manifest = RunManifest.load(run)
     remote = [each.index for each in manifest.channels if not each.is_local]
@@ -50,7 +51,9 @@ def tapped(run: Path, directory: Path) -> Path:
     directory.mkdir()
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
     with TraceWriter(directory / process.file, process) as writer:
-        writer.write_events(events[np.argsort(events["at_ns"], kind="stable")])
+        events = events[np.argsort(events["at_ns"], kind="stable")]
+        for start in range(0, len(events), block_events):
+            writer.write_events(events[start : start + block_events])
     replace(
         manifest,
         scenario={},

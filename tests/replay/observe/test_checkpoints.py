@@ -63,6 +63,9 @@ def test_a_tap_shows_how_long_barriers_block(tmp_path: Path) -> None:
     path = tapped(tmp_path / "run", tmp_path / "tap")
     (observed,) = observe_here(open_runs([path], AskedPart(from_ns=0)))
     found = observed.measured.checkpoints
+    few = tapped(tmp_path / "run", tmp_path / "few", block_events=20)
+    (cut,) = observe_here(open_runs([few], AskedPart(from_ns=0)))
+    assert cut.measured.checkpoints == found  # wherever a block ends
     assert found is not None
     assert found.completed == counted.completed
     assert found.travel_ns.count == 0

@@ -77,7 +77,9 @@ def buffers(*lives: tuple[int, int, int, int]) -> ChannelBuffers:
     """Buffers by (first record, sent, received, consumed)."""
     table = np.array(lives, np.int64).reshape(-1, 4)
     ones = np.ones(len(table), np.int64)
-    return ChannelBuffers(np.arange(len(table)), *table.T, ones, ones, ones)
+    first, sent, received, consumed = table.T
+    numbers = np.arange(len(table))
+    return ChannelBuffers(numbers, first, sent, received, consumed, ones, ones, ones)
 
 
 def split(

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
@@ -24,7 +25,8 @@ from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import split_time_slice
 from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
-from flinknet.trace import BytesRead
+from flinknet.trace import BytesRead, TraceFile, index
+from flinknet.trace.index import stamp_of
 from tests.recorded_run import write_run
 
 MS = 1_000_000
@@ -219,3 +221,40 @@ def test_rows_of_an_idle_channel_are_read_once_by_a_process(tmp_path: Path) -> N
         read.append(counted.data_bytes)
     assert read[0] > 0
     assert not any(read[1:])
+
+
+def test_files_are_looked_at_as_often_for_many_channels_as_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = open_recorded_run(write_run(tmp_path / "run", buffers=100, block_events=20), 0)
+    unit = time_slices.time_slices_of([run], 10)[5]
+    looked: list[TraceFile] = []
+
+    def counted(file: TraceFile) -> Any:
+        looked.append(file)
+        return stamp_of(file)
+
+    for module in (index, widening):
+        monkeypatch.setattr(module, "stamp_of", counted)
+    times = []
+    for channels in ([0], [0, 1]):
+        looked.clear()
+        own = replace(unit, channels=channels, producers=[0] * len(channels))
+        time_slices.ended_aside(own, time_slices.begun_aside(own), BytesRead())
+        times.append(len(looked))
+    assert times[0] == times[1] > 0
+
+
+def test_rows_that_are_kept_are_those_of_the_run_that_reads_them(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", buffers=100, block_events=20)
+    run = open_recorded_run(path, 0)
+    units = time_slices.time_slices_of([run], 40)[20:]
+
+    def first_ns(unit: time_slices.TimeSlice, skipped: list[int]) -> int:
+        files = [replace(each, file=replace(each.file, skipped=skipped)) for each in unit.files]
+        own = replace(unit, files=files)
+        events = time_slices.ended_aside(own, time_slices.begun_aside(own), BytesRead())[0]
+        return int(events[MessageKind.BUFFER_RESPONSE, TracePoint.SENT]["at_ns"].min())
+
+    whole = [first_ns(unit, []) for unit in units]
+    assert [first_ns(unit, [0]) for unit in units] == whole  # a block long before them

@@ -18,7 +18,9 @@ import sys
 from pyspark.sql import SparkSession
 from flinknet.replay.spark.source import register
 
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+spark = builder.getOrCreate()
 register(spark)
 events = spark.read.format("flinknet").load(sys.argv[1])
 events.limit(5).show()
@@ -45,7 +47,7 @@ def test_a_limit_ends_a_scan_without_a_stack(tmp_path: Path) -> None:
     workload = WorkloadConfig(producers=2, consumers=2, rate_per_s=20_000.0, duration_ns=1)
     network = NetworkConfig(buffer_timeout_ns=1_000_000)
     scenario = Scenario(network=network, workload=workload)
-    synthesize(plan(scenario, events=1_000_000), tmp_path / "run")
+    synthesize(plan(scenario, events=300_000), tmp_path / "run")
     done = scan(tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "only showing top" in done.stdout or "DATA_BUFFER" in done.stdout

@@ -10,21 +10,35 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyspark
 import pytest
+from click.testing import CliRunner
 
 import flinknet.__main__
+from flinknet.cli import main
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import synthesize
 from flinknet.replay.spark.jvm import find_java, launcher_home
+from tests.runtime.processes import wait_until
+from tests.shared_spark import commands_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket]
 
 SPARK_HOME = Path(pyspark.__file__).parent
 MS = 1_000_000
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""For a JVM that lives for seconds."""
+
+DAEMON = {"SPARK_DAEMON_MEMORY": "512m", "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA}
+TWO_EXECUTORS = (
+    *("--spark-conf", "spark.executor.cores=1"),
+    *("--spark-conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +52,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def local_answer(run: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return answer(run, tmp_path_factory.mktemp("local") / "answer.json", "--master", "local[*]")
+def local_answer(run: Path, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """That of all cores of this machine."""
+    out = tmp_path_factory.mktemp("local") / "answer.json"
+    with commands_in(spark):
+        done = CliRunner().invoke(main, [*arguments(run), "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    return out.read_bytes()
 
 
 def environment() -> dict[str, str]:
@@ -54,14 +73,18 @@ def environment() -> dict[str, str]:
     }
 
 
+def arguments(run: Path) -> tuple[str, ...]:
+    """Of every replay here."""
+    return ("trace", "replay", str(run), "--buffer-timeout", "1ms,-1", "--split", "3")
+
+
 def begin(
     run: Path, out: Path, *options: str, command: tuple[str, ...] = ()
 ) -> subprocess.Popen[str]:
     """A replay in a process of its own."""
     command = command or (sys.executable, "-m", "flinknet")
-    arguments = ("trace", "replay", str(run), "--buffer-timeout", "1ms,-1", "--split", "3")
     return subprocess.Popen(
-        [*command, *arguments, *options, "--json", str(out)],
+        [*command, *arguments(run), *options, "--json", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -86,34 +109,26 @@ def ended(replay: subprocess.Popen[str]) -> str:
     return error
 
 
-def test_one_thread_gives_the_same_bytes_and_so_does_another_time(
-    run: Path, local_answer: bytes, tmp_path: Path
-) -> None:
-    assert answer(run, tmp_path / "one.json", "--master", "local[1]") == local_answer
-    assert b'"method": "kernel"' in local_answer
-
-
 @dataclass(frozen=True)
 class Cluster:
     """Spark's own, of processes of this machine."""
 
     url: str
-    workers: tuple[int, ...]
+    worker: int
 
     def executors(self) -> list[psutil.Process]:
         """Those that have begun to work: each has started a Python process."""
         found = []
-        for worker in self.workers:
-            for child in psutil.Process(worker).children(recursive=True):
-                with suppress(psutil.Error):
-                    if "pyspark.daemon" in child.cmdline():
-                        found.append(psutil.Process(child.ppid()))
+        for child in psutil.Process(self.worker).children(recursive=True):
+            with suppress(psutil.Error):
+                if "pyspark.daemon" in child.cmdline():
+                    found.append(psutil.Process(child.ppid()))
         return [each for each in found if each.name() == "java"]
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A standalone cluster on loopback: a master and two workers."""
+    """A standalone cluster on loopback: a master, and a worker with room for two executors."""
     started: list[subprocess.Popen[str]] = []
 
     def start(name: str, *arguments: str) -> subprocess.Popen[str]:
@@ -126,7 +141,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
-            env=environment() | {"SPARK_DAEMON_MEMORY": "512m", "SPARK_CONF_DIR": str(tmp_path)},
+            env=environment() | DAEMON | {"SPARK_CONF_DIR": str(tmp_path)},
         )
         started.append(process)
         return process
@@ -140,11 +155,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     try:
         master = start("master.Master", *ports)
         url = told(master, r"Starting Spark master at (spark://\S+)")
-        more = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
-        workers = [start("worker.Worker", *ports, *more, url) for _ in range(2)]
-        for worker in workers:
-            told(worker, r"(Successfully registered) with master")
-        yield Cluster(url, tuple(worker.pid for worker in workers))
+        more = ("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"))
+        worker = start("worker.Worker", *ports, *more, url)
+        told(worker, r"(Successfully registered) with master")
+        yield Cluster(url, worker.pid)
     finally:
         for process in reversed(started):
             process.terminate()
@@ -165,19 +179,19 @@ def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid
     run: Path, local_answer: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     out = tmp_path / "cluster.json"
-    replay = begin(run, out, "--master", cluster.url)
-    while not (working := cluster.executors()):
-        with suppress(subprocess.TimeoutExpired):
-            replay.wait(0.1)
-        assert replay.poll() is None, ended(replay)
-    working[0].kill()
+    replay = begin(run, out, "--master", cluster.url, *TWO_EXECUTORS)
+    wait_until(lambda: bool(cluster.executors()), replay)
+    cluster.executors()[0].kill()
     assert replay.poll() is None
     ended(replay)
     assert out.read_bytes() == local_answer
 
 
-def test_spark_submit_gives_the_same_bytes(run: Path, local_answer: bytes, tmp_path: Path) -> None:
-    submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]")
+def test_spark_submit_gives_the_same_bytes_another_time_on_one_thread(
+    run: Path, local_answer: bytes, tmp_path: Path
+) -> None:
+    assert b'"method": "kernel"' in local_answer
+    submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[1]")
     script = str(Path(flinknet.__main__.__file__))
     found = answer(run, tmp_path / "submitted.json", command=(*submit, script))
     assert found == local_answer

@@ -5,10 +5,13 @@ from __future__ import annotations
 import tarfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkConf
 
 from flinknet.errors import ConfigError, FlinknetError
+from flinknet.replay.spark import session
 from flinknet.replay.spark.masters import connect_address
 from flinknet.replay.spark.settings import (
     SessionOptions,
@@ -45,6 +48,30 @@ def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Pa
     assert (found["spark.master"], found["spark.a"]) == ("local[1]", "3")
     assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("1g", "true")
     assert found["spark.driver.host"] == "127.0.0.1"
+
+
+def test_executors_of_spark_submit_learn_where_storage_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, str] = {}
+
+    class Builder:
+        """Takes the settings, and starts nothing."""
+
+        def config(self, conf: SparkConf) -> Builder:
+            found.update(conf.getAll())
+            return self
+
+        def getOrCreate(self) -> SimpleNamespace:
+            return SimpleNamespace(stop=lambda: None)
+
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=Builder()))
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    for master in ("yarn", "local[2]"):
+        found.clear()
+        with session._submitted_session(SessionOptions(master), tmp_path):
+            pass
+        assert ("spark.executorEnv.AWS_REGION" in found) is (master == "yarn")
 
 
 def test_without_a_platform_it_is_this_machine_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def test_blocks_without_wanted_rows_are_not_even_planned(sawtooth_run: Path) -> 
 
     def blocks(**options: str) -> int:
         source = TraceDataSource({"path": str(sawtooth_run), **options})
-        return sum(len(each.blocks) for each in source.reader(source.schema()).partitions())
+        parts: Sequence[Any] = source.reader(source.schema()).partitions()
+        return sum(len(each.blocks) for each in parts)
 
     assert blocks() == 17
     assert blocks(from_ns=str(START_NS + 900 * MS)) == 4

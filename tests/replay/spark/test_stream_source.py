@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.errors import ConfigError, TraceDamagedError, TraceError
+from flinknet.errors import ConfigError, FlinknetError, TraceDamagedError, TraceError
 from flinknet.replay.spark.event_rows import EventRows, Wanted
+from flinknet.replay.spark.source import TraceDataSource
 from flinknet.replay.spark.stream_source import Offset, TraceStreamReader
 from flinknet.trace import ProcessInfo, TraceWriter
 from flinknet.trace.format import BLOCK_HEADER_BYTES
@@ -180,3 +181,16 @@ def test_a_micro_batch_may_be_limited(tmp_path: Path) -> None:
         before, offset = offset, reader.latestOffset(offset, limit)
         assert instants(reader, before, offset)[0] == block * 10 * MS
     assert reader.latestOffset({}, streaming.ReadAllAvailable()) == reader.latestOffset()
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("s3://bucket/runs", "s3://bucket/runs: a stream follows files of this machine"),
+        ("dbfs:/Volumes/a/runs", "^/Volumes/a/runs: there is no such file or directory"),
+    ],
+)
+def test_a_path_that_cannot_be_followed_is_named(path: str, says: str) -> None:
+    source = TraceDataSource({"path": path})
+    with pytest.raises(FlinknetError, match=says):
+        source.streamReader(source.schema())

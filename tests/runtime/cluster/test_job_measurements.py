@@ -205,3 +205,20 @@ def test_one_busy_task_among_idle_ones_is_the_limit() -> None:
         "C (2/4): it is busy 95% of the time, the other subtasks 2% (it has 97% of the records),"
         " and B waits 50% of the time for its output (edge 1)."
     )
+
+
+@pytest.mark.parametrize(
+    ("busy", "named"),
+    [
+        (0.0, "B: it is busy 0% of the time, and A waits 90%"),
+        (None, "B: its busy time is unknown, and A waits 90%"),
+    ],
+)
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_limit_that_was_not_seen_to_work(
+    busy: float | None, named: str, parallelism: int
+) -> None:
+    """It took less than a millisecond, or ended before it reported."""
+    task = TaskMeasured("B", 0, "finished", "tm-0", busy, 1.0, 0.0, {})
+    slow = replace(vertex("B", 0.0, 0.0), busy=busy, tasks=(task,) * parallelism)
+    assert limited_by([vertex("A", 0.1, 0.9), slow], [edge(0, "A", "B")]).startswith(named)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from flinknet.config import Scenario, WorkloadConfig
-from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.load.plan import load_plan_of

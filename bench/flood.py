@@ -1,7 +1,7 @@
 """Hostile connections to the data ports of a bench, against the same bench without them:
 
-    python -m tests.peers.flood                          10 000 connections
-    python -m tests.peers.flood --connections 1000 --rate 50k/s
+    python -m bench.flood                                10 000 connections
+    python -m bench.flood --connections 1000 --rate 50k/s
 
 Each connection says one line of the table of misbehaving consumers, garbage, or the header of a
 frame of 64 MiB, and goes away sooner or later. Exit code 1 if the rate fell below 0.95 of that
@@ -23,17 +23,17 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from tests.kills.subjects import FLINKNET
+from bench.measure import FLINKNET
 from tests.peers.by_consumers import CASES
 from tests.peers.frames import frame
 from tests.runtime.cluster.live_job import listening_port
 
 RATE_KEPT_MIN = 0.95
 MORE_BYTES_MAX = 32 << 20
+LOOK_S = 0.1
 OPEN_MAX = 50
 """Connections that are left open for a while."""
 
@@ -49,7 +49,7 @@ class Measured:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.peers.flood", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.flood", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--rate", default="20k/s")
@@ -77,17 +77,25 @@ def _measure(options: argparse.Namespace, connections: int) -> Measured:
         result, errors = Path(place, "bench.json"), Path(place, "errors")
         bench = subprocess.Popen(
             [
-                *(*FLINKNET, "bench", "--rate", options.rate, "--duration", f"{options.duration}s"),
+                *(
+                    str(FLINKNET),
+                    "bench",
+                    "--rate",
+                    options.rate,
+                    "--duration",
+                    f"{options.duration}s",
+                ),
                 *("--producers", "2", "--consumers", "2", "--no-trace", "--json", str(result)),
             ],
             stdout=subprocess.DEVNULL,
             stderr=errors.open("w"),
         )
-        task_managers = _task_managers(psutil.Process(bench.pid))
+        task_managers = _task_managers(bench, errors)
         made = [0]
+        is_over = threading.Event()
         flood = threading.Thread(
             target=_flood,
-            args=(task_managers, connections, options, made),
+            args=(task_managers, connections, options, made, is_over),
         )
         flood.start()
         peak_bytes = 0
@@ -95,7 +103,9 @@ def _measure(options: argparse.Namespace, connections: int) -> Measured:
             for each in task_managers:
                 with contextlib.suppress(psutil.Error):
                     peak_bytes = max(peak_bytes, each.memory_info().rss)
-            time.sleep(0.1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                bench.wait(LOOK_S)
+        is_over.set()
         flood.join()
         if bench.returncode:
             raise SystemExit(f"the bench failed: {errors.read_text()[-2000:]}")
@@ -105,9 +115,10 @@ def _measure(options: argparse.Namespace, connections: int) -> Measured:
         return Measured(rate, peak_bytes, made[0], "".join(said))
 
 
-def _task_managers(launcher: psutil.Process) -> list[psutil.Process]:
+def _task_managers(bench: subprocess.Popen[bytes], errors: Path) -> list[psutil.Process]:
     """Both, once they listen."""
-    while True:
+    launcher = psutil.Process(bench.pid)
+    while bench.poll() is None:
         found = []
         with contextlib.suppress(psutil.Error, ValueError):
             for each in launcher.children(recursive=True):
@@ -116,7 +127,9 @@ def _task_managers(launcher: psutil.Process) -> list[psutil.Process]:
                     found.append(each)
         if len(found) == 2:
             return found
-        time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            bench.wait(LOOK_S)
+    raise SystemExit(f"the bench failed: {errors.read_text()[-2000:]}")
 
 
 def _flood(
@@ -124,6 +137,7 @@ def _flood(
     connections: int,
     options: argparse.Namespace,
     made: list[int],
+    is_over: threading.Event,
 ) -> None:
     """Connect so often while the bench runs, spread over four fifths of its time."""
     dice = random.Random(options.seed)
@@ -132,12 +146,11 @@ def _flood(
     left_open: list[socket.socket] = []
     for number in range(connections):
         due = began + 0.8 * options.duration * number / connections
-        time.sleep(max(due - time.monotonic(), 0))
+        if is_over.wait(max(due - time.monotonic(), 0)):
+            break
         try:
             sock = socket.create_connection(("127.0.0.1", dice.choice(ports)), timeout=1)
         except OSError:
-            if not all(each.is_running() for each in task_managers):
-                break
             continue
         made[0] += 1
         with contextlib.suppress(OSError):
@@ -150,7 +163,7 @@ def _flood(
 
 
 def _said(dice: random.Random) -> bytes:
-    kind: Any = dice.randrange(4)
+    kind = dice.randrange(4)
     if kind == 0:
         return dice.randbytes(dice.randint(1, 300))
     if kind == 1:

@@ -1,0 +1,242 @@
+"""Where results of compare-configs go, and the earlier ones that a trend is made of."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet.comparison import (
+    Candidate,
+    Comparison,
+    EarlierResult,
+    Trend,
+    TrendPoint,
+    elsewhere,
+    mean_of,
+    trend_of,
+)
+from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, path_of
+
+from .compare_runs import Measurement, read_earlier
+from .configs import unlike_options
+from .report_options import ReportFiles
+from .sweep import by_plan, json_file
+
+if TYPE_CHECKING:
+    from flinknet.report.runs_csv import CsvRun
+
+_FORMATS = ("json", "markdown", "junit", "csv")
+
+_TREND_METRICS = ("throughput", "p50", "p99")
+"""What a trend shows where no limit names metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a result goes.
+
+    Attributes:
+        files: by format.
+        on_stdout: the format that goes there, alone; None: tables and sentences.
+        history: where it is kept by date.
+        reports: the page and its picture.
+        is_explained: print warnings in full.
+    """
+
+    files: Mapping[str, AnyPath]
+    on_stdout: str | None
+    history: AnyPath | None
+    reports: ReportFiles
+    is_explained: bool
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Outputs:
+        """From the options of a call. Raises: ConfigError for a file that cannot be written."""
+        on_stdout = [name for name in _FORMATS if values[name] == "-"]
+        if len(on_stdout) > 1:
+            both = " and ".join(f"--{name}" for name in on_stdout)
+            raise ConfigError(f"{both} cannot both write to stdout; give one of them a file")
+        files = {name: json_file(values[name], f"--{name}") for name in _FORMATS}
+        history = values["history"]
+        return cls(
+            {name: path for name, path in files.items() if path is not None},
+            on_stdout[0] if on_stdout else None,
+            None if history is None else path_of(history),
+            ReportFiles.of(values),
+            values["explain"],
+        )
+
+    def write(
+        self,
+        measurement: Measurement,
+        comparison: Comparison,
+        trends: Sequence[Trend],
+        out: Path | None,
+    ) -> None:
+        """Write every file, and print what goes to stdout."""
+        from flinknet.report.comparison_junit import comparison_junit
+        from flinknet.report.comparison_markdown import comparison_markdown
+        from flinknet.report.comparison_page import comparison_page
+        from flinknet.report.export import comparison_document, dump, write_text
+        from flinknet.report.runs_csv import runs_csv
+
+        document = dump(
+            comparison_document(comparison, measurement.results, measurement.discarded, trends)
+        )
+        texts = {
+            "json": lambda: document,
+            "markdown": lambda: comparison_markdown(comparison, trends),
+            "junit": lambda: comparison_junit(comparison),
+            "csv": lambda: runs_csv(_csv_runs(measurement)),
+        }
+        for name, path in self.files.items():
+            write_text(path, texts[name]())
+        if out is not None:
+            write_text(out / "compare.json", document)
+        if self.history is not None:
+            write_text(_new_file(self.history, comparison), document)
+        self.reports.write(lambda: comparison_page(comparison, trends))
+        if self.on_stdout is None:
+            _print(measurement, comparison, trends, is_explained=self.is_explained)
+        else:
+            click.echo(texts[self.on_stdout](), nl=False)
+
+
+def history_in(directory: str | None) -> list[EarlierResult] | None:
+    """The results in a directory, oldest first; it need not be there yet. None for no history.
+
+    Raises: ConfigError if it is no directory, or one that cannot be written to.
+    """
+    if directory is None:
+        return None
+    path = path_of(directory)
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"--history: {path} is not a directory")
+    if isinstance(path, Path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ConfigError(f"--history: {path} cannot be written to; choose another directory")
+    found = []
+    files: list[AnyPath] = sorted(path.glob("*.json"), key=str)
+    for file in files:
+        try:
+            found.append(read_earlier(file, "--history"))
+        except ConfigError as error:
+            click.echo(f"Warning: {error}; ignored", err=True)
+    return sorted(found, key=lambda each: each.measured_at or "")
+
+
+def trends_of(
+    comparison: Comparison, history: Sequence[EarlierResult] | None, environment: Mapping[str, Any]
+) -> list[Trend]:
+    """The metrics of each candidate over the results of a history and of this call."""
+    if history is None:
+        return []
+    limited = dict.fromkeys(each.limit.metric for _, each in comparison.decisions)
+    return [
+        trend_of(
+            candidate.name,
+            metric,
+            [
+                *_points(candidate, metric, history, environment),
+                _point_now(comparison, candidate, metric),
+            ],
+        )
+        for candidate in comparison.candidates
+        for metric in limited or _TREND_METRICS
+    ]
+
+
+def _points(
+    candidate: Candidate,
+    metric: str,
+    results: Sequence[EarlierResult],
+    environment: Mapping[str, Any],
+) -> list[TrendPoint]:
+    points = []
+    for result in results:
+        found = result.find(candidate.name)
+        if found is None:
+            continue
+        base = next((each for each in result.configurations if each.name == result.base), None)
+        workload = candidate.configuration.runs[0].workload
+        unlike = unlike_options(found.runs[0].workload, workload)
+        others = [*elsewhere(result.environment, environment), *(f"another {x}" for x in unlike)]
+        points.append(
+            TrendPoint(
+                source=result.source,
+                measured_at=result.measured_at,
+                runs=len(found.runs),
+                value=mean_of(found, metric),
+                base_value=mean_of(base, metric) if base else None,
+                why_not="; ".join(others) or _disturbed(found.disturbed, len(found.runs)),
+            )
+        )
+    return points
+
+
+def _point_now(comparison: Comparison, candidate: Candidate, metric: str) -> TrendPoint:
+    configuration = candidate.configuration
+    return TrendPoint(
+        source="this call",
+        measured_at=comparison.environment.get("started_at"),
+        runs=len(configuration.runs),
+        value=mean_of(configuration, metric),
+        base_value=mean_of(comparison.base, metric),
+        why_not=_disturbed(configuration.disturbed, len(configuration.runs)),
+    )
+
+
+def _disturbed(disturbed: int, runs: int) -> str:
+    return f"{disturbed} of {runs} runs disturbed" if 2 * disturbed > runs else ""
+
+
+def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
+    """A name by date that no other result has."""
+    stamp = re.sub(r"\D", "", str(comparison.environment.get("started_at") or ""))[:14]
+    name = f"{stamp[:8]}-{stamp[8:]}" if stamp else "result"
+    for number in itertools.count(1):
+        path = directory / (f"{name}.json" if number == 1 else f"{name}-{number}.json")
+        if not path.exists():
+            return path
+    raise AssertionError("unreachable")
+
+
+def _csv_runs(measurement: Measurement) -> list[CsvRun]:
+    from flinknet.report.runs_csv import CsvRun
+
+    return [
+        CsvRun(plan.name, each.round_index + 1, result, result is each.result)
+        for index, plan in enumerate(measurement.task.plans)
+        for each in measurement.runs_of(index)
+        for result in (*each.discarded, each.result)
+    ]
+
+
+def _print(
+    measurement: Measurement,
+    comparison: Comparison,
+    trends: Sequence[Trend],
+    *,
+    is_explained: bool,
+) -> None:
+    """Everything for people on stdout; what the limits come to is last."""
+    from flinknet.report.bench_console import print_doubts
+    from flinknet.report.comparison_console import print_comparison, print_outcome, print_trends
+    from flinknet.report.console import console_for
+
+    console = console_for(sys.stdout)
+    print_comparison(console, comparison)
+    settings = by_plan(measurement.task.plans, measurement.finished)
+    print_doubts(console, settings, is_explained=is_explained)
+    print_trends(console, trends)
+    print_outcome(console, comparison)

@@ -1,0 +1,196 @@
+"""What a call of compare-configs is to run, and the comparison that its runs make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flinknet.comparison import (
+    METRICS,
+    Baseline,
+    ComparedRun,
+    Comparison,
+    Configuration,
+    EarlierResult,
+    Limit,
+    baseline_in,
+    compare,
+    earlier_result,
+    elsewhere,
+    parse_limit,
+    smaller_changes,
+)
+from flinknet.errors import ConfigError
+from flinknet.results import RunResult
+from flinknet.storage import AnyPath, path_of
+from flinknet.units import parse_percent
+
+from .configs import plan_configs, setting_changes, unlike_options, warned_of_workloads
+from .options import collect
+from .sweep import Finished, Plan
+
+BASELINE_NAME = "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to run, and what it is compared with.
+
+    Attributes:
+        plans: of what runs, the base first unless there is a baseline.
+        baseline: an earlier result and the configuration in it that is the base.
+    """
+
+    plans: tuple[Plan, ...]
+    limits: tuple[Limit, ...]
+    confidence: float
+    baseline: tuple[EarlierResult, Configuration] | None
+
+    @classmethod
+    def of(cls, configs: Sequence[str], values: Mapping[str, Any]) -> Task:
+        """From the arguments and options of a call.
+
+        Raises: ConfigError for what cannot be compared.
+        """
+        from flinknet.runtime.cluster.run_result import describe_workload
+
+        earlier = values["baseline"]
+        plans = plan_configs(
+            configs, collect(values), values["seed"], has_baseline=earlier is not None
+        )
+        baseline = _baseline(earlier, plans)
+        limits = tuple(parse_limit(text, list(METRICS)) for text in values["fail_if"])
+        workload: Mapping[str, Any]
+        if baseline is None:
+            name, workload = plans[0].name, describe_workload(plans[0].scenario)
+        else:
+            name, workload = BASELINE_NAME, baseline[1].runs[0].workload
+        plans = warned_of_workloads(plans, name, workload)
+        for plan in plans:
+            unlike = unlike_options(workload, describe_workload(plan.scenario))
+            if limits and unlike:
+                raise ConfigError(
+                    f"--fail-if: {plan.name} and {name} differ in their workload"
+                    f" ({', '.join(unlike)}), so a limit between them would mean nothing; give both"
+                    " the same, or leave --fail-if out"
+                )
+        return cls(tuple(plans), limits, _confidence(values["confidence"]), baseline)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The runs of a task."""
+
+    task: Task
+    finished: Sequence[Finished]
+
+    @property
+    def results(self) -> dict[str, list[RunResult]]:
+        """The runs that count of each configuration of this call, in the order of the rounds."""
+        return {
+            plan.name: [each.result for each in self.runs_of(index)]
+            for index, plan in enumerate(self.task.plans)
+        }
+
+    @property
+    def discarded(self) -> dict[str, list[RunResult]]:
+        """The disturbed tries of each configuration that do not count."""
+        return {
+            plan.name: [result for each in self.runs_of(index) for result in each.discarded]
+            for index, plan in enumerate(self.task.plans)
+        }
+
+    def runs_of(self, plan_index: int) -> list[Finished]:
+        """The runs of a plan, in the order of the rounds."""
+        return [each for each in self.finished if each.plan_index == plan_index]
+
+    def comparison(self, environment: Mapping[str, Any], values: Mapping[str, Any]) -> Comparison:
+        """Every configuration against the base."""
+        measured = [
+            Configuration(plan.name, tuple(_compared(each) for each in self.runs_of(index)))
+            for index, plan in enumerate(self.task.plans)
+        ]
+        baseline = None
+        if self.task.baseline is None:
+            base, *others = measured
+        else:
+            earlier, configuration = self.task.baseline
+            base, others = replace(configuration, name=BASELINE_NAME), measured
+            baseline = Baseline(
+                path=earlier.source,
+                config=configuration.name,
+                measured_at=earlier.measured_at,
+                environment=earlier.environment,
+                elsewhere=elsewhere(earlier.environment, environment),
+                notes=smaller_changes(earlier.environment, environment),
+            )
+        first = base.runs[0]
+        return Comparison(
+            base=base,
+            candidates=tuple(
+                compare(
+                    base,
+                    each,
+                    limits=self.task.limits,
+                    confidence=self.task.confidence,
+                    unlike=unlike_options(first.workload, each.runs[0].workload),
+                    changes=setting_changes(
+                        (first.config, first.workload),
+                        (each.runs[0].config, each.runs[0].workload),
+                    ),
+                    baseline=baseline,
+                )
+                for each in others
+            ),
+            confidence=self.task.confidence,
+            seed=values["seed"],
+            environment=environment,
+            baseline=baseline,
+            fails_on_disturbed=values["fail_on_disturbed"],
+        )
+
+
+def read_earlier(path: AnyPath, option: str) -> EarlierResult:
+    """The result in a file. Raises: ConfigError if there is none in it."""
+    try:
+        document = json.loads(path.read_text())
+    except (FileNotFoundError, IsADirectoryError):
+        raise ConfigError(f"{option}: {path}: there is no such file") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{option}: {path} is not JSON; it is written by --json") from None
+    return earlier_result(document, str(path))
+
+
+def _baseline(
+    path: str | None, plans: Sequence[Plan]
+) -> tuple[EarlierResult, Configuration] | None:
+    if path is None:
+        return None
+    if any(plan.name == BASELINE_NAME for plan in plans):
+        raise ConfigError(
+            f"--baseline: the earlier result is called {BASELINE_NAME}; give the configuration"
+            " another name"
+        )
+    earlier = read_earlier(path_of(path), "--baseline")
+    return earlier, baseline_in(earlier, [plan.name for plan in plans])
+
+
+def _compared(finished: Finished) -> ComparedRun:
+    result = finished.result
+    return ComparedRun(
+        measured=result.measured,
+        config=result.config,
+        workload=result.workload,
+        warnings=result.warnings,
+        cpu_cores=None if result.processors is None else result.processors.cpu_cores,
+        tries=1 + len(finished.discarded),
+    )
+
+
+def _confidence(text: str) -> float:
+    ratio = parse_percent(text if text.endswith("%") else text + "%", "--confidence")
+    if not 0.5 <= ratio < 1:
+        raise ConfigError(f"--confidence: {text} is out of range: use 50% to 99.9%, such as 95%")
+    return ratio

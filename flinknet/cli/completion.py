@@ -1,0 +1,51 @@
+"""What a shell completes behind an option: words of a set, Flink's keys, files.
+
+What gives a completer is used as `shell_complete` of click's options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import click
+from click.shell_completion import CompletionItem
+
+_PATH_METAVAR = re.compile(r"(FILE|DIR|RUN|TRACE|CAPTURE|URL\|DIR)\b")
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def words(known: Sequence[str]) -> Completer | None:
+    """Completes to one of `known`; None if there are none."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(each) for each in known if each.startswith(incomplete)]
+
+    return complete if known else None
+
+
+def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes to KEY= of the keys that make a run differ."""
+    from flinknet.options.keys import options
+
+    keys = [key for key, option in options().items() if option.is_acted_on]
+    return [CompletionItem(f"{key}=") for key in keys if key.startswith(incomplete)]
+
+
+class PathText(click.types.StringParamType):
+    """A text that a shell completes as it completes the name of a file."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+def complete_paths(command: click.Command) -> None:
+    """Let a shell complete files wherever a parameter of a command is shown as FILE, DIR, TRACE and
+    the like.
+    """
+    for parameter in command.params:
+        if _PATH_METAVAR.match(parameter.metavar or ""):
+            parameter.type = PathText()

@@ -1,0 +1,87 @@
+"""--json: the same option of every command, and where its document goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, path_of
+
+from .paths import check_writable_file
+
+STDOUT = "-"
+
+json_option = click.option(
+    "--json",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=STDOUT,
+    help="Write the result as JSON, into FILE or alone to stdout.",
+)
+
+
+def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
+    """A file that can be written, STDOUT, or None for none.
+
+    Raises: ConfigError for what cannot be written; and for a file that is there and is no JSON,
+        since `--json RUN` may have been meant as `--json` and an argument.
+    """
+    if text is None or text == STDOUT:
+        return text
+    path = path_of(text)
+    if option == "--json":
+        if path.is_dir():
+            raise ConfigError(
+                f"--json: {path} is a directory; write the name of a file, or --json - {path}"
+            )
+        if path.is_file() and not _may_be_json(path):
+            raise ConfigError(
+                f"--json: {path} is there and is not JSON; choose another name, or write"
+                f" --json - {path}"
+            )
+    check_writable_file(path, option)
+    return path
+
+
+def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
+    """A file of this machine that can grow, STDOUT, or None. Raises: ConfigError."""
+    target = target_of(text, option)
+    if target is None or isinstance(target, (str, Path)):
+        return target
+    raise ConfigError(f"{option}: {target} cannot grow line by line; name a file of this machine")
+
+
+def put_text(target: AnyPath | str, text: str) -> None:
+    """Write a text whole, into a file or to stdout."""
+    from flinknet.whole_files import whole_file
+
+    if isinstance(target, str):
+        click.echo(text, nl=False)
+        return
+    with whole_file(target) as file:
+        file.write(text.encode())
+
+
+def add_line(target: Path | str, line: str) -> None:
+    """Add a line to a file or to stdout."""
+    if isinstance(target, str):
+        click.echo(line)
+        return
+    with target.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def put_json(target: AnyPath | str, document: Any) -> None:
+    """Write a document."""
+    from flinknet.report.export import dump
+
+    put_text(target, dump(document))
+
+
+def _may_be_json(path: AnyPath) -> bool:
+    with path.open("rb") as file:
+        first: bytes = file.read(1)
+    return first in (b"{", b"[", b"")

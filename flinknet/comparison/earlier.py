@@ -1,0 +1,182 @@
+"""Results of earlier calls, read back from their JSON, whichever version wrote it.
+
+What a later version added is left out, and what an earlier one did not have is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from flinknet.errors import ConfigError
+from flinknet.results import (
+    BacklogSummary,
+    CreditSummary,
+    FlushCounts,
+    LatencySummary,
+    Measured,
+    RunWarning,
+)
+
+from .compared import ComparedRun, Configuration
+
+_DECISIVE = {
+    "flinknet": "flinknet",
+    "core": "core",
+    "python": "Python",
+    "implementation": "Python implementation",
+    "machine": "machine",
+    "cpu": "CPU",
+    "cores": "cores",
+}
+"""What makes records cost more or less: fields of an environment, and what sentences call them."""
+
+_MINOR = {"kernel": "kernel", "numpy": "numpy", "zstandard": "zstandard"}
+
+_SPEED_MIN = 0.1
+"""A machine that is faster or slower by less than this is as fast."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierResult:
+    """What a call of compare-configs, or of bench, wrote.
+
+    Attributes:
+        source: the file.
+        measured_at: date and time (UTC) as text; None if unknown.
+        base: name of the configuration that the others were compared with; None of a bench.
+    """
+
+    source: str
+    environment: Mapping[str, Any]
+    measured_at: str | None
+    base: str | None
+    configurations: tuple[Configuration, ...]
+
+    @property
+    def candidates(self) -> list[Configuration]:
+        """All but the base."""
+        return [each for each in self.configurations if each.name != self.base]
+
+    def find(self, name: str) -> Configuration | None:
+        """The candidate of that name."""
+        return next((each for each in self.candidates if each.name == name), None)
+
+
+def earlier_result(document: Any, source: str) -> EarlierResult:
+    """Read a document of compare-configs or bench.
+
+    Raises: ConfigError if it is neither.
+    """
+    try:
+        return _read(document, source)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ConfigError(
+            f"{source}: not a result of compare-configs or bench (their --json)"
+        ) from None
+
+
+def baseline_in(earlier: EarlierResult, names: Sequence[str]) -> Configuration:
+    """The configuration of an earlier result that others are compared with: its candidate; of
+    several, the one that has one of these names.
+
+    Raises: ConfigError if there is none, or if it has fewer than two runs.
+    """
+    candidates = earlier.candidates
+    named = [each for each in candidates if each.name in names]
+    chosen = candidates if len(candidates) == 1 else named
+    if len(chosen) != 1:
+        known = ", ".join(each.name for each in candidates)
+        raise ConfigError(
+            f"--baseline: {earlier.source} has {len(candidates)} candidates ({known}); give the"
+            " CONFIG the name of one of them, such as NAME:KEY=VALUE"
+        )
+    if len(chosen[0].runs) < 2:
+        raise ConfigError(
+            f"--baseline: {earlier.source} has one run of {chosen[0].name}; at least two show how"
+            " far runs differ"
+        )
+    return chosen[0]
+
+
+def elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """In what the machine or the software differ so that a difference may come from there."""
+    return _differences(_DECISIVE, then, now)
+
+
+def smaller_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """What may shift figures a little: smaller versions, and how fast the machine runs Python."""
+    changes = list(_differences(_MINOR, then, now))
+    speeds = then.get("python_operations_per_s"), now.get("python_operations_per_s")
+    if all(speeds) and abs(ratio := speeds[1] / speeds[0] - 1) > _SPEED_MIN:  # type: ignore[operator]
+        pace = "faster" if ratio > 0 else "slower"
+        changes.append(f"this machine runs Python {abs(ratio):.0%} {pace} than it did then")
+    return tuple(changes)
+
+
+def _differences(
+    names: Mapping[str, str], then: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[str, ...]:
+    return tuple(
+        f"{text} {then[name]} then, {now[name]} now"
+        for name, text in names.items()
+        if name in then and name in now and then[name] != now[name]
+    )
+
+
+def _read(document: Any, source: str) -> EarlierResult:
+    environment = dict(document["environment"])
+    if "configs" in document:
+        base = document["base"]
+        read = [(each["name"], each["runs"]) for each in document["configs"]]
+    else:
+        base, read = None, _settings_of(document["runs"])
+    configurations = tuple(
+        Configuration(name, tuple(_run(each) for each in runs)) for name, runs in read if runs
+    )
+    if not any(each.name != base for each in configurations):
+        raise ValueError("no candidate")
+    return EarlierResult(source, environment, environment.get("started_at"), base, configurations)
+
+
+def _settings_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """The runs of a bench by setting, which have no names there."""
+    settings: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        workload = {name: value for name, value in run["workload"].items() if name != "seed"}
+        settings.setdefault(repr((run["config"], workload)), []).append(run)
+    if len(settings) == 1:
+        return [("bench", list(runs))]
+    return [(f"setting {number}", each) for number, each in enumerate(settings.values(), start=1)]
+
+
+def _run(run: Mapping[str, Any]) -> ComparedRun:
+    return ComparedRun(
+        measured=_measured(run["measured"]),
+        config=dict(run["config"]),
+        workload=dict(run["workload"]),
+        warnings=tuple(RunWarning(x["code"], x["text"]) for x in run.get("warnings", ())),
+        cpu_cores=(run.get("processors") or {}).get("cpu_cores"),
+        tries=run.get("tries", 1),
+    )
+
+
+def _measured(document: Mapping[str, Any]) -> Measured:
+    parts: dict[str, type[Any]] = {
+        "latency_ns": LatencySummary,
+        "latency_uncorrected_ns": LatencySummary,
+        "backlog_buffers": BacklogSummary,
+        "credits": CreditSummary,
+        "flushes": FlushCounts,
+    }
+    read = {name: _known(kind, document[name]) for name, kind in parts.items()}
+    return _known(Measured, {**document, "checkpoints": None, **read})
+
+
+def _known(kind: type[_T], document: Mapping[str, Any]) -> _T:
+    """A dataclass of those fields that it has."""
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in document.items() if name in names})

@@ -1,0 +1,93 @@
+"""Limits of a comparison (`--fail-if`), and what they come to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flinknet.errors import ConfigError
+from flinknet.units import parse_percent
+
+from .differences import Difference
+
+
+class Outcome(StrEnum):
+    """What a limit (`--fail-if`) comes to."""
+
+    PASS = "pass"
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A change that must not be: `p99>+10%`, `throughput<-5%`."""
+
+    metric: str
+    is_upper: bool
+    ratio: float
+    text: str
+
+    def outcome(self, difference: Difference) -> Outcome:
+        """Regression: the whole interval lies beyond the limit; pass: the whole lies within.
+
+        A percentage says nothing of a difference that is no ratio.
+        """
+        if not difference.is_ratio or difference.low is None or difference.high is None:
+            return Outcome.INCONCLUSIVE
+        low, high, limit = difference.low, difference.high, self.ratio
+        if not self.is_upper:
+            low, high, limit = -high, -low, -limit
+        if low > limit:
+            return Outcome.REGRESSION
+        return Outcome.PASS if high <= limit else Outcome.INCONCLUSIVE
+
+    def decision(self, difference: Difference) -> LimitDecision:
+        """The outcome with its reason."""
+        outcome = self.outcome(difference)
+        if outcome is not Outcome.INCONCLUSIVE:
+            return LimitDecision(self, outcome)
+        if difference.change is None:
+            reason = "nothing to compare"
+        elif not difference.is_ratio:
+            reason = f"{self.metric} was zero in a run, so it has no percentage"
+        else:
+            reason = difference.what_would_decide(
+                lambda expected: self.outcome(expected) is not Outcome.INCONCLUSIVE
+            )
+        return LimitDecision(self, outcome, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitDecision:
+    """What a limit came to.
+
+    Attributes:
+        reason: why it is inconclusive; empty otherwise.
+    """
+
+    limit: Limit
+    outcome: Outcome
+    reason: str = ""
+
+
+_LIMIT = re.compile(r"\s*([\w.]+)\s*([<>])\s*([^<>]+)")
+
+
+def parse_limit(text: str, metrics: Sequence[str]) -> Limit:
+    """Parse `metric>percent` or `metric<percent`."""
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"--fail-if: {text!r} is not a limit; write p99>+10% or throughput<-5%")
+    metric, side, percent = match.groups()
+    if metric not in metrics:
+        raise ConfigError(f"--fail-if: {metric!r} is not a metric; known are {', '.join(metrics)}")
+    ratio = parse_percent(percent, "--fail-if")
+    if ratio and percent[0] not in "+-":
+        raise ConfigError(
+            f"--fail-if: {text!r} needs a sign; write {metric}{side}+{percent} for so much more"
+            f" than the base, {metric}{side}-{percent} for so much less"
+        )
+    return Limit(metric, side == ">", ratio, text.strip())

@@ -1,0 +1,43 @@
+"""What is compared of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from flinknet.results import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How a metric is read, from what was measured and the CPU cores used, and whether more of it
+    is better (1), worse (-1) or neither (0).
+
+    Attributes:
+        unit: records/s, bytes, ns, buffers, buffers/s or cores.
+        label: what tables call it.
+    """
+
+    read: Callable[[Measured, float | None], float | None]
+    direction: int
+    unit: str
+    label: str = ""
+
+
+METRICS: Mapping[str, Metric] = {
+    "throughput": Metric(lambda m, _: m.throughput_records_per_s, 1, "records/s"),
+    "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes"),
+    "mean": Metric(lambda m, _: m.latency_ns.mean, -1, "ns"),
+    "p50": Metric(lambda m, _: m.latency_ns.p50, -1, "ns"),
+    "p99": Metric(lambda m, _: m.latency_ns.p99, -1, "ns"),
+    "p99_9": Metric(lambda m, _: m.latency_ns.p99_9, -1, "ns"),
+    "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
+    "buffers": Metric(lambda m, _: m.buffers / m.duration_ns * 1e9, 0, "buffers/s", "buffers/s"),
+    "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),
+}
+"""Latencies are those from intended instants; CPU is that of the TaskManagers without polling."""
+
+
+def label_of(metric: str) -> str:
+    """What tables call a metric: its name, unless that lacks that it is a rate."""
+    return METRICS[metric].label or metric

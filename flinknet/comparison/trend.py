@@ -1,0 +1,125 @@
+"""How a configuration measures over many calls: its results by date, and whether there is a step.
+
+A step is where the mean of the results (of logarithms) before and after differs most for their
+deviation on both sides, if Student's t leaves less than one percent to chance for all places where
+it might be. A slow drift is a step, too, somewhere in its middle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, geometric_mean
+
+from .compared import Configuration
+from .differences import NEGLIGIBLE
+from .student_t import student_t_quantile
+
+WINDOW = 20
+"""A step is looked for among so many of the newest results: older ones are known."""
+
+BEFORE_MIN, RESULTS_MIN = 2, 4
+"""So many results before a step, and in all: fewer do not show how far they differ."""
+
+_CHANCE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """One result: the mean of a metric over its runs, and its change against the base then.
+
+    Attributes:
+        why_not: why it does not count (another machine, another workload, disturbed); empty: it
+            does.
+    """
+
+    source: str
+    measured_at: str | None
+    runs: int
+    value: float | None
+    base_value: float | None
+    why_not: str = ""
+
+    @property
+    def change(self) -> float | None:
+        """Against the base of that call, as a ratio."""
+        if not self.value or not self.base_value:
+            return None
+        return self.value / self.base_value - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where results began to differ: the change, its interval, and how many results were after."""
+
+    since: str | None
+    change: float
+    low: float
+    high: float
+    results_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A metric of one candidate over all results, oldest first; the newest is that of this call."""
+
+    config: str
+    metric: str
+    points: tuple[TrendPoint, ...]
+    step: Step | None
+
+    def warning(self) -> str | None:
+        """The step as a sentence."""
+        if (step := self.step) is None:
+            return None
+        moved = "rose" if step.change > 0 else "fell"
+        results = f"{step.results_after} result{'s' if step.results_after > 1 else ''}"
+        return (
+            f"{self.metric} of {self.config} {moved} by {abs(step.change):.1%}"
+            f" ({step.low:+.1%} … {step.high:+.1%}) with the result of {step.since or 'no date'}"
+            f" ({results} since)"
+        )
+
+
+def mean_of(configuration: Configuration, metric: str) -> float | None:
+    """The mean over its runs, geometric unless one is zero; None if none has a value."""
+    values = [value for value in configuration.values(metric) if value is not None]
+    if not values:
+        return None
+    return geometric_mean(values) if min(values) > 0 else fmean(values)
+
+
+def trend_of(config: str, metric: str, points: Sequence[TrendPoint]) -> Trend:
+    """The trend of results in their order, with the last step."""
+    counted = [each for each in points if each.value and not each.why_not]
+    return Trend(config, metric, tuple(points), _step(counted[-WINDOW:]))
+
+
+def _step(points: Sequence[TrendPoint]) -> Step | None:
+    count = len(points)
+    if count < RESULTS_MIN:
+        return None
+    logs = [math.log(each.value) for each in points if each.value]
+    places = range(BEFORE_MIN, count)
+    at = max(places, key=lambda place: _strength(logs, place))
+    centre, error = _shift(logs, at)
+    reach = student_t_quantile(1 - _CHANCE / len(places) / 2, count - 2) * error
+    if abs(centre) <= reach or abs(math.expm1(centre)) < NEGLIGIBLE:
+        return None
+    low, high = math.expm1(centre - reach), math.expm1(centre + reach)
+    return Step(points[at].measured_at, math.expm1(centre), low, high, count - at)
+
+
+def _strength(logs: Sequence[float], place: int) -> float:
+    centre, error = _shift(logs, place)
+    return abs(centre) / error if error else abs(centre) * math.inf if centre else 0.0
+
+
+def _shift(logs: Sequence[float], place: int) -> tuple[float, float]:
+    """How far the mean moves there, and the standard error of that by the pooled variance."""
+    before, after = logs[:place], logs[place:]
+    means = fmean(before), fmean(after)
+    squares = sum((x - means[0]) ** 2 for x in before) + sum((x - means[1]) ** 2 for x in after)
+    variance = squares / (len(logs) - 2)
+    return means[1] - means[0], math.sqrt(variance * (1 / len(before) + 1 / len(after)))

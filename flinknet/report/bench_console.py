@@ -1,0 +1,315 @@
+"""A bench on a terminal: what was measured, what limited it, what to doubt, what settings cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from rich.console import Console, Group
+
+from flinknet.config import NetworkConfig
+from flinknet.options import effective_flink_keys
+from flinknet.results import (
+    BlockingExchange,
+    ChannelMeasured,
+    RunResult,
+    Validity,
+    VertexTimes,
+    Wiring,
+)
+from flinknet.units import MISSING, human_bytes, human_count, human_duration
+
+from .checkpoint_table import checkpoint_table
+from .console import WIDTH_OFF_TERMINAL, print_line
+from .debloating_lines import debloating_lines
+from .live import channel_name
+from .number_table import UNNAMED_SETTING, NumberColumn, number_table
+from .trade_words import Trade, change_of, ratio_of, trade_sentence
+from .warning_lines import merged_text, print_warnings, same_but_for_numbers
+
+CHANNELS_SHOWN = 16
+
+TRADES_SHOWN = 6
+"""Settings that are each compared with the base; of more, those that are best in something."""
+
+EXPLAIN = "--explain, or the warnings in the JSON"
+
+MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
+"""Of settings in a table."""
+
+_STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All runs of one configuration."""
+
+    name: str
+    results: Sequence[RunResult]
+
+    @property
+    def validity(self) -> Validity:
+        """That of its worst run."""
+        return min(result.validity for result in self.results)
+
+
+def print_bench(
+    console: Console, settings: Sequence[Setting], *, is_explained: bool = False
+) -> None:
+    """The result table, the channels of a single run, one sentence on what limited each setting,
+    what to doubt, and what the settings of a sweep give and cost.
+    """
+    console.print(bench_table(settings, console.width))
+    if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
+        console.print(channel_table(settings[0].results[-1].channels, console.width))
+    lines = (_wiring_of(result) for setting in settings for result in setting.results)
+    for line in dict.fromkeys(line for line in lines if line):
+        print_line(console, line)
+    checkpoints = [
+        (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
+        for setting in settings
+    ]
+    if any(runs for _, runs in checkpoints):
+        console.print(checkpoint_table(checkpoints, console.width))
+    for line in limit_lines(settings):
+        print_line(console, line)
+    for setting in settings:
+        for line in debloating_lines(setting.name, setting.results[-1].debloating):
+            print_line(console, line)
+        for exchange in setting.results[-1].blocking:
+            print_line(console, _blocking_line(setting.name, exchange))
+        if line := _deployment_line(setting.name, setting.results[-1].deployments):
+            print_line(console, line)
+    print_doubts(console, settings, is_explained=is_explained)
+    for line in trade_lines(settings):
+        print_line(console, line)
+
+
+def print_doubts(
+    console: Console, settings: Sequence[Setting], *, is_explained: bool = False
+) -> None:
+    """What to doubt of these runs, and which other processes disturbed them."""
+    results = [(setting.name, result) for setting in settings for result in setting.results]
+    print_warnings(
+        console,
+        [(name, result.warnings) for name, result in results],
+        [result.processors for _, result in results],
+        is_explained=is_explained,
+        explain=EXPLAIN,
+    )
+
+
+def limit_lines(settings: Sequence[Setting]) -> list[str]:
+    """What limited each setting, in its last run; settings with the same limit share a line."""
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(same_but_for_numbers(setting.results[-1].limited_by), []).append(setting)
+    lines = []
+    for same in groups.values():
+        sentence = merged_text([setting.results[-1].limited_by for setting in same])
+        names = ", ".join(setting.name for setting in same if setting.name)
+        if len(same) == len(settings) > 1:
+            names = "All settings"
+        lines.append(f"{names}: limited by {sentence}" if names else f"Limited by {sentence}")
+    return lines
+
+
+def trade_lines(settings: Sequence[Setting]) -> list[str]:
+    """What each setting of a sweep gives and costs instead of Flink's defaults, or of the first
+    setting if those were not measured.
+    """
+    measured = [each for each in settings if _median(each, _records_per_s) is not None]
+    if len(measured) < 2:
+        return []
+    defaults = effective_flink_keys(NetworkConfig())
+    swept = {
+        key
+        for each in measured
+        for key, value in each.results[0].config.items()
+        if value != measured[0].results[0].config.get(key)
+    }
+    base = next(
+        (
+            each
+            for each in measured
+            if all(each.results[0].config.get(key) == defaults.get(key) for key in swept)
+        ),
+        measured[0],
+    )
+    others = [each for each in measured if each is not base]
+    if len(others) > TRADES_SHOWN:
+        others = _best(others)
+    return [_trade_line(each, base) for each in others]
+
+
+def _trade_line(setting: Setting, base: Setting) -> str:
+    name, before = setting.name, base.name
+    key, equals, value = name.partition("=")
+    if equals and " " not in name and before.startswith(f"{key}="):
+        name, before = f"{key} {value}", before.partition("=")[2]
+    trade = Trade(
+        ratio_of(_median(setting, _records_per_s), _median(base, _records_per_s)),
+        change_of(_median(setting, _p50_ns), _median(base, _p50_ns)),
+        change_of(_median(setting, _p99_ns), _median(base, _p99_ns)),
+        ratio_of(_median(setting, _buffers_per_s), _median(base, _buffers_per_s)),
+        change_of(_median(setting, _cpu_cores), _median(base, _cpu_cores)),
+    )
+    doubtful = [each.name for each in (setting, base) if each.validity is not Validity.VALID]
+    sentence = trade_sentence(name, before, trade)
+    if min(setting.validity, base.validity) is Validity.INVALID:
+        invalid = [each.name for each in (setting, base) if each.validity is Validity.INVALID]
+        return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
+    return f"{sentence} (doubtful)" if doubtful else sentence
+
+
+def _best(settings: Sequence[Setting]) -> list[Setting]:
+    """Those with the least latency, buffers and CPU, and the most records."""
+    found = [
+        max(settings, key=lambda each: _median(each, _records_per_s) or 0.0),
+        *(
+            min(settings, key=lambda each: _or_infinite(_median(each, read)))
+            for read in (_p50_ns, _p99_ns, _buffers_per_s, _cpu_cores)
+        ),
+    ]
+    return [each for each in settings if each in found]
+
+
+def _or_infinite(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def _median(setting: Setting, read: Callable[[RunResult], float | None]) -> float | None:
+    known = [value for result in setting.results if (value := read(result)) is not None]
+    return median(known) if known else None
+
+
+def _blocking_line(name: str, exchange: BlockingExchange) -> str:
+    """The two phases of a blocking exchange in one line."""
+    where = f"{name}: written" if name else "Written"
+    stored = "as they are"
+    if exchange.codec != "NONE" and exchange.data_bytes:
+        share = exchange.stored_bytes / exchange.data_bytes
+        size = human_bytes(exchange.stored_bytes)
+        stored = f"compressed with {exchange.codec} to {size} ({share:.1%})"
+    return (
+        f"{where} in {human_duration(exchange.write_duration_ns)}"
+        f" ({human_count(exchange.written_records_per_s)} records/s), read in"
+        f" {human_duration(exchange.read_duration_ns)}"
+        f" ({human_count(exchange.read_records_per_s)} records/s):"
+        f" {human_bytes(exchange.data_bytes)} in buffers, {stored}."
+    )
+
+
+def _deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
+    """When each stage was deployed, and what it had waited for; empty if all were at once."""
+    known = {vertex: each for vertex, each in deployments.items() if each.deployed_ns is not None}
+    if len({each.deployed_ns for each in known.values()}) < 2:
+        return ""
+    parts = []
+    for vertex, each in known.items():
+        ends = [
+            f"{what} after {human_duration(at_ns)}"
+            for what, at_ns in (
+                ("first output", each.first_output_ns),
+                ("finished", each.finished_ns),
+            )
+            if at_ns is not None
+        ]
+        ended = f" ({', '.join(ends)})" if ends else ""
+        when = f"after {human_duration(each.deployed_ns)}" if each.deployed_ns else "at once"
+        parts.append(f"{vertex} {when}{ended}")
+    begin = f"{name}: deployed" if name else "Deployed"
+    return f"{begin} {', '.join(parts)}."
+
+
+def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) -> Group:
+    """One row for each setting; with several runs each cell is their median. Those that are not
+    valid are marked.
+    """
+    runs = max(len(setting.results) for setting in settings)
+    rows = [
+        (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
+        for setting in settings
+    ]
+    title = f"medians of {runs} runs" if runs > 1 else None
+    styles = [_STYLES[setting.validity] for setting in settings]
+    return number_table("setting", MEASURED_COLUMNS, rows, width, title=title, styles=styles)
+
+
+def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Group:
+    """One row for each channel."""
+    shown = list(channels)
+    has_edges = any(each.edge for each in shown)
+    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
+    return number_table("channel", _CHANNEL_COLUMNS, rows, width)
+
+
+def _wiring_of(result: RunResult) -> str | None:
+    """Nothing where all goes over one connection, as it does by default."""
+    wiring = result.wiring
+    if wiring is None or (not wiring.local_channels and len(wiring.connections) == 1):
+        return None
+    return wiring_line(wiring)
+
+
+def wiring_line(wiring: Wiring) -> str:
+    """How many channels are local and remote, and what the remote ones share."""
+    connections = len(wiring.connections)
+    over = f" over {connections} connection{'s' if connections != 1 else ''}" if connections else ""
+    return f"Channels: {wiring.local_channels} local, {wiring.remote_channels} remote{over}."
+
+
+def _records_per_s(result: RunResult) -> float | None:
+    return result.measured.throughput_records_per_s
+
+
+def _buffers_per_s(result: RunResult) -> float | None:
+    return result.measured.buffers / result.measured.duration_ns * 1e9
+
+
+def _cpu_cores(result: RunResult) -> float | None:
+    return None if result.processors is None else result.processors.cpu_cores
+
+
+def _p50_ns(result: RunResult) -> float | None:
+    return result.measured.latency_ns.p50
+
+
+def _p99_ns(result: RunResult) -> float | None:
+    return result.measured.latency_ns.p99
+
+
+def _share_of_core(cores: float | None) -> str:
+    if cores is None:
+        return MISSING
+    return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
+
+
+MEASURED_COLUMNS: Sequence[NumberColumn[RunResult]] = (
+    NumberColumn("", "records/s", _records_per_s, human_count),
+    NumberColumn("", "buffers/s", _buffers_per_s, human_count),
+    NumberColumn("", "CPU", _cpu_cores, _share_of_core),
+    NumberColumn("latency", "p50", _p50_ns, human_duration),
+    NumberColumn("latency", "p99", _p99_ns, human_duration),
+    NumberColumn("latency", "max", lambda r: r.measured.latency_ns.max, human_duration),
+    NumberColumn(
+        "uncorrected", "p50", lambda r: r.measured.latency_uncorrected_ns.p50, human_duration
+    ),
+    NumberColumn(
+        "uncorrected", "p99", lambda r: r.measured.latency_uncorrected_ns.p99, human_duration
+    ),
+    NumberColumn("backlog", "mean", lambda r: r.measured.backlog_buffers.mean, human_count),
+    NumberColumn("backlog", "max", lambda r: r.measured.backlog_buffers.max, human_count),
+    NumberColumn("", "bytes/s", lambda r: r.measured.throughput_bytes_per_s, human_bytes),
+)
+
+
+_CHANNEL_COLUMNS: Sequence[NumberColumn[ChannelMeasured]] = (
+    NumberColumn("", "records", lambda c: c.records, human_count),
+    NumberColumn("", "records/s", lambda c: c.throughput_records_per_s, human_count),
+    NumberColumn("latency", "p50", lambda c: c.latency_ns.p50, human_duration),
+    NumberColumn("latency", "p99", lambda c: c.latency_ns.p99, human_duration),
+    NumberColumn("backlog", "mean", lambda c: c.backlog_buffers.mean, human_count),
+    NumberColumn("backlog", "max", lambda c: c.backlog_buffers.max, human_count),
+)

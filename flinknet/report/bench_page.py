@@ -1,0 +1,411 @@
+"""A bench as a page: all settings next to each other, and each of them on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flinknet.plain_values import to_plain
+from flinknet.results import (
+    Buffering,
+    DebloatedGate,
+    FillLevels,
+    LatencySummary,
+    Measured,
+    RunResult,
+    Validity,
+)
+from flinknet.units import MISSING, human_count, human_duration
+
+from .bench_console import (
+    MARKS,
+    MEASURED_COLUMNS,
+    Setting,
+    limit_lines,
+    trade_lines,
+    wiring_line,
+)
+from .number_table import UNNAMED_SETTING, NumberColumn, typical
+from .page_parts import (
+    Bar,
+    BarPart,
+    Bars,
+    Curves,
+    Fact,
+    Facts,
+    Head,
+    Lines,
+    OverTime,
+    Page,
+    Pairs,
+    Part,
+    Percentiles,
+    PercentileSeries,
+    Places,
+    PlacesRun,
+    PlacesStep,
+    Row,
+    Section,
+    Series,
+    Table,
+    TimeSeries,
+    View,
+)
+from .warning_lines import warning_lines
+
+CHANNELS_SHOWN = 64
+
+_MEANINGS = {
+    "records/s": "Records per second that the consumers took.",
+    "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
+    "CPU": "Share of one core that the TaskManagers used together, without polling.",
+    "latency p50": "Half of the records were consumed this soon after the instant at which they"
+    " were meant to leave.",
+    "latency p99": "99 of 100 records were consumed this soon after the instant at which they were"
+    " meant to leave.",
+    "uncorrected p50": "Without the time that records waited to be sent.",
+    "uncorrected p99": "Without the time that records waited to be sent.",
+    "backlog mean": "Data buffers still queued at the producer when one left, on average.",
+    "backlog max": "The longest queue of data buffers that a producer announced.",
+}
+
+PLACES = (
+    ("1 subpartition", "Written by the producer, and not handed to the connection yet."),
+    ("2 Netty, sender", "Handed to the connection, and not taken by the socket yet."),
+    ("3 socket, sender", "In the kernel, at the sender."),
+    ("4 socket, receiver", "In the kernel, at the receiver."),
+    ("5 Netty, receiver", "Read from the socket, and waiting for a buffer."),
+    ("6 input channel", "In buffers of the consumer, and not taken by its task yet."),
+)
+"""The six places between two tasks with what lies there, in the order in which a record passes
+them."""
+
+_QUANTILES = {
+    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
+    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
+}
+
+_TASK_PARTS = (
+    BarPart("busy", "busy", "orange", "It worked on records."),
+    BarPart("back_pressured", "back-pressured", "purple", "It waited for a free output buffer."),
+    BarPart("idle", "idle", "grey", "It waited for input."),
+)
+
+
+def bench_page(settings: Sequence[Setting], environment: Mapping[str, Any]) -> Page:
+    """The page of a bench; of a sweep, its first view compares the settings."""
+    views = [_setting_view(each, environment) for each in settings]
+    if len(settings) > 1:
+        views.insert(0, _sweep_view(settings))
+    return Page("bench", views)
+
+
+def levels_of(levels: FillLevels) -> tuple[int, ...]:
+    """Bytes in the six places, in the order of PLACES."""
+    return (
+        levels.subpartition_bytes,
+        levels.netty_outbound_bytes,
+        levels.socket_send_bytes,
+        levels.socket_receive_bytes,
+        levels.netty_inbound_bytes,
+        levels.input_channel_bytes,
+    )
+
+
+def places_run(name: str, buffering: Buffering, lines: Mapping[int, Sequence[str]]) -> PlacesRun:
+    """The six places of a run over time; `lines` are said at the instants that they are of."""
+    steps = [
+        PlacesStep(each.at_ns, levels_of(each.levels), lines.get(each.at_ns, ()))
+        for each in buffering.samples
+    ]
+    return PlacesRun(name, levels_of(buffering.bounds), steps)
+
+
+def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> Bars:
+    """How the tasks spent their time, by Flink's metrics of them."""
+    names = {"busy": "busyTime", "back_pressured": "backPressuredTime", "idle": "idleTime"}
+    bars = []
+    for name, values in metrics.items():
+        shares = {
+            part: float(values.get(f"{metric}MsPerSecond", 0)) / 1000
+            for part, metric in names.items()
+        }
+        bars.append(Bar(name, shares))
+    return Bars(title, _TASK_PARTS, bars, "By Flink's metrics, over the measured part.")
+
+
+def _sweep_view(settings: Sequence[Setting]) -> View:
+    labels = _labels([each.name for each in settings])
+
+    def series(title: str, color: Any = "blue") -> Series:
+        column = next(each for each in MEASURED_COLUMNS if _title(each) == title)
+        values = [typical(column.read(r) for r in each.results) for each in settings]
+        return Series(title.removeprefix("latency "), values, color, _MEANINGS.get(title, ""))
+
+    swept = _swept_name([each.name for each in settings])
+    charts = [
+        Curves(
+            f"Latency by {swept}",
+            labels,
+            [series("latency p50"), series("latency p99", "orange")],
+            unit="ns",
+            is_log=True,
+        ),
+        Curves(f"Buffers per second by {swept}", labels, [series("buffers/s", "purple")]),
+        Curves(f"Throughput by {swept}", labels, [series("records/s", "green")]),
+    ]
+    runs = max(len(each.results) for each in settings)
+    trades = trade_lines(settings)
+    is_doubtful = any(each.validity is not Validity.VALID for each in settings)
+    return View(
+        "all settings",
+        f"{len(settings)} settings of {swept}",
+        [
+            *([Lines(trades, is_doubt=is_doubtful, is_headed=True)] if trades else []),
+            *_doubts(settings),
+            Section(
+                "settings",
+                "What each setting gives",
+                f"Medians of {runs} runs." if runs > 1 else "",
+                [*charts, measured_table(settings)],
+            ),
+            Lines(limit_lines(settings)),
+        ],
+    )
+
+
+def measured_table(settings: Sequence[Setting]) -> Table:
+    """The table of the terminal with all columns."""
+    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in MEASURED_COLUMNS]
+    rows = [
+        Row(
+            [
+                MARKS[setting.validity] + (setting.name or UNNAMED_SETTING),
+                *(
+                    column.show(typical(column.read(each) for each in setting.results))
+                    for column in MEASURED_COLUMNS
+                ),
+            ]
+        )
+        for setting in settings
+    ]
+    return Table([Head("setting"), *heads], rows)
+
+
+def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
+    """The last run of a setting."""
+    result = setting.results[-1]
+    parts: list[Section | Lines | Facts] = [
+        Lines([f"Limited by {result.limited_by}"], is_headed=True),
+        *_doubts([setting]),
+        _facts(result),
+        _latency_section(result.measured),
+        *_places_section(result),
+        *_task_section(result),
+        *_debloating_section(result),
+        _channels_section(result),
+        _about_section(result, environment),
+    ]
+    name = setting.name or UNNAMED_SETTING
+    runs = len(setting.results)
+    title = name[0].upper() + name[1:] + (f", the last of {runs} runs" if runs > 1 else "")
+    return View(name, title, parts)
+
+
+def _doubts(settings: Sequence[Setting]) -> list[Lines]:
+    runs = [(each.name, result.warnings) for each in settings for result in each.results]
+    lines = [line.plain for line in warning_lines(runs, is_explained=True)]
+    return [Lines(lines, is_doubt=True)] if lines else []
+
+
+def _facts(result: RunResult) -> Facts:
+    measured, flushes = result.measured, result.measured.flushes
+    why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
+    shown = [
+        Fact("records", human_count(measured.records), "Due in the measured part, and consumed."),
+        *(
+            Fact(_title(each), each.show(each.read(result)), _MEANINGS.get(_title(each), ""))
+            for each in MEASURED_COLUMNS
+            if each.group != "uncorrected"
+        ),
+        Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event."),
+    ]
+    return Facts(shown)
+
+
+def _latency_section(measured: Measured) -> Section:
+    flushes = measured.flushes
+    charts: list[Part] = [
+        Percentiles(
+            "Latency by percentile",
+            [
+                PercentileSeries("latency", latency_points(measured.latency_ns)),
+                PercentileSeries(
+                    "uncorrected", latency_points(measured.latency_uncorrected_ns), "grey"
+                ),
+            ],
+            "Each nine has the same room. Percentiles that too few records support are left out.",
+        )
+    ]
+    total = flushes.full + flushes.timeout + flushes.event
+    if total:
+        shares = {
+            "full": flushes.full / total,
+            "timeout": flushes.timeout / total,
+            "event": flushes.event / total,
+        }
+        charts.append(
+            Bars(
+                "Why buffers left",
+                (
+                    BarPart("full", "full", "blue", "The segment was full."),
+                    BarPart("timeout", "buffer timeout", "orange", "The flusher sent it."),
+                    BarPart("event", "event", "purple", "An event or the end pushed it out."),
+                ),
+                [Bar("buffers", shares)],
+            )
+        )
+    lead = (
+        "From the instant at which a record was meant to leave until it was consumed; uncorrected"
+        " leaves out how long it waited to be sent."
+    )
+    return Section("latency", "Latency", lead, charts)
+
+
+def latency_points(latency: LatencySummary) -> list[tuple[float, float]]:
+    """The known percentiles of a latency as (quantile, ns)."""
+    known = [(quantile, getattr(latency, name)) for name, quantile in _QUANTILES.items()]
+    return [(quantile, value) for quantile, value in known if value is not None]
+
+
+def _places_section(result: RunResult) -> list[Section]:
+    if result.buffering is None or not result.buffering.samples:
+        return []
+    lines = {}
+    for each in result.buffering.samples:
+        said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
+        said += [] if each.is_writable else ["A socket takes no more bytes."]
+        said += [] if each.is_writing else ["A writer waits for a buffer."]
+        lines[each.at_ns] = said
+    samples = result.buffering.samples
+    curve = OverTime(
+        "Bytes between the tasks",
+        [
+            TimeSeries(
+                "all six places",
+                [each.at_ns for each in samples],
+                [each.levels.total_bytes for each in samples],
+            )
+        ],
+        unit="bytes",
+    )
+    places = Places(
+        [name for name, _ in PLACES],
+        [meaning for _, meaning in PLACES],
+        [places_run("All connections", result.buffering, lines)],
+        curve,
+    )
+    lead = "The six places between producers and consumers; move the slider through the run."
+    return [Section("places", "Where the data waited", lead, [places])]
+
+
+def _task_section(result: RunResult) -> list[Section]:
+    if result.metrics is None or not result.metrics.tasks:
+        return []
+    return [Section("tasks", "Tasks", "", [task_bars("Share of the time", result.metrics.tasks)])]
+
+
+def _debloating_section(result: RunResult) -> list[Section]:
+    gates = [gate for gate in result.debloating if gate.samples]
+    return [debloating_section(gate.name, gate) for gate in gates]
+
+
+def debloating_section(name: str, gate: DebloatedGate) -> Section:
+    """What buffer debloating did to a gate over time."""
+    at_ns = [each.at_ns for each in gate.samples]
+    charts = [
+        OverTime(
+            "Buffer size",
+            [TimeSeries("buffer size", at_ns, [each.buffer_size_bytes for each in gate.samples])],
+            unit="bytes",
+        ),
+        OverTime(
+            "Time to consume what is in flight",
+            [
+                TimeSeries(
+                    "estimate",
+                    at_ns,
+                    [each.time_to_consume_ns for each in gate.samples],
+                    "orange",
+                ),
+                TimeSeries("target", at_ns, [gate.target_ns] * len(at_ns), "grey"),
+            ],
+            unit="ns",
+        ),
+    ]
+    return Section("", f"Buffer debloating: {name}", "", charts)
+
+
+def _channels_section(result: RunResult) -> Section:
+    heads = [
+        *(Head("channel"), Head("records"), Head("records/s"), Head("p50"), Head("p99")),
+        *(Head("backlog mean", _MEANINGS["backlog mean"]), Head("max")),
+    ]
+    rows = [
+        Row(
+            [
+                f"{each.channel}: {each.producer} → {each.consumer}",
+                human_count(each.records),
+                human_count(each.throughput_records_per_s),
+                human_duration(each.latency_ns.p50),
+                human_duration(each.latency_ns.p99),
+                human_count(each.backlog_buffers.mean),
+                human_count(each.backlog_buffers.max),
+            ]
+        )
+        for each in result.channels[:CHANNELS_SHOWN]
+    ]
+    hidden = len(result.channels) - len(rows)
+    notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
+    if result.wiring is not None:
+        notes.append(wiring_line(result.wiring))
+    return Section("channels", "Channels", "", [Table(heads, rows, notes=notes)])
+
+
+def _about_section(result: RunResult, environment: Mapping[str, Any]) -> Section:
+    parts = [
+        Pairs(title, {name: _text(value) for name, value in values.items()})
+        for title, values in (
+            ("Flink's keys", result.config),
+            ("Workload", result.workload),
+            ("Host and versions", environment),
+        )
+        if values
+    ]
+    return Section("environment", "Environment", "", parts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        return ", ".join(
+            f"{name} {_text(each)}" if isinstance(value, Mapping) else _text(each)
+            for name, each in (value.items() if isinstance(value, Mapping) else enumerate(value))
+        )
+    return MISSING if value is None else str(to_plain(value))
+
+
+def _title(column: NumberColumn[RunResult]) -> str:
+    return f"{column.group} {column.name}".strip()
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """Names of settings without what all have in common: "5ms" for "buffer-timeout=5ms"."""
+    if all(len(name.split()) == 1 and "=" in name for name in names):
+        return [name.partition("=")[2] for name in names]
+    return list(names)
+
+
+def _swept_name(names: Sequence[str]) -> str:
+    """What the settings differ in: "buffer-timeout"."""
+    keys = dict.fromkeys(each.partition("=")[0] for name in names for each in name.split())
+    return ", ".join(keys).replace("-", " ") or "this configuration"

@@ -1,0 +1,231 @@
+"""A comparison as a page: each candidate against the base, its runs, and its results over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flinknet.comparison import (
+    METRICS,
+    Candidate,
+    Comparison,
+    Difference,
+    Outcome,
+    Trend,
+    Verdict,
+    label_of,
+)
+
+from .comparison_texts import (
+    change_line,
+    columns_note,
+    metric_rows,
+    note_lines,
+    outcome_line,
+    point_note,
+    trend_lines,
+    trend_tables,
+)
+from .page_parts import (
+    Color,
+    Curves,
+    Head,
+    Interval,
+    Intervals,
+    Lines,
+    Page,
+    Pairs,
+    Part,
+    Row,
+    Section,
+    Series,
+    Table,
+    Unit,
+    View,
+)
+from .warning_lines import warning_lines
+
+POINTS_MAX = 40
+"""A curve over time has room for so many dates."""
+
+_COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
+_UNITS: Mapping[str, Unit] = {"ns": "ns", "bytes": "bytes"}
+_MEANINGS = {
+    "throughput": "Records per second that the consumers took.",
+    "throughput_bytes": "Bytes of record values per second.",
+    "mean": "Mean latency, from the instant at which a record was meant to leave.",
+    "p50": "Half of the records were consumed this soon after they were meant to leave.",
+    "p99": "99 of 100 records were consumed this soon after they were meant to leave.",
+    "p99_9": "999 of 1000 records were consumed this soon after they were meant to leave.",
+    "backlog": "Data buffers still queued at the producer when one left, on average.",
+    "buffers": "Data buffers per second over all channels.",
+    "cpu": "CPU cores that the TaskManagers used for work; polling is left out.",
+}
+_RUN_METRICS = ("throughput", "p50", "p99")
+"""What is drawn run by run where no limit names metrics."""
+
+
+def comparison_page(comparison: Comparison, trends: Sequence[Trend]) -> Page:
+    """The page, with a view for each candidate."""
+    views = [
+        _view(comparison, candidate, sentence, [x for x in trends if x.config == candidate.name])
+        for candidate, sentence in zip(comparison.candidates, comparison.sentences(), strict=True)
+    ]
+    return Page("compare-configs", views)
+
+
+def _view(
+    comparison: Comparison, candidate: Candidate, sentence: str, trends: Sequence[Trend]
+) -> View:
+    verdict = [line for line in (outcome_line(comparison), sentence) if line]
+    return View(
+        candidate.name,
+        f"{candidate.name} against {comparison.base.name}",
+        [
+            Lines(verdict, is_headed=True, is_doubt=comparison.outcome is not Outcome.PASS),
+            *_doubts(comparison, trends),
+            *_limits(candidate),
+            _changes(comparison, candidate),
+            _settings(comparison, candidate),
+            _runs(comparison, candidate),
+            *([_history(trends)] if trends else []),
+            _about(comparison),
+        ],
+    )
+
+
+def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
+    runs = [(x.name, run.warnings) for x in comparison.measured_here for run in x.runs]
+    steps = trend_lines(trends) if any(trend.step for trend in trends) else []
+    warnings = [line.plain for line in warning_lines(runs, is_explained=True)]
+    lines = [*note_lines(comparison), *steps, *warnings]
+    return [Lines(lines, is_doubt=True)] if lines else []
+
+
+def _limits(candidate: Candidate) -> list[Section]:
+    if not candidate.decisions:
+        return []
+    rows = [
+        Row(
+            [
+                f"fail if {each.limit.text}",
+                each.outcome.value,
+                change_line(candidate, each.limit.metric),
+                each.reason,
+            ]
+        )
+        for each in candidate.decisions
+    ]
+    heads = [Head("limit"), Head("outcome"), Head("measured"), Head("why undecided")]
+    return [Section("limits", "Limits", "", [Table(heads, rows)])]
+
+
+def _changes(comparison: Comparison, candidate: Candidate) -> Section:
+    interval = f"{comparison.confidence * 100:g} % interval"
+    names = [comparison.base.name, candidate.name]
+    heads = [Head(each) for each in ("metric", *names, "change", interval, "verdict")]
+    rows = [
+        Row([x.metric, x.base, x.candidate, x.change, x.interval, x.verdict.value])
+        for x in metric_rows(candidate.differences)
+    ]
+    chart = Intervals(
+        "Changes",
+        [
+            _interval(metric, each)
+            for metric, each in candidate.differences.items()
+            if each.is_ratio and each.change is not None
+        ],
+        f"Each with its {interval}; green is better, orange is worse.",
+    )
+    table = Table(heads, rows, notes=[columns_note(candidate.differences)])
+    return Section("changes", "What changed", "", [chart, table])
+
+
+def _interval(metric: str, difference: Difference) -> Interval:
+    return Interval(
+        label_of(metric),
+        difference.change,
+        difference.low,
+        difference.high,
+        _COLORS.get(difference.verdict, "grey"),
+        f"{difference.verdict.value}. {_MEANINGS[metric]}",
+    )
+
+
+def _settings(comparison: Comparison, candidate: Candidate) -> Section:
+    rows = [
+        Row([each.name, each.base or "not set", each.candidate or "not set"])
+        for each in candidate.changes
+    ]
+    if not rows:
+        return Section("settings", "Settings", "Both are the same configuration.", [])
+    heads = [Head("setting"), Head(comparison.base.name), Head(candidate.name)]
+    return Section("settings", "Settings that differ", "", [Table(heads, rows)])
+
+
+def _runs(comparison: Comparison, candidate: Candidate) -> Section:
+    limited = dict.fromkeys(each.limit.metric for each in candidate.decisions)
+    configurations = (comparison.base, candidate.configuration)
+    count = max(len(each.runs) for each in configurations)
+    labels = [str(number) for number in range(1, count + 1)]
+    colors: tuple[Color, Color] = ("grey", "blue")
+    charts: list[Part] = [
+        Curves(
+            f"{label_of(metric)} of each run",
+            labels,
+            [
+                Series(each.name, _padded(each.values(metric), count), color)
+                for each, color in zip(configurations, colors, strict=True)
+            ],
+            unit=_UNITS.get(METRICS[metric].unit, "count"),
+            meaning=_MEANINGS[metric],
+        )
+        for metric in limited or _RUN_METRICS
+    ]
+    if comparison.baseline is None:
+        lead = "The runs of a round are neighbours in time and have the same arrivals."
+    else:
+        lead = "The runs of the baseline are of another day."
+    return Section("runs", "Run by run", lead, charts)
+
+
+def _history(trends: Sequence[Trend]) -> Section:
+    parts: list[Part] = []
+    for trend in trends:
+        points = trend.points[-POINTS_MAX:]
+        counted = [None if each.why_not else each.value for each in points]
+        other = [each.value if each.why_not else None for each in points]
+        series = [Series("counted", counted)]
+        if any(value is not None for value in other):
+            why = ", ".join(dict.fromkeys(filter(None, map(point_note, points))))
+            series.append(Series("not counted", other, "grey", why))
+        dates = [(each.measured_at or "")[:10] for each in points]
+        marks = {}
+        if trend.step is not None:
+            since = [each.measured_at for each in points]
+            marks = {since.index(trend.step.since): "step"} if trend.step.since in since else {}
+        parts.append(
+            Curves(
+                f"{label_of(trend.metric)} over time",
+                dates,
+                series,
+                unit=_UNITS.get(METRICS[trend.metric].unit, "count"),
+                meaning=_MEANINGS[trend.metric],
+                marks=marks,
+            )
+        )
+    parts += [
+        Table([Head(each) for each in shown.heads], [Row(each) for each in shown.rows])
+        for shown in trend_tables(trends)
+    ]
+    return Section("history", "Results over time", "\n".join(trend_lines(trends)), parts)
+
+
+def _about(comparison: Comparison) -> Section:
+    known = {name: str(x) for name, x in comparison.environment.items() if x is not None}
+    runs = ", ".join(f"{len(each.runs)} of {each.name}" for each in comparison.configurations)
+    pairs: list[Part] = [Pairs("environment", known | {"runs": runs, "seed": str(comparison.seed)})]
+    return Section("about", "About", "", pairs)
+
+
+def _padded(values: Sequence[float | None], count: int) -> list[float | None]:
+    return [*values, *([None] * (count - len(values)))]

@@ -1,0 +1,200 @@
+"""A comparison in words: the cells of its table, the settings that differ, limits, trends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flinknet.comparison import (
+    METRICS,
+    RESULTS_MIN,
+    Candidate,
+    Comparison,
+    Difference,
+    LimitDecision,
+    Outcome,
+    Trend,
+    TrendPoint,
+    Verdict,
+    label_of,
+)
+from flinknet.units import (
+    MISSING,
+    format_percent,
+    human_bytes,
+    human_count,
+    human_duration,
+)
+
+POINTS_SHOWN = 8
+"""So many of the newest results of a trend are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric of a candidate against the base, as texts."""
+
+    metric: str
+    base: str
+    candidate: str
+    change: str
+    interval: str
+    verdict: Verdict
+
+
+def metric_rows(
+    differences: Mapping[str, Difference], *, is_narrow: bool = False
+) -> list[MetricRow]:
+    """A row for each metric."""
+    return [
+        MetricRow(
+            label_of(metric),
+            amount(each.base_mean, METRICS[metric].unit),
+            amount(each.candidate_mean, METRICS[metric].unit),
+            _change(each.change, each, METRICS[metric].unit),
+            _interval(each, METRICS[metric].unit, is_narrow=is_narrow),
+            each.verdict,
+        )
+        for metric, each in differences.items()
+    ]
+
+
+def columns_note(differences: Mapping[str, Difference]) -> str:
+    """What the columns of the table are."""
+    note = "Columns are geometric means over the rounds; change is their ratio."
+    zeros = [label_of(metric) for metric, each in differences.items() if not each.is_ratio]
+    if zeros:
+        one = len(zeros) == 1
+        note += (
+            f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
+            f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
+        )
+    return note
+
+
+def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
+    """What differs between the two configurations."""
+    base = comparison.base.name
+    if not candidate.changes:
+        return [
+            f"{candidate.name} and {base} are the same configuration: any difference is chance."
+        ]
+    width = max(len(each.name) for each in candidate.changes)
+    lines = [
+        f"  {each.name:<{width}}  {each.base or 'not set'} → {each.candidate or 'not set'}"
+        for each in candidate.changes
+    ]
+    return [f"{candidate.name} differs from {base} in:", *lines]
+
+
+def decision_line(candidate: Candidate, decision: LimitDecision) -> str:
+    """A limit and what was measured, without the outcome in front."""
+    reason = f"; {decision.reason}" if decision.reason else ""
+    limit = decision.limit
+    return f"{candidate.name}, fail if {limit.text}: {change_line(candidate, limit.metric)}{reason}"
+
+
+def change_line(candidate: Candidate, metric: str) -> str:
+    """How a metric changed, with the interval."""
+    (row,) = metric_rows({metric: candidate.differences[metric]})
+    if row.verdict is Verdict.UNKNOWN:
+        return f"{row.metric} was not measured"
+    return f"{row.metric} {row.base} → {row.candidate}, {row.change} ({row.interval})"
+
+
+def outcome_line(comparison: Comparison) -> str:
+    """The outcome of all limits in a sentence; empty where there are none."""
+    decisions = [decision for _, decision in comparison.decisions]
+    if comparison.is_refused:
+        return "Undecided: disturbed runs do not count (--fail-on-disturbed)."
+    if not decisions:
+        return ""
+    broken = sum(each.outcome is Outcome.REGRESSION for each in decisions)
+    if broken:
+        return f"Failed: {_of(broken, len(decisions))} broken."
+    open_ = sum(each.outcome is Outcome.INCONCLUSIVE for each in decisions)
+    if open_:
+        return f"Undecided: {_of(open_, len(decisions))} open."
+    return "Passed: every limit holds."
+
+
+def note_lines(comparison: Comparison) -> list[str]:
+    """What to know about the measurement."""
+    return [*comparison.baseline_lines(), *comparison.disturbed_lines()]
+
+
+@dataclass(frozen=True, slots=True)
+class TrendTable:
+    """The newest results of a candidate: a column for each metric, and its change against the base
+    of the same call.
+    """
+
+    config: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def trend_tables(trends: Sequence[Trend]) -> list[TrendTable]:
+    """A table for each candidate."""
+    by_config: dict[str, list[Trend]] = {}
+    for trend in trends:
+        by_config.setdefault(trend.config, []).append(trend)
+    return [_trend_table(config, own) for config, own in by_config.items()]
+
+
+def _trend_table(config: str, trends: Sequence[Trend]) -> TrendTable:
+    names = [name for each in trends for name in (label_of(each.metric), "vs. base")]
+    rows = []
+    for points in list(zip(*(each.points for each in trends), strict=True))[-POINTS_SHOWN:]:
+        row = [points[0].measured_at or MISSING]
+        for trend, point in zip(trends, points, strict=True):
+            row.append(amount(point.value, METRICS[trend.metric].unit))
+            row.append(MISSING if point.change is None else format_percent(point.change))
+        rows.append((*row, str(points[0].runs), point_note(points[0])))
+    return TrendTable(config, ("measured at", *names, "runs", ""), tuple(rows))
+
+
+def point_note(point: TrendPoint) -> str:
+    """Why a result does not count."""
+    return f"not counted: {point.why_not}" if point.why_not else ""
+
+
+def trend_lines(trends: Sequence[Trend]) -> list[str]:
+    """A warning for each step; one line if there is none."""
+    warnings = [warning for each in trends if (warning := each.warning())]
+    if warnings or not trends:
+        return warnings
+    counted = sum(not each.why_not for each in trends[0].points)
+    if counted < RESULTS_MIN:
+        return [f"Too few comparable results for a trend: {counted} of at least {RESULTS_MIN}."]
+    return [f"No step in {counted} comparable results."]
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A value of a metric with three digits."""
+    if unit == "ns":
+        return human_duration(value)
+    return human_bytes(value) if unit == "bytes" else human_count(value)
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count} of {total} limit{'s' if total > 1 else ''} {'is' if count == 1 else 'are'}"
+
+
+def _change(value: float | None, difference: Difference, unit: str) -> str:
+    """A change, or an end of its interval, in percent or in the metric's unit."""
+    if value is None:
+        return MISSING
+    if difference.is_ratio:
+        return format_percent(value)
+    return f"{'+' if value >= 0 else ''}{amount(value, unit)}"
+
+
+def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return MISSING
+    if is_narrow and difference.is_ratio:
+        return f"{low * 100:+.1f}…{high * 100:+.1f}"
+    ends = [_change(end, difference, unit) for end in (low, high)]
+    return ("…" if is_narrow else " … ").join(ends)

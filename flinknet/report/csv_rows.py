@@ -1,0 +1,107 @@
+"""Replays and distributions of latency as CSV: a row for each setting or range, units in the names
+of the columns, and an empty cell for what is not known.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from flinknet.results import LatencySummary, Measured, ReplayAnswer, RunResult, TradeOffPoint
+
+from .settings_in_words import settings_of
+
+Row = Mapping[str, Any]
+
+_LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
+
+
+def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
+    """Rows as CSV with a header; a row may lack columns that others have.
+
+    Args:
+        first: names of columns that are there even without rows.
+    """
+    names = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
+    file = io.StringIO()
+    writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return file.getvalue()
+
+
+def histogram_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Row]:
+    """A row for each range of the latency that records of a run fell into."""
+    return [
+        {"config": name, "round": number, "low_ns": low, "high_ns": high, "records": records}
+        for name, results in settings
+        for number, result in enumerate(results, start=1)
+        if (known := result.latency_distribution) is not None
+        for low, high, records in zip(known.low_ns, known.high_ns, known.records, strict=True)
+    ]
+
+
+def replay_rows(answers: Sequence[ReplayAnswer]) -> list[Row]:
+    """A row for what was observed of each run, and one for each setting that was predicted."""
+    return [row for answer in answers for row in _answer_rows(answer)]
+
+
+def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
+    run = {"run": answer.trace.path, "edge": answer.trace.edge}
+    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
+    yield {
+        **run,
+        "kind": "observed",
+        "is_recorded": True,
+        **(_names_of(recorded) if recorded is not None else {}),
+        **_measured(answer.observed),
+    }
+    for point in answer.trade_offs:
+        price = point.price
+        yield {
+            **run,
+            "kind": "predicted",
+            "is_recorded": point.is_recorded,
+            **_names_of(point),
+            "throughput_records_per_s": point.throughput_records_per_s,
+            "buffers_per_s": point.buffers_per_s,
+            **_latencies("latency", point.latency_ns),
+            "backlog_mean_buffers": point.backlog_buffers.mean,
+            "backlog_max_buffers": point.backlog_buffers.max,
+            "memory_bytes": point.memory_bytes,
+            "packets_per_s": None if price is None else price.packets_per_s,
+            "network_bytes_per_s": None if price is None else price.bytes_per_s,
+            "cpu_change_cores": None if price is None else price.cpu_cores_change,
+        }
+
+
+def _names_of(point: TradeOffPoint) -> dict[str, str]:
+    return {name.replace(" ", "_"): value for name, value in settings_of(point).items()}
+
+
+def _measured(measured: Measured) -> dict[str, Any]:
+    return {
+        "records": measured.records,
+        "duration_ns": measured.duration_ns,
+        "throughput_records_per_s": measured.throughput_records_per_s,
+        "throughput_bytes_per_s": measured.throughput_bytes_per_s,
+        "buffers_per_s": measured.buffers / measured.duration_ns * 1e9,
+        **_latencies("latency", measured.latency_ns),
+        **_latencies("uncorrected_latency", measured.latency_uncorrected_ns),
+        "backlog_mean_buffers": measured.backlog_buffers.mean,
+        "backlog_max_buffers": measured.backlog_buffers.max,
+        "credit_starved_ns": measured.credits.starved_ns,
+    }
+
+
+def _latencies(name: str, latency: LatencySummary) -> dict[str, Any]:
+    return {f"{name}_{each}_ns": getattr(latency, each) for each in _LATENCIES}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else value

@@ -1,0 +1,177 @@
+"""back-pressure: the last of a chain of tasks becomes slow, and the buffers before it fill up, one
+pool after another, until the source waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from flinknet.config import WorkloadConfig
+from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
+from flinknet.units import MISSING, human_count, human_duration
+
+from ..bench_page import task_bars
+from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
+from .shown import DemoRun, DemoShown, doubts_of
+
+OFTEN = 0.3
+"""A task waits from the first instant on at which it did so for more than this share of the time
+since the sample before."""
+
+BUSY, WAITING = 0.8, 0.2
+"""Shares of the time of the sink and of the source from which the demo has shown its effect."""
+
+
+def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+    """From the one run of the chain."""
+    (run,) = runs
+    metrics = run.result.metrics
+    tasks = list(metrics.tasks) if metrics is not None else []
+    shares = {name: _shares(run, name) for name in tasks}
+    waiting = [_waiting(run, name) for name in tasks[:-1]]
+    waits_after_ns = {each.name: _waits_after_ns(each, run.measured_from_ns) for each in waiting}
+    table = Table(
+        [
+            Head("task"),
+            *(Head(name) for name in ("busy", "back-pressured", "idle")),
+            Head("waits after", "Since the sink became slow."),
+        ],
+        [
+            Row(
+                [
+                    name,
+                    *(_percent(each) for each in shares[name]),
+                    human_duration(waits_after_ns.get(name)),
+                ]
+            )
+            for name in tasks
+        ],
+    )
+    spans = [Span("slow sink", run.measured_from_ns, run.measured_to_ns)]
+    charts = [
+        OverTime(
+            "Back-pressured",
+            waiting,
+            unit="share",
+            meaning="Share of the time in which a task waited for a free output buffer.",
+            spans=spans,
+            in_rows=True,
+        ),
+        OverTime(
+            "Buffers in use",
+            _pools(run, tasks),
+            unit="share",
+            meaning="Of each pool. An output may write no more than"
+            " max-buffers-per-channel to a channel, even if its pool has more.",
+            spans=spans,
+            in_rows=True,
+        ),
+    ]
+    taken = run.result.channels[-1].taken_records_per_s if run.result.channels else None
+    return DemoShown(
+        "back-pressure",
+        "Pressure travels upstream",
+        f"{' → '.join(tasks)}, {human_count(workload.rate_per_s)} records/s. After the warm-up each"
+        " record takes the sink longer than the source needs for the next one.",
+        table,
+        [*charts, *([task_bars("Share of the time", metrics.tasks)] if metrics else [])],
+        _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
+        doubts_of([run.result], (DISTURBED, DISTURBED_BY_STRANGERS)),  # not of four on few cores
+        {
+            "tasks": {
+                name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))
+                for name in tasks
+            },
+            "waits_after_ns": waits_after_ns,
+            "sink_records_per_s": taken,
+        },
+    )
+
+
+def _shares(run: DemoRun, name: str) -> tuple[float, float, float]:
+    """Busy, back-pressured and idle, over the measured part."""
+    assert run.result.metrics is not None
+    values = run.result.metrics.tasks[name]
+    busy, waiting, idle = (
+        float(values[f"{each}TimeMsPerSecond"]) / 1000 for each in ("busy", "backPressured", "idle")
+    )
+    return busy, waiting, idle
+
+
+def _waiting(run: DemoRun, name: str) -> TimeSeries:
+    """The share of the time in which a task was back-pressured, between samples in the measured
+    part: metrics give it since the start of that part.
+    """
+    waited: list[tuple[int, float]] = [(run.measured_from_ns, 0.0)]
+    before = None
+    for sample in run.samples:
+        task = next((each for each in sample.tasks if each.name == name), None)
+        is_new = task is not None and task != before  # not what its TaskManager said before
+        if is_new and task is not None and sample.elapsed_ns > run.measured_from_ns:
+            elapsed_ns = sample.elapsed_ns - run.measured_from_ns
+            waited.append((sample.elapsed_ns, task.back_pressured * elapsed_ns))
+        before = task
+    shares = [
+        min(1.0, max(0.0, (late - early) / (to_ns - from_ns)))
+        for (from_ns, early), (to_ns, late) in pairwise(waited)
+        if to_ns > from_ns
+    ]
+    return TimeSeries(name, [at_ns for at_ns, _ in waited], [0.0, *shares], "purple")
+
+
+def _waits_after_ns(waiting: TimeSeries, from_ns: int) -> int | None:
+    """How long after an instant a task waited often; None if it never did."""
+    pairs = zip(waiting.at_ns, waiting.values, strict=True)
+    first = next((at for at, share in pairs if share is not None and share > OFTEN), None)
+    return None if first is None else first - from_ns
+
+
+def _pools(run: DemoRun, tasks: Sequence[str]) -> list[TimeSeries]:
+    """How full each pool was over time, from the source to the sink."""
+    read: dict[str, Callable[[TaskProgress], float | None]] = {
+        "input": lambda task: task.in_pool_usage,
+        "output": lambda task: task.out_pool_usage,
+    }
+    found: list[TimeSeries] = []
+    for name in tasks:
+        for end, usage in read.items():
+            known = [
+                (sample.elapsed_ns, value)
+                for sample in run.samples
+                for task in sample.tasks
+                if task.name == name and (value := usage(task)) is not None
+            ]
+            if known:
+                at_ns, values = zip(*known, strict=True)
+                color: Color = "orange" if end == "output" else "blue"
+                found.append(TimeSeries(f"{name}, {end}", at_ns, values, color))
+    return found
+
+
+def _lesson(
+    shares: Mapping[str, tuple[float, float, float]],
+    waits_after_ns: Mapping[str, int | None],
+    taken_per_s: float | None,
+    rate_per_s: float,
+) -> list[str]:
+    names = list(shares)
+    if not names or shares[names[-1]][0] < BUSY or shares[names[0]][1] < WAITING:
+        return [
+            "Unexpected: the sink should be busy and the source back-pressured. Try a quiet machine"
+            " or a higher --rate."
+        ]
+    source, last_relay, sink = names[0], names[-2], names[-1]
+    rate = MISSING if taken_per_s is None else human_count(taken_per_s)
+    return [
+        f"The sink takes {rate} of {human_count(rate_per_s)} records/s. The buffers before it fill"
+        f" up first: {last_relay} waits after {human_duration(waits_after_ns[last_relay])},"
+        f" {source} after {human_duration(waits_after_ns[source])}.",
+        f"{source} was back-pressured {_percent(shares[source][1])} of the time, and {sink} busy"
+        f" {_percent(shares[sink][0])}: the bottleneck is the first busy task after the"
+        " back-pressured ones.",
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"

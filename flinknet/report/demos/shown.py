@@ -1,0 +1,92 @@
+"""What a demo has shown: one table, a few charts, and two or three sentences about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinknet.results import (
+    CORES_SHARED,
+    DISTURBED,
+    DISTURBED_BY_STRANGERS,
+    Progress,
+    RunResult,
+)
+
+from ..page_parts import Lines, Page, Part, Section, Table, View
+
+UNEXPECTED = "Unexpected"
+"""Begins the lesson of a demo that did not show its effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRun:
+    """One run of a demo, and where it stood every now and then.
+
+    Attributes:
+        name: of what is different in this run, such as "aligned".
+        measured_from_ns, measured_to_ns: since the start of the run.
+        segment_size_bytes: the largest that a buffer can be.
+    """
+
+    name: str
+    result: RunResult
+    samples: tuple[Progress, ...]
+    measured_from_ns: int
+    measured_to_ns: int
+    segment_size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DemoShown:
+    """What a demo comes to.
+
+    Attributes:
+        setup: what ran, in a sentence or two.
+        charts: for the page; the terminal shows those over time as well.
+        lesson: what one sees, in sentences drawn from the numbers.
+        figures: the numbers behind it by run, as JSON-ready data.
+    """
+
+    name: str
+    title: str
+    setup: str
+    table: Table
+    charts: Sequence[Part]
+    lesson: Sequence[str]
+    doubts: Sequence[str]
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def page(self) -> Page:
+        """The same as a page."""
+        return demo_page(
+            self.name, self.title, self.setup, self.lesson, self.doubts, [*self.charts, self.table]
+        )
+
+
+def demo_page(
+    name: str,
+    title: str,
+    setup: str,
+    lesson: Sequence[str],
+    doubts: Sequence[str],
+    parts: Sequence[Part],
+) -> Page:
+    """The lesson first, then what can be seen of it."""
+    has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
+    above = [Lines(lesson, is_doubt=has_failed, is_headed=True)]
+    if doubts:
+        above.append(Lines([f"Warning: {each}" for each in doubts], is_doubt=True))
+    view = View(name, title, [*above, Section("demo", "What happens", "", parts)], setup)
+    return Page(f"bench demo {name}", [view])
+
+
+def doubts_of(
+    results: Iterable[RunResult],
+    codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS),
+) -> list[str]:
+    """The first warning that touches a comparison; that a blocked source is late belongs to it."""
+    found = [each.text for run in results for each in run.warnings if each.code in codes]
+    return found[:1]

@@ -1,0 +1,87 @@
+"""timeout: the same records under several buffer timeouts: latency against messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.config import WorkloadConfig
+from flinknet.units import human_count, human_duration
+
+from ..page_parts import Curves, Head, Row, Series, Table
+from .shown import DemoRun, DemoShown, doubts_of
+
+
+def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+    """From one run for each timeout, the shortest first."""
+    names = [each.name for each in runs]
+    measured = [each.result.measured for each in runs]
+    p50 = [each.latency_ns.p50 for each in measured]
+    p99 = [each.latency_ns.p99 for each in measured]
+    buffers = [each.buffers / each.duration_ns * 1e9 for each in measured]
+    heads = [
+        Head("buffer timeout"),
+        Head("p50", "Half of the records were consumed this soon."),
+        Head("p99", "99 of 100 records were consumed this soon."),
+        Head("buffers/s", "Data buffers per second: each costs CPU time on both sides."),
+        Head("records per buffer"),
+    ]
+    rows = [
+        Row(
+            [
+                name,
+                human_duration(half),
+                human_duration(most),
+                human_count(sent),
+                human_count(each.records / each.buffers if each.buffers else None),
+            ]
+        )
+        for name, each, half, most, sent in zip(names, measured, p50, p99, buffers, strict=True)
+    ]
+    charts = [
+        Curves(
+            "Latency",
+            names,
+            [Series("p50", p50), Series("p99", p99, "orange")],
+            unit="ns",
+            is_log=True,
+        ),
+        Curves(
+            "Buffers per second",
+            names,
+            [Series("buffers/s", buffers, "purple")],
+            is_log=True,
+            meaning="Each costs CPU time on both sides.",
+        ),
+    ]
+    return DemoShown(
+        "timeout",
+        "Latency against messages",
+        f"{human_count(workload.rate_per_s)} records/s from one producer to one consumer; a buffer"
+        " leaves when it is full or at the latest after the buffer timeout.",
+        Table(heads, rows),
+        charts,
+        _lesson(names, p50, buffers),
+        doubts_of(each.result for each in runs),
+        {
+            name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
+            for name, half, most, sent in zip(names, p50, p99, buffers, strict=True)
+        },
+    )
+
+
+def _lesson(
+    names: Sequence[str], p50: Sequence[float | None], buffers: Sequence[float]
+) -> list[str]:
+    short, long = p50[0], p50[-1]
+    if short is None or long is None or short >= long or buffers[0] <= buffers[-1]:
+        return [
+            "Unexpected: a shorter timeout should give a lower latency and more buffers. Try a"
+            " quiet machine or a lower --rate."
+        ]
+    return [
+        f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
+        f" {human_duration(long)} to {human_duration(short)}, and the network carries"
+        f" {buffers[0] / buffers[-1]:.0f} times as many buffers.",
+        f"In between, half of the records wait about half the timeout: {names[-2]} gives a p50 of"
+        f" {human_duration(p50[-2])} with {human_count(buffers[-2])} buffers/s.",
+    ]

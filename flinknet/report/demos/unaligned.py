@@ -1,0 +1,94 @@
+"""unaligned: a checkpoint barrier waits behind the data before it, or overtakes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from flinknet.config import WorkloadConfig
+from flinknet.results import CheckpointSummary
+from flinknet.units import human_bytes, human_count, human_duration
+
+from ..page_parts import Curves, Head, Row, Series, Table
+from .shown import DemoRun, DemoShown, doubts_of
+
+ALIGNED, UNALIGNED = "aligned", "unaligned"
+
+FASTER = 0.5
+"""Of the duration of an aligned checkpoint, what an unaligned one takes at most if the demo has
+shown its effect."""
+
+
+def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+    """From the two runs: aligned, and unaligned."""
+    found = {each.name: each.result.measured.checkpoints for each in runs}
+    table = Table(
+        [
+            Head("checkpoints"),
+            Head("completed"),
+            Head("duration", "Mean, from the trigger to the last acknowledgement."),
+            Head("barrier travel", "Mean, from when it was written to when it was read."),
+            Head(
+                "overtaken",
+                "Mean of the data that a checkpoint stores.",
+            ),
+        ],
+        [Row([name, *_cells(each)]) for name, each in found.items()],
+    )
+    chart = Curves(
+        "How long a checkpoint takes",
+        list(found),
+        [
+            Series("duration", [_duration_ns(each) for each in found.values()]),
+            Series(
+                "barrier travel",
+                [None if each is None else each.travel_ns.mean for each in found.values()],
+                "orange",
+            ),
+        ],
+        unit="ns",
+        is_log=True,
+    )
+    return DemoShown(
+        "unaligned",
+        "A barrier overtakes",
+        f"{workload.producers} producers write {human_count(workload.rate_per_s)} records/s each to"
+        " one consumer that cannot keep up, so all buffers between them are full when a checkpoint"
+        " begins.",
+        table,
+        [chart],
+        _lesson(found[ALIGNED], found[UNALIGNED]),
+        doubts_of(each.result for each in runs),
+        {name: None if each is None else asdict(each) for name, each in found.items()},
+    )
+
+
+def _duration_ns(checkpoints: CheckpointSummary | None) -> float | None:
+    return None if checkpoints is None else checkpoints.duration_ns.mean
+
+
+def _cells(checkpoints: CheckpointSummary | None) -> list[str]:
+    if checkpoints is None:
+        return ["0", *[human_duration(None)] * 3]
+    return [
+        f"{checkpoints.completed} of {checkpoints.triggered}",
+        human_duration(checkpoints.duration_ns.mean),
+        human_duration(checkpoints.travel_ns.mean),
+        human_bytes(checkpoints.overtaken_bytes_mean),
+    ]
+
+
+def _lesson(aligned: CheckpointSummary | None, overtaking: CheckpointSummary | None) -> list[str]:
+    slow_ns, fast_ns = _duration_ns(aligned), _duration_ns(overtaking)
+    if not slow_ns or fast_ns is None or overtaking is None or fast_ns > FASTER * slow_ns:
+        return [
+            "Unexpected: unaligned checkpoints should be much faster here. Try a quiet machine or a"
+            " longer --duration."
+        ]
+    return [
+        f"Aligned, a barrier waits until all data before it are processed: a checkpoint takes"
+        f" {human_duration(slow_ns)}.",
+        f"Unaligned, it overtakes them: {human_duration(fast_ns)}. The price is"
+        f" {human_bytes(overtaking.overtaken_bytes_mean)} of overtaken data that each checkpoint"
+        " has to store.",
+    ]

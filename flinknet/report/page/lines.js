@@ -1,0 +1,149 @@
+// Lines over the time of a run, and changes with their intervals.
+
+// spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], format, label, at: ns of a marker or null}
+function linesOverTime(spec, width, height = 210) {
+  const left = 58, right = width - 14, top = spec.spans.length ? 26 : 12, bottom = height - 26;
+  const svg = canvas(width, height), most = largest(spec.series) === null ? null : spec.top ?? largest(spec.series);
+  if (most === null) return empty(svg, width, height);
+  const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
+  const x = timeAxis(svg, spec, {left, right, top, bottom, width});
+  const unit = spec.format === bytes ? 1024 ** Math.floor(Math.log(most || 1) / Math.log(1024)) : 1;
+  yAxis(svg, y, linearTicks(0, most * 1.08 / unit || 1, 4).map((tick) => tick * unit), spec.format, left, right);
+  for (const one of spec.series) {
+    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
+    svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
+  }
+  return withTimeCursor(svg, x, spec, {left, right, top, bottom});
+}
+
+// The same, each in a row of its own: what rises and falls one after the other stays apart.
+function rowsOverTime(spec, width) {
+  const rowPx = width < 560 ? 40 : 30, widest = Math.max(...spec.series.map((one) => one.name.length));
+  const isNarrow = width < 560, left = isNarrow ? 4 : Math.min(widest * CHAR_PX + 10, width * 0.3), right = width - 14;
+  const top = spec.spans.length ? 26 : 12, bottom = top + spec.series.length * rowPx, height = bottom + 26;
+  const svg = canvas(width, height), most = largest(spec.series);
+  if (most === null) return empty(svg, width, height);
+  const x = timeAxis(svg, spec, {left, right, top, bottom, width});
+  spec.series.forEach((one, index) => {
+    const low = top + (index + 1) * rowPx - 2, y = linearScale([0, most || 1], [low, top + index * rowPx + (isNarrow ? 17 : 4)]);
+    const points = one.values.map((value, at) => [x(one.at_ns[at]), y(value ?? 0)]);
+    const first = points[0], last = points[points.length - 1];
+    svg.append(s("line", {class: "grid", x1: left, x2: right, y1: low, y2: low}),
+      s("text", isNarrow ? {x: left, y: low - rowPx + 14} : {x: left - 8, y: low - rowPx / 2 + 6, "text-anchor": "end"}, one.name));
+    if (points.length) svg.append(s("path", {d: `${path([[first[0], low], ...points, [last[0], low]])}Z`, fill: one.color, opacity: 0.8}));
+  });
+  return withTimeCursor(svg, x, spec, {left, right, top, bottom});
+}
+
+function largest(series) {
+  const values = series.flatMap((one) => one.values).filter((value) => value !== null);
+  return values.length ? Math.max(...values) : null;
+}
+
+// The axis of the time from 0 to the last instant, and the spans; gives its scale.
+function timeAxis(svg, spec, {left, right, top, bottom, width}) {
+  const ends = spec.series.flatMap((one) => [one.at_ns[0], one.at_ns[one.at_ns.length - 1]]).filter((at) => at !== undefined);
+  const fromNs = Math.min(0, ...ends), toNs = Math.max(...ends, 1), x = linearScale([fromNs, toNs], [left, right]);
+  [x.left, x.right] = [left, right];
+  for (const {name, from_ns: from, to_ns: to} of spec.spans) {
+    const start = x(Math.max(from, fromNs)), end = x(Math.min(to, toNs));
+    svg.append(s("rect", {class: "span", x: start, width: Math.max(end - start, 1), y: top, height: bottom - top}),
+      s("text", {x: Math.min((start + end) / 2, right - name.length * CHAR_PX / 2), y: top - 8, "text-anchor": "middle"}, name));
+  }
+  xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), top, bottom, width);
+  return x;
+}
+
+// A marker where the slider stands, and the values of all series at the instant that one points at.
+function withTimeCursor(svg, x, spec, {left, right, top, bottom}) {
+  if (spec.at !== null && spec.at !== undefined) {
+    const at = Math.min(Math.max(x(spec.at), left), right);
+    svg.append(s("line", {class: "now", x1: at, x2: at, y1: top, y2: bottom}));
+  }
+  const cursor = s("line", {class: "cursor", y1: top, y2: bottom, visibility: "hidden"});
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), cursor);
+  const longest = spec.series.reduce((most, one) => one.at_ns.length > most.at_ns.length ? one : most);
+  const items = longest.at_ns.map((at) => ({x: x(at), y: top + 20, at, tip: () => ({title: timeFormat(1e9)(+(at / 1e9).toFixed(2) * 1e9),
+    rows: spec.series.map((one) => [one.name, spec.format(valueAt(one, at))])})}));
+  return withCursor(svg, items, spec.label, (item) => {
+    cursor.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) { cursor.setAttribute("x1", item.x); cursor.setAttribute("x2", item.x); }
+  });
+}
+
+// Index of the last instant that is not after `ns`; the first one before all.
+function indexAt(instants, ns) {
+  let low = 0, high = instants.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (instants[middle] <= ns) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+const valueAt = ({at_ns: instants, values}, ns) => instants.length ? values[indexAt(instants, ns)] : null;
+
+// Twice as much and half as much are equally far from no change.
+const logRatio = (value) => Math.log(Math.max(1 + value, 1e-9));
+const CHANGES = [[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 9, 19, 49, 99, 999, 9999, 999999],
+  [-0.01, -0.02, -0.05, -0.1, -0.2, -0.33, -0.5, -0.8, -0.9, -0.95, -0.99, -0.999, -0.9999]];
+
+// The range of an axis that shows every change; intervals that go much farther end in an arrow.
+function ratioRange(rows) {
+  const changes = rows.map((row) => logRatio(row.change));
+  const ends = rows.flatMap((row) => row.low === null || row.high === null ? [] : [logRatio(row.low), logRatio(row.high)]);
+  const cap = 2.5 * Math.max(Math.log(1.02), ...changes.map(Math.abs));
+  const low = Math.min(...changes, ...ends.map((end) => Math.max(end, -cap)), 0), high = Math.max(...changes, ...ends.map((end) => Math.min(end, cap)), 0);
+  const room = 0.08 * (high - low || Math.log(1.02));
+  return [low - room, high + room];
+}
+
+// Changes to write at an axis, from no change outwards, as many as have room.
+function ratioTicks(x, low, high) {
+  const ticks = [0];
+  for (const changes of CHANGES) {
+    let last = x(0);
+    for (const value of changes.filter((each) => logRatio(each) >= low && logRatio(each) <= high)) {
+      if (Math.abs(x(value) - last) < 66) continue;
+      ticks.push(value);
+      last = x(value);
+    }
+  }
+  return ticks;
+}
+
+const ratioText = (value) => !value ? "0" : value >= 9 ? `×${count(Math.round(value + 1))}` : `${value < 0 ? "−" : "+"}${+Math.abs(value * 100).toPrecision(3)} %`;
+
+// spec: {intervals: [{name, change, low, high, color, text}], label}
+function changeIntervals(spec, width) {
+  const rowPx = 30, top = 6, rows = spec.intervals;
+  const widest = Math.max(...rows.map((row) => row.name.length));
+  const left = Math.min(widest * CHAR_PX + 12, width * 0.34), right = width - 26;
+  const bottom = top + rows.length * rowPx, height = bottom + 26;
+  const svg = canvas(width, height);
+  const measured = rows.filter((row) => row.change !== null);
+  if (!measured.length) return empty(svg, width, height);
+  const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left, right]);
+  const x = (value) => scale(Math.min(Math.max(logRatio(value), low), high));
+  [x.left, x.right] = [left, right];
+  xAxis(svg, x, ratioTicks(x, low, high), ratioText, top, bottom, width);
+  svg.append(s("line", {class: "recorded", x1: x(0), x2: x(0), y1: top, y2: bottom}));
+  const items = [];
+  rows.forEach((row, index) => {
+    const y = top + (index + 0.5) * rowPx;
+    svg.append(s("text", {x: left - 8, y: y + 4, "text-anchor": "end"}, row.name));
+    if (row.change === null) { svg.append(s("text", {x: x(0) + 8, y: y + 4}, "not measured")); return; }
+    if (row.low !== null && row.high !== null) {
+      svg.append(s("line", {x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: row.color, "stroke-width": 3, "stroke-linecap": "round"}));
+      for (const [end, way] of [[row.low, -1], [row.high, 1]]) {
+        const at = logRatio(end);
+        if (at < low || at > high) svg.append(s("path", {d: `M${x(end) + way * 9} ${y}l${-way * 8} -5v10Z`, fill: row.color}));
+      }
+    }
+    svg.append(s("circle", {cx: x(row.change), cy: y, r: 5, fill: row.color, stroke: "var(--card)", "stroke-width": 1.5}));
+    items.push({x: x(row.change), y, isFree: true, tip: () => ({title: row.name, rows: [["change", change(row.change)],
+      ...row.low === null ? [] : [["interval", `${change(row.low)} … ${change(row.high)}`]]], text: row.text})});
+  });
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}));
+  return items.length ? withCursor(svg, items, spec.label, () => {}) : svg;
+}

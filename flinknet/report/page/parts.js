@@ -1,0 +1,71 @@
+// Parts that a command describes as data (page_parts.py): sections with charts, tables and texts in them.
+
+const FORMATS = {ns: duration, count, bytes, share: (value) => percent(value, 0)};
+const colorOf = (name) => `var(--${name})`;
+const ON_LIGHT = {gold: "var(--on-gold)", grey: "var(--on-grey)"};
+
+function showView(view) {
+  document.getElementById("page").replaceChildren(h("h1", {}, view.title), view.lead ? h("p", {class: "lead"}, view.lead) : "", ...view.parts.map(partOf));
+  document.title = `${view.title} – flinknet ${command}`;
+}
+
+const partOf = (part) => PARTS[part.kind](part);
+const CHARTS = ["curves", "over_time", "percentiles"];
+
+// Charts that follow each other share a row where there is room.
+function inRows(parts) {
+  const rows = [];
+  for (const part of parts) {
+    const isChart = CHARTS.includes(part.kind), last = rows[rows.length - 1];
+    if (isChart && last && last.isCharts) last.parts.push(part);
+    else rows.push({isCharts: isChart, parts: [part]});
+  }
+  return rows.map(({parts: row}) => row.length > 1 ? h("div", {class: row.length % 3 ? "pair" : "pair trio"}, row.map(partOf)) : partOf(row[0]));
+}
+
+// One series needs no legend: the title names it.
+const figureOf = ({title, meaning, series}, items, draw) => chart(title, meaning || series.length === 1 && series[0].meaning, items, draw);
+const legendOf = (series) => series.length > 1 ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
+
+const overTimeChart = ({series, spans, unit, title, top, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
+  spans, at, top, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
+
+const PARTS = {
+  section: ({id, title, lead, parts}) => h("section", {id: id || null}, h("h2", {}, title), lead ? h("p", {class: "lead"}, lead) : null, inRows(parts)),
+  lines: ({lines, is_doubt: isDoubt, is_headed: isHeaded}) => h("div", {class: `banner${isDoubt ? " doubt" : ""}`},
+    lines.map((line, index) => isHeaded && !index ? h("strong", {}, line) : h("p", {class: "small"}, line))),
+  facts: ({facts}) => h("dl", {class: "facts"}, facts.map(({name, value, meaning}) =>
+    h("div", {class: "fact"}, h("dt", {}, term(name, meaning)), h("dd", {}, value)))),
+  table: ({heads, rows, title, notes}) => h("div", {}, title ? h("h3", {}, title) : null,
+    table(heads.map(({name, meaning}) => [name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),
+    notes.map((note) => h("p", {class: "note small"}, note))),
+  curves: (part) => figureOf(part, legendOf(part.series), (width) => curves({
+    labels: part.labels, recorded: -1, isLog: part.is_log, format: FORMATS[part.unit], label: part.title,
+    marks: Object.entries(part.marks).map(([index, name]) => [Number(index), name]),
+    series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values,
+      band: one.low.length ? one.low.map((low, index) => low === null || one.high[index] === null ? null : [low, one.high[index]]) : null})),
+    tip: (index) => ({title: part.labels[index], rows: part.series.map((one) => [one.name, FORMATS[part.unit](one.values[index])])}),
+  }, width)),
+  over_time: (part) => figureOf(part, part.in_rows ? null : legendOf(part.series), (width) => overTimeChart(part, width)),
+  percentiles: (part) => {
+    const [first, ...others] = part.series.map((one) => ({...one, color: colorOf(one.color)}));
+    return figureOf(part, legendOf(part.series), (width) => percentiles({points: first.points, color: first.color, others, format: duration, label: part.title,
+      tip: (q, value) => ({title: `${+(q * 100).toFixed(4)} % of the records`, rows: [[`${first.name}, at most`, duration(value)],
+        ...others.flatMap((one) => one.points.filter(([other]) => Math.abs(other - q) < 1e-9).map(([, other]) => [`${one.name}, at most`, duration(other)]))]}),
+    }, width));
+  },
+  bars: ({title, parts, bars, meaning}) => h("figure", {}, h("figcaption", {}, h("h3", {}, term(title, meaning)),
+    legend(parts.map((part) => [part.name, colorOf(part.color), part.meaning]))),
+  responsive((width) => stackedBars({rows: bars, label: title,
+    parts: parts.map((part) => [part.key, part.name, colorOf(part.color), ON_LIGHT[part.color] || "var(--card)"]),
+    tip: (row, key) => {
+      const part = parts.find((each) => each.key === key);
+      return {title: `${row.name}, ${part.name}: ${percent(row.shares[key])}`, text: part.meaning};
+    }}, width))),
+  intervals: (part) => h("figure", {}, h("figcaption", {}, h("h3", {}, term(part.title, part.meaning))),
+    responsive((width) => changeIntervals({label: part.title, intervals: part.intervals.map((one) => ({...one, color: colorOf(one.color)}))}, width))),
+  code: ({title, text}) => h("div", {class: "patch"}, title ? h("div", {class: "small"}, title) : null, h("pre", {tabindex: 0, "aria-label": title || "text"}, text)),
+  pairs: ({title, pairs}) => h("details", {}, h("summary", {}, title), h("dl", {class: "pairs"}, Object.entries(pairs).map(([name, value]) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value))))),
+  places: placesPart,
+};

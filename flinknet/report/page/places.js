@@ -1,0 +1,82 @@
+// The places of data between two tasks, step by step: a slider over time, and in each place how full it is.
+
+const PLAY_MS = 120;
+
+function placesPart({names, meanings, runs, curve}) {
+  const shown = runs.filter((run) => run.steps.length);
+  if (!shown.length) return h("p", {class: "note"}, "No samples were taken.");
+  const longest = shown.reduce((most, run) => run.steps.length > most.steps.length ? run : most);
+  const instants = longest.steps.map((step) => step.at_ns);
+  const tanks = shown.map((run) => placesOfRun(run, names, meanings));
+  const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
+  const clock = h("output", {class: "clock"});
+  const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
+  let timer = null, now = 0, isMoved = false;
+  const curvePlace = curve ? responsive((width) => {
+    const svg = overTimeChart(curve, width, 170, instants[now]);
+    svg.addEventListener("click", (event) => {
+      const box = svg.getBoundingClientRect(), left = 58, right = width - 14;
+      const share = ((event.clientX - box.left) * width / box.width - left) / (right - left);
+      const last = Math.max(...curve.series.flatMap((one) => one.at_ns));
+      stop();
+      go(indexAt(instants, share * last));
+    });
+    return svg;
+  }) : null;
+
+  function go(index) {
+    isMoved = true;
+    now = Math.min(Math.max(index, 0), instants.length - 1);
+    slider.value = now;
+    const at = instants[now];
+    clock.textContent = `${(at / 1e9).toFixed(2)} s`;
+    slider.setAttribute("aria-valuetext", clock.textContent);
+    tanks.forEach((one) => one.show(at));
+    if (curvePlace) curvePlace.redraw();
+  }
+  function stop() { clearInterval(timer); timer = null; play.textContent = "play"; }
+  function start() {
+    if (!isMoved || now === instants.length - 1) go(0);
+    play.textContent = "pause";
+    timer = setInterval(() => now < instants.length - 1 && play.isConnected ? go(now + 1) : stop(), PLAY_MS);
+  }
+  const step = (by, text, label) => h("button", {type: "button", "aria-label": label, onclick: () => { stop(); go(now + by); }}, text);
+  stop();
+  const part = h("div", {class: "places"},
+    h("div", {class: "controls steps"}, play, step(-1, "◂", "one step back"), slider, step(1, "▸", "one step on"), clock),
+    curvePlace ? h("figure", {}, h("figcaption", {}, h("h3", {}, term(curve.title, curve.meaning)),
+      legend(curve.series.map((one) => [one.name, colorOf(one.color), one.meaning, true]))), curvePlace) : null,
+    tanks.map((one) => one.element));
+  // The first look is where most lies in the places, within the spans if there are any: where the lesson is.
+  const total = (one) => one.levels_bytes.reduce((sum, each) => sum + each, 0);
+  const isTold = ({at_ns: at}) => !curve || !curve.spans.length || curve.spans.some((span) => at >= span.from_ns && at < span.to_ns);
+  const steps = shown.flatMap((run) => run.steps), told = steps.filter(isTold);
+  const fullest = (told.length ? told : steps).reduce((best, one) => total(one) > total(best) ? one : best);
+  go(indexAt(instants, fullest.at_ns));
+  isMoved = false;
+  return part;
+}
+
+function placesOfRun(run, names, meanings) {
+  const instants = run.steps.map((step) => step.at_ns);
+  const parts = names.map((name, index) => {
+    const level = h("div", {class: "level"}), amount = h("div", {class: "amount"});
+    const bound = run.bounds_bytes[index];
+    return {level, amount, bound, element: h("li", {class: "place"},
+      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), amount,
+      h("div", {class: "bound"}, `of ${bytes(bound)}`))};
+  });
+  const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
+  const element = h("div", {class: "placed"}, h("h3", {}, run.name), h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
+  function show(at) {
+    const one = run.steps[indexAt(instants, at)];
+    parts.forEach(({level, amount, bound, element: place}, index) => {
+      const held = one.levels_bytes[index], share = bound ? Math.min(1, held / bound) : 0;
+      level.style.height = `${(100 * share).toFixed(1)}%`;
+      place.classList.toggle("full", share >= 0.9);
+      amount.textContent = bytes(held);
+    });
+    lines.replaceChildren(...one.lines.map((line) => h("p", {}, line)));
+  }
+  return {element, show};
+}

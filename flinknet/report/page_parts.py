@@ -1,0 +1,305 @@
+"""What a page shows, as data: views, their sections, and the charts, tables and texts in these.
+
+A command describes its result with these values; `page` puts them into one HTML file, whose
+script draws them, and `plot` draws the main chart into an SVG or PNG file. Texts and cells stand
+on the page as they are here, numbers of charts in the unit that the chart names. The script knows
+each part by its `kind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Unit = Literal["ns", "bytes", "count", "share"]
+"""How the numbers of a chart are written: as durations, sizes, counts, or shares in percent."""
+
+Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
+
+COLORS: tuple[Color, ...] = ("blue", "orange", "green", "purple", "gold", "grey")
+"""Of several series, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Paragraphs that stand out, such as the verdict of a run; a doubt has the colour of a warning.
+    The first is set larger if `is_headed`.
+    """
+
+    kind: str = field(default="lines", init=False)
+    lines: Sequence[str] = ()
+    is_doubt: bool = False
+    is_headed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number with its name; `meaning` shows when one points at it."""
+
+    name: str
+    value: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Numbers that stand next to each other."""
+
+    kind: str = field(default="facts", init=False)
+    facts: Sequence[Fact] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The heading of a column."""
+
+    name: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells as text; a strong row is the one that the others are compared with."""
+
+    cells: Sequence[str]
+    is_strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings; the first column holds names."""
+
+    kind: str = field(default="table", init=False)
+    heads: Sequence[Head] = ()
+    rows: Sequence[Row] = ()
+    title: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve: a value for each label, None where there is none; `low` and `high` bound a band
+    around it.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    color: Color = "blue"
+    meaning: str = ""
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Curves over settings, runs or dates: one place on the horizontal axis for each label.
+
+    Attributes:
+        marks: names of some labels, such as "baseline", by their index.
+    """
+
+    kind: str = field(default="curves", init=False)
+    title: str = ""
+    labels: Sequence[str] = ()
+    series: Sequence[Series] = ()
+    unit: Unit = "count"
+    is_log: bool = False
+    meaning: str = ""
+    marks: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSeries:
+    """One curve over time: a value at each instant, in ns since the start of the run."""
+
+    name: str
+    at_ns: Sequence[int]
+    values: Sequence[float | None]
+    color: Color = "blue"
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time with a name, such as the pause of a consumer; shaded."""
+
+    name: str
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
+
+    Attributes:
+        top: where the vertical axis ends, if not at the largest value.
+    """
+
+    kind: str = field(default="over_time", init=False)
+    title: str = ""
+    series: Sequence[TimeSeries] = ()
+    unit: Unit = "count"
+    meaning: str = ""
+    spans: Sequence[Span] = ()
+    in_rows: bool = False
+    top: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileSeries:
+    """One curve of (quantile from 0 to 1, latency in ns), by quantile."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    color: Color = "blue"
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Latency over percentiles; each nine has the same room."""
+
+    kind: str = field(default="percentiles", init=False)
+    title: str = ""
+    series: Sequence[PercentileSeries] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """A part that bars are split into."""
+
+    key: str
+    name: str
+    color: Color
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar; shares by the key of the part, of a sum of 1 at most."""
+
+    name: str
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars that are split into shares."""
+
+    kind: str = field(default="bars", init=False)
+    title: str = ""
+    parts: Sequence[BarPart] = ()
+    bars: Sequence[Bar] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A relative change with its interval (0.1: ten percent more); None where not known."""
+
+    name: str
+    change: float | None
+    low: float | None
+    high: float | None
+    color: Color = "grey"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Changes with their intervals, one in a row, around a line at no change."""
+
+    kind: str = field(default="intervals", init=False)
+    title: str = ""
+    intervals: Sequence[Interval] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to copy or to compare, such as keys of a configuration."""
+
+    kind: str = field(default="code", init=False)
+    title: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Names with values, folded away under a title."""
+
+    kind: str = field(default="pairs", init=False)
+    title: str = ""
+    pairs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesStep:
+    """What stood in the places of data at an instant, in bytes and in their order, and what went
+    on: one sentence for each thing worth a look.
+    """
+
+    at_ns: int
+    levels_bytes: Sequence[int]
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesRun:
+    """One run of which the places are shown; `bounds_bytes` is the most that each can hold."""
+
+    name: str
+    bounds_bytes: Sequence[int]
+    steps: Sequence[PlacesStep]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places between two tasks, step by step: a slider over time shows how full each is, in
+    all runs at the same instant. `curve` lies below the slider.
+    """
+
+    kind: str = field(default="places", init=False)
+    names: Sequence[str] = ()
+    meanings: Sequence[str] = ()
+    runs: Sequence[PlacesRun] = ()
+    curve: OverTime | None = None
+
+
+Chart = Curves | OverTime | Percentiles | Intervals
+"""What `plot` can draw, too."""
+
+Part = Lines | Facts | Table | Chart | Bars | Code | Pairs | Places
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Parts under a heading; charts stand next to each other where there is room."""
+
+    kind: str = field(default="section", init=False)
+    id: str = ""
+    title: str = ""
+    lead: str = ""
+    parts: Sequence[Part] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown at a time, from top to bottom; `name` is on the button that shows it, `lead`
+    stands under the title.
+    """
+
+    name: str
+    title: str
+    parts: Sequence[Section | Lines | Facts]
+    lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Views of one result, the first shown first; `command` stands at the top and in the title."""
+
+    command: str
+    views: Sequence[View]

@@ -1,0 +1,233 @@
+"""The main chart of a page as a picture (SVG or PNG), drawn by matplotlib, which is optional."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flinknet.units import human_bytes, human_count, human_duration
+from flinknet.whole_files import whole_file
+
+from .page_parts import (
+    Chart,
+    Color,
+    Curves,
+    Intervals,
+    OverTime,
+    Page,
+    Percentiles,
+    Places,
+    Section,
+)
+
+if TYPE_CHECKING:
+    from flinknet.storage import AnyPath
+
+FORMATS = ("svg", "png")
+
+_COLORS: dict[Color, str] = {
+    "blue": "#0b6fb8",
+    "orange": "#d55e00",
+    "green": "#00876a",
+    "gold": "#c98a00",
+    "purple": "#a9488a",
+    "grey": "#7a838c",
+}
+_UNITS: dict[str, Callable[[float], str]] = {
+    "ns": human_duration,
+    "bytes": human_bytes,
+    "count": human_count,
+    "share": lambda share: f"{share:.0%}",
+}
+_SIZE_INCHES = (8, 4.5)
+_DPI = 150
+_CHANGES = (
+    (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 9, 19, 49, 99, 999, 9999),
+    (-0.01, -0.02, -0.05, -0.1, -0.2, -0.33, -0.5, -0.8, -0.9, -0.95, -0.99, -0.999),
+)
+"""What is written at an axis of changes, from no change outwards."""
+
+_TICKS = 9
+_REACH = 2.5
+"""An interval is drawn at most so many times as far as the largest change."""
+
+_NAMES_LENGTH_MAX = 40
+"""Letters of all labels of an axis that fit next to each other."""
+
+
+def main_chart(page: Page) -> Chart | None:
+    """The first chart of the first view, which answers what was asked."""
+    for section in page.views[0].parts:
+        if isinstance(section, Section):
+            for part in section.parts:
+                if isinstance(part, Curves | OverTime | Percentiles | Intervals):
+                    return part
+                if isinstance(part, Places) and part.curve is not None:
+                    return part.curve
+    return None
+
+
+def draw(chart: Chart, file_format: str, title: str) -> bytes:
+    """The chart as a file of that format. Needs matplotlib.
+
+    Raises: ModuleNotFoundError without matplotlib.
+    """
+    import io
+
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams["svg.hashsalt"] = "flinknet"  # the same chart gives the same file
+    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+    axes = figure.subplots()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_title(f"{title}: {chart.title}", loc="left", fontsize=10)
+    if isinstance(chart, Curves):
+        _draw_curves(axes, chart)
+    elif isinstance(chart, OverTime):
+        _draw_over_time(axes, chart)
+    elif isinstance(chart, Percentiles):
+        _draw_percentiles(axes, chart)
+    else:
+        _draw_intervals(axes, chart)
+    if not isinstance(chart, Intervals):
+        axes.grid(axis="y", alpha=0.3)
+        axes.legend(frameon=False, fontsize=9)
+    stream = io.BytesIO()
+    metadata = {"Date": None} if file_format == "svg" else None
+    figure.savefig(stream, format=file_format, dpi=_DPI, metadata=metadata)
+    return stream.getvalue()
+
+
+def write_plot(path: AnyPath, page: Page) -> bool:
+    """Draw the main chart of a page into a file, by the ending of its name; False if it has none.
+
+    Raises: ModuleNotFoundError without matplotlib.
+    """
+    chart = main_chart(page)
+    if chart is not None:
+        write_chart(path, chart, page.views[0].title)
+    return chart is not None
+
+
+def write_chart(path: AnyPath, chart: Chart, title: str) -> None:
+    """Draw a chart into a file, by the ending of its name.
+
+    Raises: ModuleNotFoundError without matplotlib.
+    """
+    picture = draw(chart, format_of(path) or FORMATS[0], title)
+    with whole_file(path) as file:
+        file.write(picture)
+
+
+def format_of(path: AnyPath) -> str | None:
+    """The format that the name of a file asks for; None if it is not one of FORMATS."""
+    ending = str(path).rpartition(".")[2].lower()
+    return ending if ending in FORMATS else None
+
+
+def _draw_curves(axes: Any, chart: Curves) -> None:
+    places = range(len(chart.labels))
+    for each in chart.series:
+        axes.plot(places, _drawn(each.values), "o-", color=_COLORS[each.color], label=each.name)
+        if each.low:
+            low, high = _drawn(each.low), _drawn(each.high)
+            axes.fill_between(places, low, high, color=_COLORS[each.color], alpha=0.15)
+    for index, name in chart.marks.items():
+        axes.axvline(index, color=_COLORS["grey"], linestyle=":", zorder=0)
+        axes.annotate(name, (index, 1), xycoords=("data", "axes fraction"), ha="center", fontsize=8)
+    is_long = sum(map(len, chart.labels)) > _NAMES_LENGTH_MAX
+    axes.set_xticks(
+        places, chart.labels, rotation=30 if is_long else 0, ha="right" if is_long else "center"
+    )
+    _set_log(axes, is_log=chart.is_log)
+    _scale(axes.yaxis, chart.unit)
+
+
+def _draw_over_time(axes: Any, chart: OverTime) -> None:
+    for span in chart.spans:
+        axes.axvspan(span.from_ns, span.to_ns, color=_COLORS["grey"], alpha=0.15, label=span.name)
+    _scale(axes.xaxis, "ns")
+    if chart.in_rows:
+        top = max((value or 0.0 for each in chart.series for value in each.values), default=0.0)
+        for place, each in enumerate(reversed(chart.series)):
+            heights = [place + 0.9 * (value or 0.0) / (top or 1.0) for value in each.values]
+            axes.fill_between(each.at_ns, place, heights, color=_COLORS[each.color], alpha=0.8)
+        axes.set_yticks(range(len(chart.series)), [each.name for each in reversed(chart.series)])
+        return
+    for each in chart.series:
+        axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
+    axes.set_ylim(bottom=0, top=chart.top)
+    _scale(axes.yaxis, chart.unit)
+
+
+def _draw_percentiles(axes: Any, chart: Percentiles) -> None:
+    for each in chart.series:
+        places = [-math.log10(1 - quantile) for quantile, _ in each.points]
+        values = [value for _, value in each.points]
+        axes.plot(places, values, "o-", color=_COLORS[each.color], label=each.name)
+    quantiles = sorted({quantile for each in chart.series for quantile, _ in each.points})
+    names = [f"{quantile * 100:.4g} %" for quantile in quantiles]
+    axes.set_xticks([-math.log10(1 - each) for each in quantiles], names)
+    _set_log(axes, is_log=True)
+    _scale(axes.yaxis, "ns")
+
+
+def _draw_intervals(axes: Any, chart: Intervals) -> None:
+    """By the logarithm of the ratio: twice and half as much are equally far from no change."""
+    far = [abs(_log_ratio(each.change)) for each in chart.intervals if each.change is not None]
+    reach = _REACH * max([math.log(1.02), *far])
+    for place, each in enumerate(chart.intervals):
+        color = _COLORS[each.color]
+        if each.low is not None and each.high is not None:
+            ends = [max(-reach, min(_log_ratio(end), reach)) for end in (each.low, each.high)]
+            axes.plot(ends, [place, place], color=color, linewidth=3)
+        if each.change is not None:
+            axes.plot(_log_ratio(each.change), place, "o", color=color)
+    axes.axvline(0, color=_COLORS["grey"], linestyle=":")
+    low, high = axes.get_xlim()
+    names = {0.0: "0"}
+    for changes in _CHANGES:
+        last = 0.0
+        for change in changes:
+            at = _log_ratio(change)
+            if low <= at <= high and abs(at - last) > (high - low) / _TICKS:
+                names[at] = f"{change:+.0%}"
+                last = at
+    axes.set_xticks(list(names), list(names.values()))
+    axes.set_yticks(range(len(chart.intervals)), [each.name for each in chart.intervals])
+    axes.invert_yaxis()
+
+
+def _log_ratio(change: float) -> float:
+    return math.log(max(1 + change, 1e-9))
+
+
+def _scale(axis: Any, unit: str) -> None:
+    axis.set_major_formatter(lambda value, _: _tick(value, unit))
+
+
+def _tick(value: float, unit: str) -> str:
+    """A round number: no digits that say nothing."""
+    if value < 0:
+        return ""
+    number, blank, rest = _UNITS[unit](value).partition(" ")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + rest
+
+
+def _set_log(axes: Any, *, is_log: bool) -> None:
+    if not is_log:
+        axes.set_ylim(bottom=0)
+        return
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _drawn(values: Any) -> list[float]:
+    """Values with gaps where there is none."""
+    return [math.nan if value is None else value for value in values]

@@ -1,0 +1,84 @@
+"""What one setting gives and costs instead of another, in a sentence; measured or predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinknet.units import MISSING, human_duration
+
+_SAME_RATIO = 0.02
+"""Ratios closer to 1 than this are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """Changes from one setting to another; None for what is unknown.
+
+    Attributes:
+        throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
+        cpu_cores: 0.06 for 6 % of a core more.
+    """
+
+    throughput_ratio: float | None = None
+    p50_ns: float | None = None
+    p99_ns: float | None = None
+    buffers_ratio: float | None = None
+    cpu_cores: float | None = None
+
+
+def trade_sentence(setting: str, before: str, trade: Trade) -> str:
+    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +4 % of a core"; throughput only if
+    it differs.
+    """  # noqa: RUF002
+    parts = []
+    ratio = trade.throughput_ratio
+    if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
+        parts.append(f"{_signed_percent(ratio - 1)} records/s")
+    parts.append(f"p50 {_duration_change(trade.p50_ns)}")
+    if trade.p99_ns is not None:
+        parts.append(f"p99 {_duration_change(trade.p99_ns)}")
+    if trade.buffers_ratio is not None:
+        parts.append(_times_the_buffers(trade.buffers_ratio))
+    if trade.cpu_cores is not None:
+        parts.append(f"{cpu_text(trade.cpu_cores)} of a core")
+    return f"{setting} instead of {before}: {', '.join(parts)}"
+
+
+def ratio_of(now: float | None, before: float | None) -> float | None:
+    """None if either is unknown, or nothing was there before."""
+    return now / before if now is not None and before else None
+
+
+def change_of(now: float | None, before: float | None) -> float | None:
+    """None if either is unknown."""
+    return now - before if now is not None and before is not None else None
+
+
+def cpu_text(cores: float | None) -> str:
+    """A change of CPU use: "+6 %" of a core."""
+    if cores is None:
+        return MISSING
+    percent = cores * 100
+    return f"{percent:+.1f} %" if abs(percent) < 9.95 else f"{percent:+.0f} %"
+
+
+def _times_the_buffers(ratio: float) -> str:
+    if abs(ratio - 1) <= _SAME_RATIO:
+        return "as many buffers"
+    if ratio < 0.5:
+        return f"1/{_two_digits(1 / ratio)} of the buffers"
+    return f"{_two_digits(ratio)} times the buffers"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def _duration_change(change_ns: float | None) -> str:
+    if change_ns is None:
+        return "unknown"
+    return f"{'−' if change_ns < 0 else '+'}{human_duration(abs(change_ns))}"  # noqa: RUF001
+
+
+def _signed_percent(change: float) -> str:
+    return f"{'−' if change < 0 else '+'}{abs(change):.0%}"  # noqa: RUF001

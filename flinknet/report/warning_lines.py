@@ -1,0 +1,151 @@
+"""The warnings of one run or several as lines: what a result is not good for first, each event
+once, and no line longer than the terminal unless all of it is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from flinknet.results import (
+    DISTURBED,
+    P99_DISTURBED,
+    ProcessorUse,
+    RunWarning,
+    Validity,
+    validity_by,
+    without_consequences,
+)
+
+OTHERS_SHOWN = 3
+
+_LABELS = {
+    Validity.INVALID: ("Invalid", "bold red"),
+    Validity.DOUBTFUL: ("Warning", "yellow"),
+    Validity.VALID: ("Note", "dim"),
+}
+
+_NUMBER = re.compile(
+    r"(?<![\w./:=#])(?<![\w.]-)\d++(?:\.\d++)?+(?: [kMG]\b)?+(?![\w-]*(?:/(?!s\b)|\.\w))"
+)
+"""A number in a sentence with its multiple; not one in a name, a path or an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Warnings of one kind: their code, and their text but for its numbers."""
+
+    validity: Validity
+    code: str
+    text: str
+
+
+def print_warnings(
+    console: Console,
+    runs: Sequence[tuple[str, Sequence[RunWarning]]],
+    uses: Sequence[ProcessorUse | None] = (),
+    *,
+    is_explained: bool = False,
+    explain: str = "",
+) -> None:
+    """Print what to doubt of some runs, and which other processes disturbed them.
+
+    Args:
+        runs: of each run the name of its setting, and its warnings.
+        uses: of each run the use of the processors.
+        is_explained: print the whole text of each.
+        explain: how to get that, for a last line if something of it was left out.
+    """
+    lines = warning_lines(runs, console.width, is_explained=is_explained)
+    if uses:
+        lines += other_process_lines(
+            [(use, warnings) for use, (_, warnings) in zip(uses, runs, strict=True)]
+        )
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    warnings = [each for _, known in runs for each in known]
+    if explain and not is_explained and any(each.line != each.text for each in warnings):
+        console.print(Text(f"What to do about it: {explain}", style="dim"), soft_wrap=True)
+
+
+def warning_lines(
+    runs: Sequence[tuple[str, Sequence[RunWarning]]], width: int = 0, *, is_explained: bool = False
+) -> list[Text]:
+    """One line for each kind of warning, the worst first: how many runs, which settings if there is
+    room for them, and what it is about.
+
+    Texts that differ in their numbers alone are of one kind, and shown with their ranges.
+
+    Args:
+        runs: of each run the name of its setting, and its warnings.
+        width: that a line has, in cells.
+        is_explained: the whole text of each, whatever its length.
+    """
+    by_kind: dict[_Kind, list[tuple[str, str]]] = {}
+    for name, warnings in runs:
+        shown = warnings if is_explained else without_consequences(warnings)
+        texts = {}
+        for each in shown:
+            text = each.text if is_explained else each.line
+            texts[_Kind(validity_by(each), each.code, _NUMBER.sub("", text))] = text
+        for kind, text in texts.items():
+            by_kind.setdefault(kind, []).append((name, text))
+    lines = []
+    for kind, found in sorted(by_kind.items(), key=lambda item: item[0].validity):
+        label, style = _LABELS[kind.validity]
+        text = merged_text([text for _, text in found])
+        where = names = ""
+        if len(runs) > 1:
+            where = f" in {len(found)} of {len(runs)} runs"
+            names = ", ".join(dict.fromkeys(name for name, _ in found if name))
+            names = f" ({names})" if names else ""
+        line = Text.assemble((label, style), f"{where}{names}: {text}")
+        if not is_explained and line.cell_len > width:
+            line = Text.assemble((label, style), f"{where}: {text}")
+        lines.append(line)
+    return lines
+
+
+def other_process_lines(
+    runs: Sequence[tuple[ProcessorUse | None, Sequence[RunWarning]]],
+) -> list[Text]:
+    """Which processes disturbed runs, with the most of a core that each took of one run.
+
+    Args:
+        runs: of each run the use of the processors, and its warnings.
+    """
+    most: dict[str, float] = {}
+    for use, warnings in runs:
+        if use is None or not any(each.code in (DISTURBED, P99_DISTURBED) for each in warnings):
+            continue
+        for name, share in {**use.others_share, "the host": use.host_share or 0.0}.items():
+            most[name] = max(share, most.get(name, 0.0))
+    longest = sorted(((-share, name) for name, share in most.items() if share))[:OTHERS_SHOWN]
+    shares = ", ".join(f"{name} used {-share:.2g} cores" for share, name in longest)
+    return [Text(f"Other processes: {shares}.")] if shares else []
+
+
+def merged_text(texts: Sequence[str]) -> str:
+    """One text for several that differ in their numbers alone, with their ranges."""
+    rows = [list(_NUMBER.finditer(text)) for text in texts]
+    merged, end = "", 0
+    for column in zip(*rows, strict=True):
+        numbers = sorted({match[0] for match in column}, key=_value)
+        merged += texts[0][end : column[0].start()]
+        merged += numbers[0] if len(numbers) == 1 else f"{numbers[0]} … {numbers[-1]}"
+        end = column[0].end()
+    return merged + texts[0][end:]
+
+
+def _value(number: str) -> float:
+    digits, _, multiple = number.partition(" ")
+    return float(digits) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[multiple]
+
+
+def same_but_for_numbers(text: str) -> str:
+    """The text without its numbers; of texts that `merged_text` can make one of it is the same."""
+    return _NUMBER.sub("", text)

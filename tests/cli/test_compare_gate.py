@@ -1,0 +1,240 @@
+"""compare-configs as a gate: baselines, history, disturbed runs, and what CI servers read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from flinknet.cli.sweep import Executor
+from flinknet.results import RunWarning
+from tests.report.test_page import embedded
+
+DISTURBED = RunWarning("disturbed", "a TaskManager waited for a CPU")
+HERE = {"flinknet": "1", "cpu": "A", "cores": 2, "kernel": "6.1", "python_operations_per_s": 100}
+
+
+@pytest.fixture
+def gate(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Call compare-configs on a machine, each time a day later."""
+    monkeypatch.chdir(tmp_path)
+    days = itertools.count(1)
+
+    def call(*arguments: str, **environment: Any) -> Result:
+        started_at = f"2026-11-{next(days):02}T10:00:00Z"
+        executor = Executor(run, lambda: {**HERE, **environment, "started_at": started_at})
+        return CliRunner().invoke(main, ["compare-configs", *arguments], obj=executor)
+
+    return call
+
+
+def keep_baseline(gate: Callable[..., Result], timeout: str = "5ms") -> None:
+    gate("base", f"conf:buffer-timeout={timeout}", "--runs", "9", "--json", "main.json")
+
+
+@pytest.mark.parametrize(
+    ("timeout", "exit_code", "line"),
+    [
+        ("7ms", 1, "Failed: 1 of 1 limit is broken."),
+        ("5ms", 0, "Passed: every limit holds."),
+        ("5600us", 3, "Undecided: 1 of 1 limit is open."),
+    ],
+)
+def test_an_earlier_candidate_is_the_baseline(
+    gate: Callable[..., Result], run: Any, timeout: str, exit_code: int, line: str
+) -> None:
+    keep_baseline(gate)
+    run.scenarios.clear()
+    limit = ("--fail-if", "p99>+10%")
+    result = gate(
+        f"conf:buffer-timeout={timeout}", "--baseline", "main.json", "--runs", "9", *limit
+    )
+    assert result.exit_code == exit_code, result.output
+    assert len(run.scenarios) == 9
+    assert line in result.stdout
+    assert (
+        "Baseline: conf in main.json, 9 runs, measured 2026-11-01T10:00:00Z; the" in result.stdout
+    )
+
+
+def test_an_undecided_limit_says_how_many_runs_would_decide(gate: Callable[..., Result]) -> None:
+    result = gate("base", "x:buffer-timeout=105ms", "--runs", "2", "--fail-if", "p99_9>+1%")
+    assert result.exit_code == 3
+    assert "inconclusive: x, fail if p99_9>+1%: p99_9 was not measured" in result.stdout
+    keep_baseline(gate)
+    options = ("--baseline", "main.json", "--runs", "3", "--fail-if", "p99>+10%")
+    result = gate("conf:buffer-timeout=5200us", *options)
+    assert result.exit_code == 3
+    assert "about 17 runs would decide" in result.stdout
+
+
+def test_a_baseline_of_another_machine_decides_nothing(gate: Callable[..., Result]) -> None:
+    keep_baseline(gate)
+    options = ("--baseline", "main.json", "--runs", "9", "--fail-if", "p99>+10%")
+    result = gate("conf:buffer-timeout=50ms", *options, cpu="B")
+    assert result.exit_code == 3
+    assert "measured elsewhere (CPU A then, B now), so nothing is called better" in result.stdout
+    assert "conf against baseline: higher in p99" in result.stdout
+    result = gate("conf:buffer-timeout=50ms", *options, kernel="6.2", python_operations_per_s=70)
+    assert result.exit_code == 1
+    assert "Since the baseline: kernel 6.1 then, 6.2 now." in result.stdout
+    assert "runs Python 30% slower than it did then" in result.stdout
+
+
+def test_a_bench_is_a_baseline_too_and_results_of_later_versions_can_be_read(
+    gate: Callable[..., Result], run: Any, tmp_path: Path
+) -> None:
+    keep_baseline(gate)
+    document = json.loads(Path("main.json").read_text())
+    runs = document["configs"][1]["runs"]
+    for each in runs:
+        each["measured"]["latency_ns"]["p99_99"] = 1
+        del each["measured"]["checkpoints"]
+    bench = {"environment": document["environment"], "runs": runs, "schema_version": 9}
+    Path("bench.json").write_text(json.dumps(bench))
+    result = gate("quick:buffer-timeout=2ms", "--baseline", "bench.json", "--runs", "3")
+    assert "quick against baseline: better in p99 (-60.0 %)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["base", "--baseline", "absent.json"], "there is no such file"),
+        (["base", "--baseline", "text.json"], "is not JSON"),
+        (["base", "--baseline", "other.json"], "not a result of compare-configs or bench"),
+        (["--baseline", "main.json"], "give a configuration to compare with the baseline"),
+        (["baseline:producers=1", "--baseline", "main.json"], "give the configuration another"),
+        (
+            ["x:rate=1k/s", "--baseline", "main.json", "--fail-if", "p99>+1%"],
+            "x and baseline differ in their workload (rate)",
+        ),
+        (["base", "--baseline", "two.json"], "has 2 candidates (a, b); give the CONFIG"),
+        (["base", "x:producers=2", "--json", "-", "--csv", "-"], "--json and --csv cannot both"),
+        (["base", "x:producers=2", "--history", "text.json"], "is not a directory"),
+    ],
+)
+def test_bad_input_is_one_line(
+    gate: Callable[..., Result], run: Any, tmp_path: Path, arguments: list[str], why: str
+) -> None:
+    keep_baseline(gate)
+    Path("text.json").write_text("no")
+    Path("other.json").write_text("[]")
+    gate("base", "a:producers=2", "b:producers=3", "--runs", "2", "--json", "two.json")
+    run.scenarios.clear()
+    result = gate(*arguments)
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert run.scenarios == []
+
+
+def test_a_history_shows_the_trend_and_warns_of_a_step(gate: Callable[..., Result]) -> None:
+    options = ("--runs", "2", "--history", "results")
+    gate("base", "x:buffer-timeout=9ms", *options, cpu="B")
+    for _ in range(4):
+        result = gate("base", "x:buffer-timeout=5ms", *options)
+    assert "No step in 4 comparable results." in result.stdout
+    assert "not counted: CPU B then, A now" in result.stdout
+    result = gate("base", "x:buffer-timeout=8ms", *options, "--fail-if", "p99>+10%")
+    assert result.exit_code == 0
+    assert "Warning: p99 of x rose by 60.0%" in result.stdout
+    assert "with the result of 2026-11-06T10:00:00Z (1 result since)" in result.stdout
+    names = sorted(path.name for path in Path("results").iterdir())
+    assert (len(names), names[0]) == (6, "20261101-100000.json")
+    document = json.loads(Path("results", names[-1]).read_text())
+    assert [trend["metric"] for trend in document["trends"]] == ["p99"]
+    assert document["trends"][0]["step"]["results_after"] == 1
+    Path("results/broken.json").write_text("{")
+    result = gate("base", "x:buffer-timeout=8ms", *options)
+    assert "broken.json is not JSON; it is written by --json; ignored" in result.stderr
+
+
+def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], run: Any) -> None:
+    run.warnings_of = [(), (DISTURBED,), (DISTURBED,), (), (), ()]
+    arguments = ("base", "x:buffer-timeout=5ms", "--runs", "2", "--fail-on-disturbed")
+    result = gate(*arguments, "--csv", "runs.csv", "--json", "result.json")
+    assert result.exit_code == 0, result.output
+    assert len(run.scenarios) == 6
+    assert "Disturbed runs were repeated: 2 more for 4 runs; the" in result.stdout
+    rows = list(csv.DictReader(io.StringIO(Path("runs.csv").read_text())))
+    assert [row["is_counted"] for row in rows].count("false") == 2
+    document = json.loads(Path("result.json").read_text())
+    assert document["disturbed"] == {"repeated": 2, "still": 0}
+    assert sum(len(each["discarded"]) for each in document["configs"]) == 2
+
+
+def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result], run: Any) -> None:
+    run.warnings = (DISTURBED,)
+    arguments = ("base", "x:buffer-timeout=500ms", "--runs", "2", "--repeat-disturbed", "1")
+    limit = ("--fail-if", "p99>+10%")
+    result = gate(*arguments, *limit)
+    assert result.exit_code == 1
+    assert "Still disturbed: 2 of base, 2 of x." in result.stdout
+    assert len(run.scenarios) == 8
+    result = gate(*arguments, *limit, "--fail-on-disturbed", "--junit", "junit.xml")
+    assert result.exit_code == 3
+    assert "Undecided: disturbed runs do not count" in result.stdout
+    assert ElementTree.parse("junit.xml").find(".//skipped") is not None
+
+
+def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) -> None:
+    arguments = ("base", "x<&>:buffer-timeout=500ms", "--runs", "3", "--junit", "-")
+    limits = ("--fail-if", "p99>+10%", "--fail-if", "p99_9>+1%", "--fail-if", "p50>+1%")
+    (suite,) = ElementTree.fromstring(gate(*arguments, *limits).stdout)
+    assert suite.attrib["name"] == "x<&> against base"
+    counts = [suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")]
+    assert counts == ["3", "1", "0", "1"]
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "p99 99.8 ms → 499 ms, +400.0 %" in failure.attrib["message"]
+    (suite,) = ElementTree.fromstring(gate(*arguments).stdout)
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("9", "1")
+
+
+def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result]) -> None:
+    arguments = ("base", "a|b<b>:buffer-timeout=500ms", "--runs", "3", "--markdown", "-")
+    text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
+    assert text.startswith("### flinknet compare-configs: ✗ Failed: 1 of 1 limit is broken\n")
+    assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
+    assert "| p99 | 99.8 ms | 499 ms | +400.0 % | +400.0 % … +400.0 % | **worse** |" in text
+    assert "a|b<b>" not in text
+    assert "over time</summary>" in text
+
+
+def test_the_page_has_a_view_for_each_candidate(gate: Callable[..., Result]) -> None:
+    for timeout in ("5ms", "5ms", "5ms", "5ms", "8ms"):
+        arguments = ["base", f"x:buffer-timeout={timeout}", "y:producers=1", "--runs", "2"]
+        gate(*arguments, "--history", "h", "--fail-if", "p99>+10%", "--report", "page.html")
+    page = embedded(Path("page.html").read_text())
+    assert page["command"] == "compare-configs"
+    view, same = page["views"]
+    assert (view["name"], same["name"]) == ("x", "y")
+    sections = {each["id"]: each for each in view["parts"] if each["kind"] == "section"}
+    assert list(sections) == ["limits", "changes", "settings", "runs", "history", "about"]
+    intervals = {each["name"]: each for each in sections["changes"]["parts"][0]["intervals"]}
+    assert intervals["p99"]["change"] == pytest.approx(-0.92)
+    assert intervals["p99"]["color"] == "green"
+    assert "mean" not in intervals
+    history = sections["history"]["parts"][0]
+    assert history["marks"] == {"4": "step"}
+    assert len(history["labels"]) == 5
+    assert "p99 of x rose by 60.0%" in sections["history"]["lead"]
+
+
+def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., Result]) -> None:
+    other = "x:segment-size=8kb,flow-control=tcp,slow-consumer=0:1ms"
+    stdout = gate("base", other, "--runs", "2").stdout
+    assert "taskmanager.memory.segment-size  32 kb → 8 kb" in stdout
+    assert "--flow-control                   credit → tcp" in stdout
+    assert "--slow-consumer                  none → 0:1ms" in stdout
+    stdout = gate("base", "x:producers=1", "--runs", "2").stdout
+    assert "x and base are the same configuration: any difference is chance." in stdout

@@ -1,0 +1,85 @@
+"""flinknet-light: the same code without Spark, numba, pandas, Arrow and cryptography."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.cli.missing_packages import EXTRA_BY_PACKAGE, advice_for
+
+ROOT = Path(__file__).parents[2]
+RUN = str(ROOT / "traces/v2/two-channels")
+SHUFFLE = str(ROOT / "bench/jobs/shuffle.py")
+
+WITHOUT = """
+import importlib, json, pkgutil, sys
+
+missing, commands = json.loads(sys.argv[1])
+for each in (*missing, "llvmlite"):
+    sys.modules[each] = None
+
+import flinknet
+from click.testing import CliRunner
+from flinknet.cli import main
+
+found = {"fails": [], "answers": []}
+for words in commands:
+    done = CliRunner().invoke(main, words)
+    found["answers"].append([done.exit_code, done.output.strip()])
+names = (each.name for each in pkgutil.walk_packages(flinknet.__path__, "flinknet."))
+for name in (each for each in names if "_compiled" not in each and "__main__" not in each):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        found["fails"].append(name)
+print(json.dumps(found))
+"""
+
+
+def without(commands: list[list[str]]) -> Any:
+    """What a Python without the packages answers to commands, and which modules it cannot load."""
+    arguments = [sys.executable, "-c", WITHOUT, json.dumps([[*EXTRA_BY_PACKAGE], commands])]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_only_what_reads_traces_as_tables_needs_the_packages_that_the_light_form_leaves_out() -> (
+    None
+):
+    works = [["trace", "info", RUN], ["trace", "verify", RUN], ["plan", SHUFFLE], ["job", "list"]]
+    needs = [["trace", "replay", RUN], ["certificates", "--out", "nowhere"]]
+    found = without([*works, *needs])
+
+    assert [code for code, _ in found["answers"]] == [0] * len(works) + [4] * len(needs)
+    assert [said.partition(": pip ")[2] for _, said in found["answers"][len(works) :]] == [
+        "install 'flinknet[replay]'",
+        "install 'flinknet[tls]'",
+    ]
+    tables = r"flinknet\.(replay|export|predict\.fast_kernel)\.|flinknet\.trace\.arrow$"
+    assert [name for name in found["fails"] if not re.match(tables, name)] == []
+
+
+@pytest.mark.parametrize("name", ["flinknet.job", "no_such_package", None])
+def test_a_module_that_is_missing_for_another_reason_is_a_bug(name: str | None) -> None:
+    assert advice_for(ModuleNotFoundError("gone", name=name)) is None
+
+
+def test_the_light_form_leaves_out_what_its_extras_add() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    added = [*extras["analysis"], *extras["replay"], *extras["tls"]]
+    added.remove("flinknet[analysis]")
+    assert set(added) <= set(project["dependencies"])
+
+    names = {re.split(r"[<>=]", each)[0] for each in added}
+    left_out = re.search(r"/\^ {4}\"\\\((.+)\\\)>/d", (ROOT / "deploy/light.sh").read_text())
+    assert left_out is not None
+    assert names == set(left_out[1].split(r"\|")) == {*EXTRA_BY_PACKAGE} - {"py4j"}

@@ -1,0 +1,73 @@
+"""Results for other programs: CSV, histograms, live values, and --json in every command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+
+Flinknet = Callable[..., Result]
+
+
+def test_a_bench_writes_csv_and_live_values(flinknet: Flinknet, tmp_path: Path) -> None:
+    result = flinknet(
+        *("bench", "--no-trace", "--buffer-timeout", "0,5ms", "--runs", "2"),
+        *("--csv", "runs.csv", "--live-json", "live.ndjson", "--metrics-port", "0"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "metrics: http://127.0.0.1:" in result.stderr
+    rows = list(csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()))
+    assert [(row["config"], row["round"], row["validity"]) for row in rows] == [
+        *(("buffer-timeout=0", "1", "valid"), ("buffer-timeout=0", "2", "valid")),
+        *(("buffer-timeout=5ms", "1", "valid"), ("buffer-timeout=5ms", "2", "valid")),
+    ]
+    assert {row["execution.buffer-timeout.interval"] for row in rows} == {"0 ms", "5 ms"}
+    assert (rows[0]["latency_p50_ns"], rows[0]["used_cpu_cores"]) == ("1000000.0", "")
+    lines = [json.loads(line) for line in (tmp_path / "live.ndjson").read_text().splitlines()]
+    assert [line["event"] for line in lines[:3]] == ["started", "progress", "finished"]
+    assert (lines[1]["setting"], lines[1]["latency_ns_p99"]) == (lines[0]["setting"], 2e6)
+    assert lines[2]["measured"]["records"] == 3000
+    assert {(line["run"], line["runs"]) for line in lines} == {(run, 4) for run in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("option", ["--csv", "--live-json", "--json"])
+def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> None:
+    stdout = flinknet("bench", "--no-trace", option, "-").stdout
+    assert stdout.startswith("config," if option == "--csv" else "{")
+    assert "records/s" not in stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--json", "-", "--csv", "-"), "--json and --csv both want stdout"),
+        (("--histogram", "a.txt"), "ends in neither .hlog"),
+        (("--metrics-port", "70000"), "--metrics-port: '70000' is not a port"),
+        (("--metrics-port", "300.1.1.1:0"), "cannot listen there"),
+        (("--json", "."), "is a directory"),
+        (("--json", "notes.txt"), "is there and is not JSON"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_runs(
+    flinknet: Flinknet, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    result = flinknet("bench", "--no-trace", *arguments)
+    assert result.exit_code != 0
+    (line,) = [each for each in result.stderr.splitlines() if each.startswith("flinknet:")]
+    assert message in line
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_json_without_a_file_goes_to_stdout_in_every_command(flinknet: Flinknet) -> None:
+    assert json.loads(flinknet("bench", "--no-trace", "--json", "--runs", "1").stdout)["runs"]
+    assert json.loads(CliRunner().invoke(main, ["bench", "config", "--json"]).stdout)
+    result = flinknet("bench", "config", "--json", "config.json")
+    assert json.loads(Path("config.json").read_text())
+    assert result.exit_code == 0

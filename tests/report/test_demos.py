@@ -1,0 +1,168 @@
+"""What the demos make of their runs: tables, charts, and sentences drawn from the numbers."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from flinknet.config import RecordSize, WorkloadConfig
+from flinknet.report.demo_console import print_demo
+from flinknet.report.demos.back_pressure import back_pressure
+from flinknet.report.demos.debloating import debloating
+from flinknet.report.demos.shown import DemoRun, DemoShown
+from flinknet.report.demos.timeout import timeout
+from flinknet.report.demos.unaligned import unaligned
+from flinknet.report.page import page_of_parts
+from flinknet.report.page_parts import OverTime
+from flinknet.results import (
+    CheckpointSummary,
+    DebloatedGate,
+    DebloatingSample,
+    LatencySummary,
+    Progress,
+    RunMetrics,
+    RunResult,
+    RunWarning,
+    TaskProgress,
+)
+from tests.report.test_demo_console import mode
+
+MS = 1_000_000
+LOAD = WorkloadConfig(rate_per_s=10_000, record_size=RecordSize(200, 200))
+
+
+def demo_run(name: str, result: RunResult | None = None, *samples: Progress) -> DemoRun:
+    """A run of 500 ms after a warm-up of 100 ms."""
+    found = result or mode("credit", 5_000.0).shared
+    return DemoRun(name, found, samples, 100 * MS, 600 * MS, 32_768)
+
+
+def printed(shown: DemoShown, width: int = 100) -> str:
+    stream = io.StringIO()
+    print_demo(Console(file=stream, width=width, highlight=False), shown)
+    return stream.getvalue()
+
+
+def chain(source_waits: float = 0.6) -> DemoRun:
+    """Relay and source begin to wait one after the other; the sink is busy."""
+    shares = {
+        "source 0": (0.1, source_waits, 0.9 - source_waits),
+        "relay 1.0": (0.1, 0.8, 0.1),
+        "sink 0": (1.0, 0.0, 0.0),
+    }
+    tasks = {
+        name: {
+            "busyTimeMsPerSecond": busy * 1000,
+            "backPressuredTimeMsPerSecond": waits * 1000,
+            "idleTimeMsPerSecond": idle * 1000,
+        }
+        for name, (busy, waits, idle) in shares.items()
+    }
+    samples = []
+    for at_ms in range(0, 700, 100):
+        waited = {"source 0": max(0, at_ms - 400), "relay 1.0": max(0, at_ms - 200), "sink 0": 0}
+        measured_ms = max(1, at_ms - 100)
+        progress = tuple(
+            TaskProgress(
+                *(name, at_ms / 1000, 0.1, ms / measured_ms),
+                in_pool_usage=None if name == "source 0" else 0.5,
+                out_pool_usage=None if name == "sink 0" else 0.9,
+            )
+            for name, ms in waited.items()
+        )
+        samples.append(
+            Progress("measuring", at_ms * MS, None, 1, 1.0, 1.0, None, None, (), progress)
+        )
+    result = replace(mode("credit", 2_500.0).shared, metrics=RunMetrics(tasks, {}))  # type: ignore[arg-type]
+    return demo_run("chain", result, *samples)
+
+
+def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
+    shown = back_pressure([chain()], LOAD)
+    assert shown.figures["waits_after_ns"] == {"source 0": 400 * MS, "relay 1.0": 200 * MS}
+    assert "relay 1.0 waits after 200 ms, source 0 after 400 ms" in shown.lesson[0]
+    waiting, pools = (each for each in shown.charts if isinstance(each, OverTime))
+    assert [each.name for each in waiting.series] == ["source 0", "relay 1.0"]
+    assert [each.name for each in pools.series] == [
+        *("source 0, output", "relay 1.0, input", "relay 1.0, output", "sink 0, input"),
+    ]
+    out = printed(shown)
+    assert "60%" in out
+    assert "back-pressured over time" in out
+    (drawn,) = [line for line in out.splitlines() if "relay 1.0 " in line and "█" in line][:1]
+    assert drawn.index("█") > drawn.index("relay 1.0") + 15
+
+
+def test_a_source_that_never_waits_teaches_nothing() -> None:
+    assert back_pressure([chain(0.1)], LOAD).lesson[0].startswith("Unexpected")
+
+
+def checkpointed(name: str, duration_ms: float, overtaken_bytes: float) -> DemoRun:
+    duration = LatencySummary(count=9, mean=duration_ms * MS)
+    none = LatencySummary(count=0)
+    checkpoints = CheckpointSummary(
+        *(9, 9, 0, 0, duration, none, none, duration, overtaken_bytes, 10, 0.0)
+    )
+    result = mode("credit", 5_000.0).shared
+    return demo_run(
+        name, replace(result, measured=replace(result.measured, checkpoints=checkpoints))
+    )
+
+
+def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None:
+    shown = unaligned([checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)], LOAD)
+    text = " ".join(shown.lesson)
+    assert "a checkpoint takes 400 ms" in text
+    assert "8.00 ms. The price is 64.0 KiB" in text
+    alike = unaligned([checkpointed("aligned", 9, 0), checkpointed("unaligned", 8, 0)], LOAD)
+    assert alike.lesson[0].startswith("Unexpected")
+
+
+def test_debloating_compares_what_is_in_flight() -> None:
+    off, on = (mode("credit", 5_000.0).shared for _ in range(2))
+    assert on.buffering is not None
+    few = [
+        replace(each, levels=replace(each.levels, subpartition_bytes=0, input_channel_bytes=1024))
+        for each in on.buffering.samples
+    ]
+    gate = DebloatedGate(
+        "sink 0", 100 * MS, (DebloatingSample(200 * MS, 4096, 1_000_000, 1024, MS),)
+    )
+    on = replace(on, buffering=replace(on.buffering, samples=tuple(few)), debloating=(gate,))
+    shown = debloating([demo_run("off", off), demo_run("on", on)], LOAD)
+    assert shown.figures["off"]["buffer_size_bytes"] == 32_768
+    assert shown.figures["on"]["buffer_size_bytes"] == 4096
+    assert shown.figures["on"]["in_flight_bytes"] == 1024
+    assert "here to 4.00 KiB: 1.00 KiB are in flight" in shown.lesson[1]
+    assert "buffer size over time" in printed(shown)
+
+
+def timed(name: str, p50: float, buffers: int) -> DemoRun:
+    result = mode("credit", 5_000.0).shared
+    latency = LatencySummary(count=1000, p50=p50 * MS, p99=2 * p50 * MS)
+    measured = replace(
+        result.measured, latency_ns=latency, buffers=buffers, records=1000, duration_ns=10**9
+    )
+    return demo_run(name, replace(result, measured=measured))
+
+
+def test_timeout_says_what_the_shortest_costs() -> None:
+    shown = timeout([timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)], LOAD)
+    assert "p50 falls from 50.0 ms to 1.00 ms" in shown.lesson[0]
+    assert "100 times as many buffers" in shown.lesson[0]
+    assert "5ms gives a p50 of 3.00 ms" in shown.lesson[1]
+    assert "100" in printed(shown)
+    alike = timeout([timed("0", 9, 10), timed("5ms", 3, 200), timed("100ms", 5, 10)], LOAD)
+    assert alike.lesson[0].startswith("Unexpected")
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_disturbed_machine_is_reported_in_the_terminal_and_on_the_page(width: int) -> None:
+    run = timed("0", 1, 1000)
+    disturbed = replace(run.result, warnings=(RunWarning("disturbed", "others took it"),))
+    shown = timeout([replace(run, result=disturbed), timed("5ms", 3, 9), timed("9ms", 5, 8)], LOAD)
+    assert "Warning: others took it" in printed(shown, width)
+    assert "Warning: others took it" in page_of_parts(shown.page)

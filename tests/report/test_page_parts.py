@@ -1,0 +1,233 @@
+"""Pages that are described by their parts, and the pictures of their main charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flinknet.report.bench_console import Setting
+from flinknet.report.bench_page import bench_page
+from flinknet.report.demos.head_of_line import head_of_line_page
+from flinknet.report.page import page_of_parts
+from flinknet.report.page_parts import (
+    Bar,
+    BarPart,
+    Bars,
+    Code,
+    Curves,
+    Fact,
+    Facts,
+    Head,
+    Interval,
+    Intervals,
+    Lines,
+    OverTime,
+    Page,
+    Pairs,
+    Percentiles,
+    PercentileSeries,
+    Places,
+    PlacesRun,
+    PlacesStep,
+    Row,
+    Section,
+    Series,
+    Span,
+    Table,
+    TimeSeries,
+    View,
+)
+from flinknet.report.plot import draw, main_chart
+from flinknet.report.trade_off_chart import trade_off_chart
+from flinknet.results import LatencySummary, RunResult
+from tests.chromium import Chromium
+from tests.page_answer import answer, typed
+from tests.report.test_demo_console import mode
+from tests.report.test_page import browser_test, embedded, place_of, text_of, tooltip
+
+MS = 1_000_000
+
+CURVES = Curves(
+    "Latency",
+    ["0", "5ms", "100ms"],
+    [Series("p50", [1e5, 3e6, None], low=[9e4, 2e6, None], high=[2e5, 4e6, None])],
+    unit="ns",
+    is_log=True,
+    marks={1: "baseline"},
+)
+OVER_TIME = OverTime(
+    "Buffers in use",
+    [TimeSeries("sink", [0, 50 * MS, 100 * MS], [0.0, None, 1.0])],
+    unit="share",
+    spans=[Span("slow", 40 * MS, 90 * MS)],
+)
+PERCENTILES = Percentiles("By percentile", [PercentileSeries("all", [(0.5, 1e6), (0.99, 5e6)])])
+INTERVALS = Intervals(
+    "Change", [Interval("p99", -0.2, -0.3, -0.1, "green"), Interval("backlog", None, None, None)]
+)
+BARS = Bars(
+    "Time",
+    [BarPart("busy", "busy", "orange"), BarPart("idle", "idle", "grey")],
+    [Bar("sink 0", {"busy": 0.9, "idle": 0.1})],
+)
+PLACES = Places(
+    ["socket", "gate"],
+    ["In the kernel.", "In the gate."],
+    [
+        PlacesRun(
+            "tcp", [100, 200], [PlacesStep(0, [0, 0]), PlacesStep(MS, [95, 20], ["It waits."])]
+        )
+    ],
+    OVER_TIME,
+)
+EVERYTHING = Page(
+    "bench",
+    [
+        View(
+            "first",
+            "All <parts> & more",
+            [
+                Lines(["The verdict.", "And more."], is_headed=True),
+                Facts([Fact("p50", "1.00 ms", "Half.")]),
+                Section(
+                    "all",
+                    "Everything",
+                    "A lead.",
+                    [
+                        *(CURVES, OVER_TIME, PERCENTILES, INTERVALS, BARS, PLACES),
+                        Table([Head("name"), Head("p50", "Half.")], [Row(["a", "1"], True)]),
+                        Code("Keys", "a: 1"),
+                        Pairs("Environment", {"cores": "2"}),
+                    ],
+                ),
+            ],
+        ),
+        View("second", "Another", [Lines(["Doubtful."], is_doubt=True)]),
+    ],
+)
+
+
+def test_the_page_holds_its_parts_each_with_its_kind() -> None:
+    document = embedded(page_of_parts(EVERYTHING))
+    assert document["command"] == "bench"
+    first, second = document["views"]
+    assert first["title"] == "All <parts> & more"
+    assert [each["kind"] for each in first["parts"]] == ["lines", "facts", "section"]
+    assert [each["kind"] for each in first["parts"][2]["parts"]] == [
+        *("curves", "over_time", "percentiles", "intervals", "bars", "places"),
+        *("table", "code", "pairs"),
+    ]
+    assert second["parts"][0]["is_doubt"]
+
+
+def test_a_sweep_compares_its_settings_first_and_then_shows_each() -> None:
+    page = bench_page([setting("buffer-timeout=0", 1e6), setting("buffer-timeout=5ms", 4e6)], {})
+    assert [view.name for view in page.views] == [
+        *("all settings", "buffer-timeout=0", "buffer-timeout=5ms"),
+    ]
+    chart = main_chart(page)
+    assert isinstance(chart, Curves)
+    assert chart.labels == ["0", "5ms"]
+    assert chart.series[0].values == [1e6, 4e6]
+    alone = bench_page([setting("", 1e6)], {})
+    assert [view.title for view in alone.views] == ["This configuration"]
+    assert isinstance(main_chart(alone), Percentiles)
+
+
+def setting(name: str, p50: float) -> Setting:
+    """One run of a configuration, made by hand."""
+    result: RunResult = mode("tcp", 100.0).shared
+    latency = LatencySummary(count=1000, p50=p50, p99=3 * p50)
+    measured = replace(result.measured, latency_ns=latency, latency_uncorrected_ns=latency)
+    return Setting(name, [replace(result, measured=measured)])
+
+
+def test_the_places_of_both_modes_stand_under_one_slider() -> None:
+    page = head_of_line_page(
+        [mode("tcp", 100.0), mode("credit", 9_900.0)], pause_from_ns=500 * MS, pause_ns=1500 * MS
+    )
+    (places,) = [
+        part
+        for section in page.views[0].parts
+        if isinstance(section, Section)
+        for part in section.parts
+        if isinstance(part, Places)
+    ]
+    assert [run.name for run in places.runs] == ["tcp (Flink < 1.5)", "credit (since 1.5)"]
+    steps = places.runs[0].steps
+    assert steps[0].lines[0].startswith("Before the pause.")
+    assert steps[20].lines[0].startswith("B.4 has been paused for 500 ms.")
+    assert main_chart(page) == places.curve
+
+
+@pytest.mark.parametrize("chart", [CURVES, OVER_TIME, PERCENTILES, INTERVALS])
+def test_every_chart_can_be_drawn(chart: Curves) -> None:
+    pytest.importorskip("matplotlib")
+    picture = draw(chart, "svg", "a title")
+    assert picture.startswith(b"<?xml")
+    assert picture == draw(chart, "svg", "a title")
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def show(chromium: Chromium, tmp_path: Path) -> Iterator[Callable[..., Chromium]]:
+    """Open a page; at the end nothing may have been complained of or asked for."""
+
+    def open_page(page: Page, width: int = 1280, scheme: str = "light") -> Chromium:
+        path = tmp_path / "page.html"
+        path.write_text(page_of_parts(page), encoding="utf-8")
+        chromium.open(path, width, scheme=scheme)
+        return chromium
+
+    chromium.complaints.clear()
+    yield open_page
+    assert chromium.complaints == []
+    assert chromium.requested == []
+
+
+@browser_test
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_part_is_drawn_and_nothing_runs_over(
+    show: Callable[..., Chromium], width: int
+) -> None:
+    browser = show(EVERYTHING, width, "dark")
+    assert browser.run("document.querySelectorAll('#all svg').length") == 6
+    assert browser.run("document.documentElement.scrollWidth") == width
+    assert text_of(browser, "h1") == "All <parts> & more"
+    browser.run("document.querySelectorAll('#runs button')[1].click()")
+    assert text_of(browser, "main").split() == ["Another", "Doubtful."]
+
+
+@browser_test
+def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> None:
+    browser = show(EVERYTHING)
+    heights = "[...document.querySelectorAll('.level')].map((each) => each.style.height)"
+    assert browser.run(heights) == ["95%", "10%"]  # where most lies in the places
+    assert text_of(browser, ".said") == "It waits."
+    browser.run("document.querySelector('[aria-label=\"one step back\"]').click()")
+    assert browser.run(heights) == ["0%", "0%"]
+    assert text_of(browser, ".clock") == "0.00 s"
+
+
+@browser_test
+def test_values_over_time_show_where_one_points(show: Callable[..., Chromium]) -> None:
+    browser = show(EVERYTHING)
+    browser.mouse("mouseMoved", *place_of(browser, "#all .pair svg:nth-of-type(1)", 0.5))
+    assert tooltip(browser)
+
+
+def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
+    chart = trade_off_chart(typed(answer((0, 10, 100, -1), (2, 8))))
+    assert chart is not None
+    assert chart.title == "predicted latency by buffer timeout"
+    assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
+    assert chart.marks == {1: "recorded"}
+    assert [each.name for each in chart.series] == ["p50", "p99"]
