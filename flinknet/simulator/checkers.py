@@ -19,6 +19,19 @@ from flinknet.job.load.load_tasks import run_input_of
 
 from .cluster import Cluster
 
+# plain ints: a member of an enum costs a look-up each time, for each event
+_SENT, _RECEIVED, _CONSUMED = map(int, (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED))
+_BUFFER_RESPONSE, _PARTITION_REQUEST, _ADD_CREDIT, _RESUME_CONSUMPTION = map(
+    int,
+    (
+        MessageKind.BUFFER_RESPONSE,
+        MessageKind.PARTITION_REQUEST,
+        MessageKind.ADD_CREDIT,
+        MessageKind.RESUME_CONSUMPTION,
+    ),
+)
+_PRIORITIZED = int(DataType.PRIORITIZED_EVENT_BUFFER)
+
 _CHECK_INTERVAL_STEPS = 16
 """Between two looks at the credits and segments of all channels."""
 
@@ -97,24 +110,24 @@ class ProtocolChecker:
         at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes, *_ = row
         _, _, _, backlog_buffers, _, credit_after, _, _, value = row[8:]
         view = self.channels.setdefault(channel, ChannelView())
-        if kind == MessageKind.PARTITION_REQUEST and point == TracePoint.RECEIVED:
+        if kind == _PARTITION_REQUEST and point == _RECEIVED:
             view.credit = value
             view.is_requested = self.is_credit_based
             view.has_initial_credit = value > 0
-        elif kind == MessageKind.RESUME_CONSUMPTION and point == TracePoint.RECEIVED:
+        elif kind == _RESUME_CONSUMPTION and point == _RECEIVED:
             if not view.has_initial_credit:
                 view.credit = 0
             view.is_resetting = False
-        elif kind == MessageKind.ADD_CREDIT:
+        elif kind == _ADD_CREDIT:
             self._follow_credit(channel, view, point, value, credit_after)
-        elif kind == MessageKind.BUFFER_RESPONSE and sequence_number != RECOVERED:
+        elif kind == _BUFFER_RESPONSE and sequence_number != RECOVERED:
             is_data = data_type in IS_BUFFER
-            if point == TracePoint.SENT:
+            if point == _SENT:
                 view.under_way.append((at_ns, backlog_buffers))
                 self._follow_sent(channel, view, sequence_number, is_data, credit_after)
                 if view.is_requested and channel in self._queues:
                     self._check_backlog(channel, sequence_number, backlog_buffers)
-            elif point == TracePoint.RECEIVED:
+            elif point == _RECEIVED:
                 self._expect(channel, "received", view.received_messages, sequence_number)
                 view.received_messages += 1
                 view.is_resetting |= (
@@ -132,7 +145,7 @@ class ProtocolChecker:
                         f"{sequence_number} arrived with backlog {backlog_buffers}, left with"
                         f" {sent_backlog}",
                     )
-            elif point == TracePoint.CONSUMED:
+            elif point == _CONSUMED:
                 self._follow_consumed(channel, view, data_type, sequence_number)
         if self._probe is not None:
             self._probe.record(*row)
@@ -141,7 +154,7 @@ class ProtocolChecker:
         self, channel: int, view: ChannelView, data_type: int, sequence_number: int
     ) -> None:
         """In the order of arrival, but for events that overtake."""
-        if data_type == DataType.PRIORITIZED_EVENT_BUFFER:
+        if data_type == _PRIORITIZED:
             if sequence_number not in view.to_consume:
                 raise self._violation(channel, f"consumed {sequence_number}, which is not there")
             view.to_consume.remove(sequence_number)
@@ -155,7 +168,7 @@ class ProtocolChecker:
     ) -> None:
         if credit <= 0:
             raise self._violation(channel, f"an AddCredit of {credit}")
-        if point == TracePoint.SENT:
+        if point == _SENT:
             view.announced += credit
             return
         view.credited += credit

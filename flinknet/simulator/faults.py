@@ -127,7 +127,7 @@ class LinkFaults:
         pieces = []
         position = 0
         while position < len(data):
-            end = position + self._random.randint(1, longest)
+            end = position + 1 + int(self._random.random() * longest)
             pieces.append(data[position:end])
             position = end
         return pieces
@@ -135,7 +135,7 @@ class LinkFaults:
     def arrival_ns(self, at_ns: int) -> int:
         """When a piece that should arrive at an instant arrives."""
         if self._plan.delay_ns_max:
-            at_ns += self._random.randrange(self._plan.delay_ns_max)
+            at_ns += int(self._random.random() * self._plan.delay_ns_max)
         for from_ns, to_ns in self._stalls:
             if from_ns <= at_ns < to_ns:
                 at_ns = to_ns

@@ -19,9 +19,13 @@ SENT, RECEIVED, CONSUMED = (
     int(TracePoint.RECEIVED),
     int(TracePoint.CONSUMED),
 )
-BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+BUFFER_RESPONSE, PARTITION_REQUEST = (
+    int(MessageKind.BUFFER_RESPONSE),
+    int(MessageKind.PARTITION_REQUEST),
+)
+DATA_BUFFER, FLUSH = int(DataType.DATA_BUFFER), int(FlushReason.FLUSH)
 
-_OF_MESSAGES = {
+_OF_MESSAGES: dict[tuple[int, int], str] = {
     (MessageKind.BACKLOG_ANNOUNCEMENT, RECEIVED): "a backlog was announced",
     (MessageKind.RESUME_CONSUMPTION, RECEIVED): "a producer was resumed",
     (MessageKind.CANCEL_PARTITION_REQUEST, RECEIVED): "a request was cancelled",
@@ -29,7 +33,7 @@ _OF_MESSAGES = {
     (MessageKind.NEW_BUFFER_SIZE, RECEIVED): "a buffer size was announced",
     (MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, RECEIVED): "the end of data was acknowledged",
 }
-_OF_TYPES = {
+_OF_TYPES: dict[tuple[int, int], str] = {
     (DataType.PRIORITIZED_EVENT_BUFFER, SENT): "a priority event left",
     (DataType.PRIORITIZED_EVENT_BUFFER, CONSUMED): "a priority event was consumed",
     (DataType.ALIGNED_CHECKPOINT_BARRIER, SENT): "an aligned barrier left",
@@ -53,19 +57,18 @@ class MarkingProbe:
             if number < -1:
                 marks["a sequence number wrapped"] += 1
             if point == SENT:
-                if reason == FlushReason.FLUSH:
+                if reason == FLUSH:
                     marks["a flush sent a part of a buffer"] += 1
                 if not size:
                     marks["an empty buffer carried a backlog"] += 1
                 if row[13] == 0 and row[11] > 0:
                     marks["data waited for credit"] += 1
-            if data_type != 1 and (name := _OF_TYPES.get((data_type, point))) is not None:  # type: ignore[call-overload]
+            if data_type != DATA_BUFFER and (name := _OF_TYPES.get((data_type, point))) is not None:
                 marks[name] += 1
         else:
-            name = _OF_MESSAGES.get((kind, point))  # type: ignore[call-overload]
-            if name is not None:
+            if (name := _OF_MESSAGES.get((kind, point))) is not None:
                 marks[name] += 1
-            if kind == MessageKind.PARTITION_REQUEST and point == SENT:
+            if kind == PARTITION_REQUEST and point == SENT:
                 if channel in self._requested:
                     marks["a request was repeated"] += 1
                 self._requested.add(channel)
