@@ -32,7 +32,7 @@ def model_error_line(answer: ReplayAnswer) -> str:
             f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
         )
     can_repeat = answer.trace.is_of_run and not answer.trace.edge
-    check = " (check: flinknet bench --from-trace RUN)" if can_repeat else ""
+    check = " (check: flinknet bench again RUN)" if can_repeat else ""
     return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
 
 

@@ -117,7 +117,7 @@ def test_the_error_of_the_model_comes_first() -> None:
     )
     assert lines[2] == (
         "  on the recorded setting only; others may be further off"
-        " (check: flinknet bench --from-trace RUN)"
+        " (check: flinknet bench again RUN)"
     )
 
 
