@@ -102,9 +102,8 @@ class _CommandLine(CommandGroup):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+    def line_of(self, ctx: click.Context, name: str) -> str:
+        return _COMMANDS[name][1]
 
     def main(
         self,

@@ -41,6 +41,9 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
 _TERM_WIDTH = 26
 """The widest term that has its explanation on the same line."""
 
+_LONGEST_LINE = 200
+"""What a list of commands shows of the first sentence of one; they are all shorter."""
+
 
 class SectionedCommand(click.Command):
     """A command with more options than a list of them could teach."""
@@ -86,6 +89,16 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List each with its whole line, folded where it does not fit."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.line_of(ctx, name)) for name in self.list_commands(ctx)])
+
+    def line_of(self, ctx: click.Context, name: str) -> str:
+        """What the list of commands says of one."""
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(_LONGEST_LINE) if command else ""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

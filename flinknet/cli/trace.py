@@ -48,11 +48,10 @@ class _TraceGroup(CommandGroup):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        lines = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
-        lines.update((name, line) for name, (_, line) in _LAZY_COMMANDS.items())
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, lines[name]) for name in self.list_commands(ctx)])
+    def line_of(self, ctx: click.Context, name: str) -> str:
+        if name in _LAZY_COMMANDS:
+            return _LAZY_COMMANDS[name][1]
+        return super().line_of(ctx, name)
 
 
 _RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=existing_path)
