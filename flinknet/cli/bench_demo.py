@@ -41,13 +41,15 @@ _LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("name", type=click.Choice(list(DEMOS)), required=False)
+@click.argument("name", metavar="[NAME]", type=click.Choice(list(DEMOS)), required=False)
 @load_options(_LOAD, defaults=dict.fromkeys(_LOAD, _OWN_DEFAULT))
 @output_options
 @report_options
 @click.pass_obj
 def demo(executor: Executor | None, /, **values: Any) -> None:
     """Show one effect in a few seconds; without NAME, list the demos.
+
+    NAME is head-of-line, back-pressure, unaligned, debloating or timeout.
 
     \b
     flinknet bench demo head-of-line
