@@ -86,7 +86,10 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
             watcher.start_run(number, len(runs), name)
             directory = sweep.directory_of(out, number, name)
             finished.append(_run(name, each, executor, directory, watcher))
-            watcher.finish_run(finished[-1].result)
+            if chosen.is_overloaded:
+                watcher.finish_run_of_demo()
+            else:
+                watcher.finish_run(finished[-1].result)
     shown = chosen.show(finished, scenario.workload)
     if json_file is not None:
         write_json(json_file, shown.document)

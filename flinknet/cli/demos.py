@@ -40,6 +40,7 @@ class Demo:
         fixed: options of the workload that it sets itself.
         network: Flink's keys with its own defaults.
         sets: keys that it sets itself.
+        is_overloaded: it is about consumers that do not keep up with the rate.
         runs: the name and the scenario of each run, from what was asked for.
         show: what the runs come to, with the workload of the scenario asked for.
     """
@@ -51,6 +52,7 @@ class Demo:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, str] = field(default_factory=dict)
     sets: tuple[str, ...] = ()
+    is_overloaded: bool = True
 
 
 def _head_of_line_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
@@ -188,5 +190,6 @@ DEMOS: Mapping[str, Demo] = {
         _timeout_runs,
         _shown_by("timeout", "timeout"),
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),
+        is_overloaded=False,
     ),
 }

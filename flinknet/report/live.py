@@ -61,6 +61,11 @@ class LineView:
         """Print what a run measured."""
         self._print(f"{self._title}: {result_line(result)}")
 
+    def finish_run_of_demo(self) -> None:
+        """Only say that a run is over: an overloaded consumer is what the demo is for, and its table
+        has the rates."""
+        self._print(f"{self._title}: finished")
+
     def _print(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)
 
