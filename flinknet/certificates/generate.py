@@ -79,7 +79,14 @@ def generate(
             f"{key}: {json.dumps(value)}\n" for key, value in settings.items()
         ).encode(),
     }
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"--out: {directory} cannot be made ({error.strerror}); give another directory"
+        ) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise ConfigError(f"--out: {directory} cannot be written to; give another directory")
     for name in files:
         if (directory / name).exists():
             raise ConfigError(f"{directory / name} exists; remove it, or give another --out")

@@ -32,8 +32,8 @@ class RunDirectory:
         path: made if it is not there.
         must_be_empty: nothing at all may be in it; otherwise nothing that a run has left.
 
-    Raises: ConfigError if another run writes to it or has left something in it; TraceError if it
-        cannot be used.
+    Raises: ConfigError if another run writes to it or has left something in it, or if it cannot be
+        made.
     """
 
     def __init__(self, path: Path, *, must_be_empty: bool = False) -> None:
@@ -44,7 +44,7 @@ class RunDirectory:
                 raise ConfigError(f"--out: {path} is a file; give a directory")
             descriptor = _locked(path)
         except OSError as error:
-            raise TraceError(
+            raise ConfigError(
                 f"--out: {path} cannot be made a run directory ({error.strerror}); give another"
                 " directory"
             ) from error

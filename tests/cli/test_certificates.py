@@ -49,6 +49,13 @@ def test_a_set_that_is_there_is_left_alone_with_exit_code_2(tmp_path: Path) -> N
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_directory_that_cannot_be_made_is_refused_with_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(main, ["certificates", "--out", str(tmp_path / "file" / "set")])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "cannot be made" in result.stderr
+
+
 def test_a_short_password_is_refused_with_exit_code_2(tmp_path: Path) -> None:
     arguments = ["certificates", "--out", str(tmp_path), "--password", "short"]
     result = CliRunner().invoke(main, arguments)

@@ -42,7 +42,7 @@ def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="is a file; give a directory"):
         RunDirectory(tmp_path / "file")
-    with pytest.raises(TraceError, match="cannot be made a run directory"):
+    with pytest.raises(ConfigError, match="cannot be made a run directory"):
         RunDirectory(tmp_path / "file" / "run")
 
 
