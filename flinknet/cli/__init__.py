@@ -4,8 +4,8 @@ A command imports what it needs inside its function, so that `flinknet --help` a
 only `trace replay`, `convert` and `watch` ever load Spark. Data goes to stdout, talk to stderr.
 Exit codes: 0 well, 1 a run failed its checks, a comparison found a regression or a planned job
 would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet
-knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. A tap is meant to be ended by such a
-signal, and exits with 0.
+knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap is
+meant to be ended by such a signal, and exits with 0.
 
     bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo
                         (demos: what each runs), bench_channels, bench_config; bench_consume,
@@ -86,6 +86,8 @@ _ADVICE_BY_ERRNO = {
     errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
 }
 EXIT_KNOWN_ERROR = 4
+EXIT_PIPE_CLOSED = 128 + 13
+"""What a shell reports of a program that SIGPIPE ended."""
 
 
 class _CommandLine(CommandGroup):
@@ -122,6 +124,14 @@ class _CommandLine(CommandGroup):
             sys.exit(_exit_code(call))
         return call()
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader of its output that has gone is not an error."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _discard_output()
+            return EXIT_PIPE_CLOSED
+
 
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
@@ -156,6 +166,16 @@ def _exit_code(call: Callable[[], Any]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror}; {advice}", EXIT_KNOWN_ERROR)
     return code if isinstance(code, int) else 0
+
+
+def _discard_output() -> None:
+    """What is still buffered would fail again when the interpreter ends."""
+    with open(os.devnull, "w") as nowhere:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _noted(what: str, error: BaseException) -> str:

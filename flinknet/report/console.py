@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from typing import IO
@@ -25,6 +26,11 @@ class TerminalConsole(Console):
     """
 
     has_any_width = False
+
+    def on_broken_pipe(self) -> None:
+        """Let the command line decide on the exit code; rich exits with 1, a failed check."""
+        self.quiet = True
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_closed_pipe_is_not_a_failed_check() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "flinknet", "bench", "config"]
+    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("command", ["bench", "compare-configs"])
