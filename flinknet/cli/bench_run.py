@@ -105,7 +105,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         # What has been measured is printed even if a later run failed.
         if finished:
             settings = sweep.by_plan(plans, finished)
-            results.write(settings)
+            results.write(settings, environment.get("started_at"))
             reports.write(lambda: bench_page(settings, environment))
             if results.json == STDOUT:
                 click.echo(dump(document), nl=False)

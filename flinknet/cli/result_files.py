@@ -96,8 +96,8 @@ class ResultFiles:
         """Whether stdout is for one of these alone."""
         return STDOUT in (self.json, self.csv, self.live_json)
 
-    def write(self, settings: Sequence[Setting]) -> None:
-        """Write CSV and histogram of the runs so far."""
+    def write(self, settings: Sequence[Setting], started_at: str | None) -> None:
+        """Write CSV and histogram of the runs so far, which began at `started_at` (ISO 8601)."""
         from flinknet.report.csv_rows import csv_text, histogram_rows
         from flinknet.report.runs_csv import CsvRun, runs_csv
 
@@ -114,7 +114,7 @@ class ResultFiles:
         if self.histogram.suffix == ".csv":
             put_text(self.histogram, csv_text(histogram_rows(runs)))
         else:
-            _write_hdr(self.histogram, settings)
+            _write_hdr(self.histogram, settings, started_at)
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
     return endpoint
 
 
-def _write_hdr(path: AnyPath, settings: Sequence[Setting]) -> None:
+def _write_hdr(path: AnyPath, settings: Sequence[Setting], started_at: str | None) -> None:
     from flinknet.export.hdr import RunLatencies, write_records_hdr
 
     write_records_hdr(
@@ -172,6 +172,7 @@ def _write_hdr(path: AnyPath, settings: Sequence[Setting]) -> None:
             for number, result in enumerate(setting.results, start=1)
             if (known := result.latency_distribution) is not None
         ],
+        started_at,
     )
 
 

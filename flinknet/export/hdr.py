@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -50,7 +51,10 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
     """
     zero_ns = selection.first_ns if selection.from_ns is None else selection.from_ns
     zero_ns = min(zero_ns, selection.origin_ns)
-    started_at = selection.run.manifest.started_at if selection.run.manifest is not None else ""
+    manifest = selection.run.manifest
+    started_at = manifest.started_at if manifest is not None else ""
+    epoch_ns = manifest.clock.epoch_ns if manifest is not None else None
+    start_s = _seconds_since_1970(started_at) if epoch_ns is None else (zero_ns - epoch_ns) / 1e9
     lines: list[Line] = []
     titles = []
     buffers = 0
@@ -65,7 +69,7 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
         f"Run: {selection.run.path.name}, recorded at {started_at}",
         *titles,
     ]
-    _write_log(path, comments, (text for _, _, text in sorted(lines)))
+    _write_log(path, comments, start_s, (text for _, _, text in sorted(lines)))
     return buffers
 
 
@@ -97,8 +101,14 @@ class RunLatencies:
         return cls(tag, duration_ns, middles_ns.astype(np.int64), np.asarray(records, np.int64))
 
 
-def write_records_hdr(path: AnyPath, runs: Iterable[RunLatencies]) -> None:
-    """Write a log with an interval for each run, under its tag."""
+def write_records_hdr(
+    path: AnyPath, runs: Iterable[RunLatencies], started_at: str | None = None
+) -> None:
+    """Write a log with an interval for each run, under its tag.
+
+    Args:
+        started_at: when the first of them began, as ISO 8601; None if unknown.
+    """
     lines = []
     for run in runs:
         values_ns = np.clip(run.values_ns, 0, HIGHEST_TRACKABLE_NS)
@@ -108,16 +118,27 @@ def write_records_hdr(path: AnyPath, runs: Iterable[RunLatencies]) -> None:
             f"Tag={tag},0.000,{run.duration_ns / 1e9:.3f},{longest_ms:.3f},"
             f"{encode_histogram(values_ns, run.records)}"
         )
-    _write_log(path, ["flinknet: latency of each record in ns"], lines)
+    start_s = _seconds_since_1970(started_at or "")
+    _write_log(path, ["flinknet: latency of each record in ns"], start_s, lines)
 
 
-def _write_log(path: AnyPath, comments: Iterable[str], lines: Iterable[str]) -> None:
+def _seconds_since_1970(iso: str) -> float | None:
+    """None for a text that is no instant."""
+    try:
+        return datetime.fromisoformat(iso).timestamp()
+    except ValueError:
+        return None
+
+
+def _write_log(
+    path: AnyPath, comments: Iterable[str], start_s: float | None, lines: Iterable[str]
+) -> None:
+    """Write a log whose intervals count from a start; readers do without one that is unknown."""
+    head = [*comments, "Histogram log format version 1.3"]
+    if start_s is not None:
+        head.append(f"StartTime: {start_s:.3f} (seconds since epoch)")
     with whole_text_file(path) as file:
-        for comment in (
-            *comments,
-            "Histogram log format version 1.3",
-            "StartTime: 0.000 (seconds since epoch)",
-        ):
+        for comment in head:
             file.write(f"#[{comment}]\n")
         file.write(
             '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'

@@ -102,6 +102,7 @@ def test_a_line_for_each_second_and_channel(tmp_path: Path) -> None:
     assert write_hdr(select(open_run(run)), tmp_path / "run.hlog") == 300
     lines = (tmp_path / "run.hlog").read_text().splitlines()
     assert "#[Histogram log format version 1.3]" in lines
+    assert "#[StartTime: 1893456000.000 (seconds since epoch)]" in lines
     assert "#[channel 1: 0 → 1 (tm-0->tm-1)]" in lines
     data = [line.split(",") for line in lines if line.startswith("Tag=")]
     # Each buffer lives for 10.07 ms; time starts with the first record of the first.
@@ -127,7 +128,8 @@ def test_one_channel_of_some_time(tmp_path: Path) -> None:
 def test_a_log_of_records_has_an_interval_for_each_run(tmp_path: Path) -> None:
     path = tmp_path / "runs.hlog"
     run = RunLatencies.of_ranges("a b=1,2", 10**9, [1_000, 5_000], [1_008, 5_040], [3, 1])
-    write_records_hdr(path, [run])
-    *_, line = path.read_text().splitlines()
+    write_records_hdr(path, [run], "2030-01-01T00:00:00Z")
+    *head, line = path.read_text().splitlines()
+    assert "#[StartTime: 1893456000.000 (seconds since epoch)]" in head
     expected = encode_histogram(np.array([1_003, 1_003, 1_003, 5_019]))
     assert line == f"Tag=a_b=1_2,0.000,1.000,0.005,{expected}"
