@@ -35,7 +35,7 @@ def metric(name: str, kind: str, text: str, samples: Samples) -> str:
 
 def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
     """A bench while it runs."""
-    own = {"setting": setting}
+    own = {"setting": setting} if setting else {}
 
     def gauge(name: str, text: str, value: float | None) -> str:
         return metric(f"flinknet_bench_{name}", "gauge", text, [(own, value)])

@@ -30,6 +30,8 @@ def test_a_bench_has_rates_latencies_channels_and_tasks() -> None:
     assert found[f"flinknet_bench_channel_backlog_buffers{channel}"] == 4
     assert f"flinknet_bench_channel_credits{channel}" not in found
     assert found[f'flinknet_bench_task_busy_ratio{own},task="sink 0"}}'] == 0.75
+    single = samples(bench_metrics(1, 1, "", progress))
+    assert single["flinknet_bench_records_per_second"] == 2000
 
 
 def test_a_tap_has_its_delay_and_its_channels() -> None:
