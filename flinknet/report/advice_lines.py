@@ -14,7 +14,10 @@ from flinknet.units import format_duration_ns, human_duration
 from .settings_in_words import label_of, situation_label, situation_of, what_varies
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
-KNEE = "smallest combined loss"
+KNEE = (
+    "smallest combined loss of p99, throughput, buffers/s and memory; if latency matters more, set"
+    " --target"
+)
 UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
 
 

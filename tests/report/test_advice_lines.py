@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinknet.report.advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
+from flinknet.report.advice_lines import (
+    KNEE,
+    advice_lines,
+    is_on_frontier,
+    marks_of,
+    points_to_show,
+)
 from tests.page_answer import typed
 
 CHOICE = {
@@ -100,7 +106,7 @@ def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
 def test_without_a_target_the_knee_is_reported_and_what_it_is() -> None:
     actual = text(situation())
     assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in actual
-    assert "(smallest combined loss)" in actual
+    assert f"({KNEE})" in actual
     assert "    a.key: 5" in actual
     assert "[bold]knee[/bold]" not in text(situation(knee=None))
 

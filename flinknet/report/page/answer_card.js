@@ -2,7 +2,7 @@
 // keys to set.
 
 const FRONTIER = "No other setting is as good in all of p99, throughput, buffers per second and memory.";
-const KNEE = "The setting on the frontier with the smallest combined loss.";
+const KNEE = "The setting on the frontier with the smallest combined loss of p99, throughput, buffers/s and memory. If latency matters more, set --target.";
 
 function answerCard(answer) {
   const {advice} = answer;
