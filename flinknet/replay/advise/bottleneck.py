@@ -284,9 +284,10 @@ def _standing_still(job: JobUse, edge: EdgeUse, process: str, so: str) -> Bottle
     own = [each for each in edge.working if edge.process_of(each) == process]
     names = tuple(job.consumer_name(edge, each) for each in own)
     late = _late_at(edge, process)
+    waiting = "No task waits for its output" if so == UNPRESSED else so.removeprefix("and ")
     text = (
-        f"{process} stops at times: {late:.0%} of the buffers to {named(names)} wait there"
-        f" for over 2 ms, {so}; check its CPU and what runs next to it"
+        f"{process} stops at times: {late:.0%} of the buffers for its tasks wait there for over"
+        f" 2 ms. {waiting}; check its CPU and what runs next to it"
     )
     in_socket = max(share for (_, each), share in edge.in_socket.items() if each in own)
     return Bottleneck(
