@@ -102,7 +102,7 @@ def test_a_line_for_each_second_and_channel(tmp_path: Path) -> None:
     assert write_hdr(select(open_run(run)), tmp_path / "run.hlog") == 300
     lines = (tmp_path / "run.hlog").read_text().splitlines()
     assert "#[Histogram log format version 1.3]" in lines
-    assert "#[StartTime: 1893456000.000 (seconds since epoch)]" in lines
+    assert "#[StartTime: 1704067200.000 (seconds since epoch)]" in lines
     assert "#[channel 1: 0 → 1 (tm-0->tm-1)]" in lines
     data = [line.split(",") for line in lines if line.startswith("Tag=")]
     # Each buffer lives for 10.07 ms; time starts with the first record of the first.
