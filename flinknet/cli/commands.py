@@ -93,7 +93,9 @@ class CommandGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List each with its whole line, folded where it does not fit."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.line_of(ctx, name)) for name in self.list_commands(ctx)])
+            formatter.write_dl(
+                [(name, self.line_of(ctx, name)) for name in self.list_commands(ctx)]
+            )
 
     def line_of(self, ctx: click.Context, name: str) -> str:
         """What the list of commands says of one."""

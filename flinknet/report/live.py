@@ -62,8 +62,9 @@ class LineView:
         self._print(f"{self._title}: {result_line(result)}")
 
     def finish_run_of_demo(self) -> None:
-        """Only say that a run is over: an overloaded consumer is what the demo is for, and its table
-        has the rates."""
+        """Only say that a run is over: an overload is what the demo is for, and its table has the
+        rates.
+        """
         self._print(f"{self._title}: finished")
 
     def _print(self, line: str) -> None:
