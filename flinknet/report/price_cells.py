@@ -9,12 +9,12 @@ from .advice_lines import points_to_show
 from .settings_in_words import label_of, settings_of, situation_of, what_varies
 from .trade_words import Trade, change_of, cpu_text, ratio_of, trade_sentence
 
-PRICES = ("packets/s", "bytes/s", "CPU")
+PRICES = ("packets/s", "bytes/s", "CPU, 1 core")
 """Headings of `price_cells`."""
 
 
 def price_cells(point: TradeOffPoint) -> list[str]:
-    """Packets, bytes, and the CPU against the recorded setting."""
+    """Packets, bytes, and the CPU against the recorded setting, in percent of a core."""
     price = point.price
     if price is None:
         return [MISSING] * len(PRICES)

@@ -57,7 +57,7 @@ _BAR = "p99 "
 """Heading of the bars, which differs from that of the numbers."""
 
 _NARROW_ORDER = (
-    *("records/s", "p50", "p99", "buffers/s", "CPU", _BAR),
+    *("records/s", "p50", "p99", "buffers/s", "CPU, 1 core", _BAR),
     *("backlog", "max", "packets/s", "bytes/s", "memory"),
 )
 

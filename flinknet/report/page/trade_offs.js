@@ -149,7 +149,7 @@ function nothingPredicted(points) {
 function settingsTable(answer) {
   const heads = [...answer.varies.map((name) => [name]), ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99],
     ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers],
-    ["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU", MEANING.cpu], ["memory", MEANING.memory], [""]];
+    ["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU, 1 core", MEANING.cpu], ["memory", MEANING.memory], [""]];
   heads.splice(answer.varies.length, 0, ["", FRONTIER]);
   const rows = answer.trade_offs.map((point) => ({recorded: point.is_recorded, cells: [
     ...answer.varies.map((name) => point.setting[name]), point.is_on_frontier ? "◆" : "",
