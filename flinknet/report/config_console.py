@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,9 @@ SCHEMA_VERSION = 1
 
 
 WIDTH_FOR_WHOLE_KEYS = 120
-"""Of a terminal in which a key fits in one line."""
+"""Of a terminal in which a key fits in one line with all that is said of it."""
+
+_COLUMNS = ("value", "origin", "type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,11 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
     for config in configs:
         if config.name:
             console.print(Text(config.name, style="bold"))
-        console.print(_key_table(config.keys, is_wide=console.width >= WIDTH_FOR_WHOLE_KEYS))
+        if console.width >= WIDTH_FOR_WHOLE_KEYS:
+            console.print(_key_table(config.keys))
+        else:
+            for line in _key_lines(config.keys):
+                console.print(line, soft_wrap=True)
         derived = [each for each in config.keys if each.how]
         for number, each in enumerate(derived, start=1):
             console.print(Text(f"[{number}] {each.key}: {each.how}"), soft_wrap=True)
@@ -60,30 +66,63 @@ def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
 
 
-def _key_table(keys: Sequence[EffectiveKey], *, is_wide: bool) -> Table:
+def _key_table(keys: Sequence[EffectiveKey]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("key", no_wrap=is_wide, overflow="fold")
-    for column in ("value", "origin", "type"):
+    table.add_column("key", no_wrap=True)
+    for column in _COLUMNS:
         table.add_column(column, overflow="fold")
     table.add_column("acts", no_wrap=True)
-    derived = 0
-    for group, members in groupby(keys, key=lambda each: each.group):
+    for group, rows in _groups_of(keys):
         table.add_row("")
         table.add_row(Text(group, style="bold"))
+        for row in rows:
+            acts = "yes" if row.acts else MISSING
+            table.add_row(Text(row.key), *map(Text, row.cells), acts, style=row.style)
+    table.add_row("")
+    return table
+
+
+def _key_lines(keys: Sequence[EffectiveKey]) -> Iterator[Text]:
+    """The same for a narrow terminal: each key on a line of its own, whole, so that it can be
+    copied, and below it the rest.
+    """
+    widths = (16, 16)
+    head = [f"{name:<{width}}" for name, width in zip(_COLUMNS, widths, strict=False)]
+    yield Text("key")
+    yield Text("  " + "  ".join([*head, f"{_COLUMNS[-1]}, acts"]))
+    for group, rows in _groups_of(keys):
+        yield Text(f"\n{group}", style="bold")
+        for row in rows:
+            yield Text(row.key, style=row.style or "")
+            first = [f"{cell:<{width}}" for cell, width in zip(row.cells, widths, strict=False)]
+            rest = row.cells[-1] + (", acts" if row.acts else "")
+            yield Text("  " + "  ".join([*first, rest]), style=row.style or "")
+    yield Text("")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A key with its cells under `_COLUMNS`."""
+
+    key: str
+    cells: tuple[str, str, str]
+    acts: bool
+    style: str | None
+
+
+def _groups_of(keys: Sequence[EffectiveKey]) -> Iterator[tuple[str, list[_Row]]]:
+    """The rows of each group; what was set or derived has a style."""
+    derived = 0
+    for group, members in groupby(keys, key=lambda each: each.group):
+        rows = []
         for each in members:
             derived += bool(each.how)
             limits = () if each.type == "choice" else each.limits
             is_given = not each.origin.startswith(("default", "fixed"))
-            table.add_row(
-                Text(each.key),
-                Text(each.value),
-                Text(f"{each.origin} [{derived}]" if each.how else each.origin),
-                Text(" ".join((each.type, *limits))),
-                "yes" if each.is_acted_on else MISSING,
-                style="cyan" if is_given else None,
-            )
-    table.add_row("")
-    return table
+            origin = f"{each.origin} [{derived}]" if each.how else each.origin
+            cells = (each.value, origin, " ".join((each.type, *limits)))
+            rows.append(_Row(each.key, cells, each.is_acted_on, "cyan" if is_given else None))
+        yield group, rows
 
 
 def _memory_table(memory: Sequence[Mapping[str, int]]) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import Result
 
 from flinknet.options import options
@@ -54,6 +55,15 @@ def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path)
     assert actual["taskmanager.bind-host"] == ("127.0.0.1", "default of flinknet")
     assert actual["taskmanager.host"] == ("unset", "default of 2.3")
     assert actual["taskmanager.memory.network.max"] == ("unlimited", "default of 2.3")
+
+
+def test_no_key_is_folded_on_a_narrow_terminal(
+    flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = flinknet("bench", "--print-config").stdout.splitlines()
+    assert set(options()) <= set(lines)
+    assert lines[lines.index(SEGMENT) + 1].split("  ")[1] == "32 kb"
 
 
 def test_types_limits_and_effect_are_reported(flinknet: Flinknet) -> None:
