@@ -50,6 +50,7 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 \b
 --fail-if METRIC>CHANGE, with the metrics
   throughput throughput_bytes mean p50 p99 p99_9 backlog buffers (per second) cpu (cores)
+or the table's names for them (buffers/s, CPU cores)
 breaks when the whole interval lies beyond the limit and holds when it lies within. The change has
 a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent less.
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.comparison import (
-    METRICS,
     Baseline,
     ComparedRun,
     Comparison,
@@ -61,7 +60,7 @@ class Task:
             configs, collect(values), values["seed"], has_baseline=earlier is not None
         )
         baseline = _baseline(earlier, plans)
-        limits = tuple(parse_limit(text, list(METRICS)) for text in values["fail_if"])
+        limits = tuple(parse_limit(text) for text in values["fail_if"])
         workload: Mapping[str, Any]
         if baseline is None:
             name, workload = plans[0].name, describe_workload(plans[0].scenario)
