@@ -236,5 +236,12 @@ def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., R
     assert "taskmanager.memory.segment-size  32 kb → 8 kb" in stdout
     assert "--flow-control                   credit → tcp" in stdout
     assert "--slow-consumer                  none → 0:1ms" in stdout
-    stdout = gate("base", "x:producers=1", "--runs", "2").stdout
-    assert "x and base are the same configuration: any difference is chance." in stdout
+    result = gate("base", "x:producers=1", "--runs", "2")
+    assert "x and base are the same configuration: any difference is chance." in result.stdout
+    assert result.stderr.startswith("Note: x is the same configuration as base: the differences")
+    assert (
+        "vary at full speed; add --rate 5k/s or similar for a given load.\nrun 1/4 "
+        in result.stderr
+    )
+    result = gate("base", "x:producers=1", "--runs", "2", "--rate", "1k/s")
+    assert "how far equal runs vary.\nrun 1/4 " in result.stderr
