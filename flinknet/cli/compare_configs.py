@@ -57,7 +57,8 @@ a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent 
 \b
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
-was measured on another machine or version, or --fail-on-disturbed and a run is disturbed.
+was measured on another machine or version, a run is still invalid (a limit can be broken then if
+only the candidate's are), or --fail-on-disturbed and a run is disturbed.
 """
 
 
@@ -97,7 +98,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     type=click.IntRange(0, 10),
     default=2,
     show_default=True,
-    help="Repeat a run that other processes disturbed, at most so often.",
+    help="Repeat a run that is invalid or that other processes disturbed, at most so often.",
 )
 @click.option(
     "--fail-on-disturbed",

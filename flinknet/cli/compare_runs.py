@@ -99,7 +99,7 @@ class Measurement:
 
     @property
     def discarded(self) -> dict[str, list[RunResult]]:
-        """The disturbed tries of each configuration that do not count."""
+        """The disturbed or invalid tries of each configuration that do not count."""
         return {
             plan.name: [result for each in self.runs_of(index) for result in each.discarded]
             for index, plan in enumerate(self.task.plans)
