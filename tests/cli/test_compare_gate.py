@@ -229,6 +229,31 @@ def test_a_valid_try_counts_instead_of_an_invalid_one(
     assert document["invalid"] == {"still": 0}
 
 
+def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run: Any) -> None:
+    run.warnings = (INVALID,)
+    arguments = ["base", "x:buffer-timeout=250ms", "--runs", "2", "--repeat-disturbed", "0"]
+    files = ["--markdown", "c.md", "--junit", "j.xml", "--report", "page.html", "--history", "h"]
+    line = "Invalid: 2 of 2 runs of base, 2 of 2 runs of x"
+    result = gate(*arguments, *files)
+    assert result.exit_code == 0
+    assert f"{line}.\nx against base: higher in p99" in result.stdout
+    assert "not counted: 2 of 2 runs invalid" in result.stdout
+    blocks = Path("c.md").read_text().split("\n\n")
+    warning = "Invalid in 4 of 4 runs (base, x): rate not reached"
+    assert blocks[1] == f"- ⚠ {line}.\n- ⚠ {warning}"
+    text = ElementTree.parse("j.xml").findtext(".//system-out")
+    assert text is not None
+    assert text.startswith(f"{line}.\n{warning}\n")
+    skipped = ElementTree.parse("j.xml").findall(".//skipped")
+    assert len(skipped) == 9
+    assert skipped[0].attrib["message"].startswith("invalid: 2 of 2 runs of base, 2 of 2 runs of x")
+    (view,) = embedded(Path("page.html").read_text())["views"]
+    assert (view["parts"][0]["lines"][0], view["parts"][0]["is_doubt"]) == (f"{line}.", True)
+    gate(*arguments, *files, "--fail-if", "p99>+10%")
+    assert Path("c.md").read_text().startswith("### flinknet compare-configs: ? Undecided: 1 of 1")
+    assert ElementTree.parse("j.xml").find(".//failure") is None
+
+
 def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) -> None:
     arguments = ("base", "x<&>:buffer-timeout=500ms", "--runs", "3", "--junit", "-")
     limits = ("--fail-if", "p99>+10%", "--fail-if", "p99_9>+1%", "--fail-if", "p50>+1%")
