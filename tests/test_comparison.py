@@ -12,8 +12,6 @@ from flinknet import comparison
 from flinknet.comparison import Outcome, Verdict, difference, parse_limit
 from flinknet.errors import ConfigError
 
-METRICS = ("throughput", "p99")
-
 
 @pytest.mark.parametrize(
     ("probability", "degrees", "expected"),
@@ -111,7 +109,7 @@ def test_nothing_is_said_to_fall_by_more_than_all_of_it() -> None:
 
 
 def test_a_percentage_between_zeros_is_neither_held_nor_broken() -> None:
-    limit = parse_limit("p99>+10%", METRICS)
+    limit = parse_limit("p99>+10%")
     assert limit.outcome(difference([0, 0, 0], [1, 1, 1], direction=-1)) is Outcome.INCONCLUSIVE
     assert limit.outcome(difference([0, 0, 0], [0, 0, 0], direction=-1)) is Outcome.PASS
 
@@ -180,13 +178,13 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
     limit: str, base: list[float], candidate: list[float], outcome: Outcome
 ) -> None:
     found = difference(base, candidate, direction=0)
-    assert parse_limit(limit, METRICS).outcome(found) is outcome
+    assert parse_limit(limit).outcome(found) is outcome
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("p99", "not a limit"),
+        ("p99", "not a limit; write .*, with one of throughput, .*buffers, cpu"),
         ("p98>1%", "not a metric"),
         ("p99>10", "not a percentage"),
         ("p99>10%", r"needs a sign; write p99>\+10% .* p99>-10%"),
@@ -194,7 +192,16 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
 )
 def test_a_bad_limit_is_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        parse_limit(text, METRICS)
+        parse_limit(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [("buffers/s>+10%", "buffers"), ("CPU cores > +10%", "cpu"), ("cpu>+10%", "cpu")],
+)
+def test_a_limit_takes_the_names_of_the_table_too(text: str, metric: str) -> None:
+    limit = parse_limit(text)
+    assert (limit.metric, limit.text) == (metric, text)
 
 
 def test_each_configuration_runs_once_a_round_and_once_in_each_place() -> None:

@@ -50,13 +50,15 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 \b
 --fail-if METRIC>CHANGE, with the metrics
   throughput throughput_bytes mean p50 p99 p99_9 backlog buffers (per second) cpu (cores)
+or the table's names for them (buffers/s, CPU cores)
 breaks when the whole interval lies beyond the limit and holds when it lies within. The change has
 a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent less.
 
 \b
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
-was measured on another machine or version, or --fail-on-disturbed and a run is disturbed.
+was measured on another machine or version, a run is still invalid (a limit can be broken then if
+only the candidate's are), or --fail-on-disturbed and a run is disturbed.
 """
 
 
@@ -96,7 +98,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     type=click.IntRange(0, 10),
     default=2,
     show_default=True,
-    help="Repeat a run that other processes disturbed, at most so often.",
+    help="Repeat a run that is invalid or that other processes disturbed, at most so often.",
 )
 @click.option(
     "--fail-on-disturbed",
@@ -133,6 +135,8 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     environment = executor.environment()
+    for note in task.notes:
+        click.echo(f"Note: {note}", err=True)
     with view(console_for(sys.stderr)) as watcher:
         finished = list(
             sweep.run_all(

@@ -16,6 +16,7 @@ import click
 from flinknet.comparison import (
     Candidate,
     Comparison,
+    Configuration,
     EarlierResult,
     Trend,
     TrendPoint,
@@ -177,8 +178,8 @@ def _points(
                 measured_at=result.measured_at,
                 runs=len(found.runs),
                 value=mean_of(found, metric),
-                base_value=mean_of(base, metric) if base else None,
-                why_not="; ".join(others) or _disturbed(found.disturbed, len(found.runs)),
+                base_value=_base_value(base, metric),
+                why_not="; ".join(others) or _doubt(found),
             )
         )
     return points
@@ -191,12 +192,22 @@ def _point_now(comparison: Comparison, candidate: Candidate, metric: str) -> Tre
         measured_at=comparison.environment.get("started_at"),
         runs=len(configuration.runs),
         value=mean_of(configuration, metric),
-        base_value=mean_of(comparison.base, metric),
-        why_not=_disturbed(configuration.disturbed, len(configuration.runs)),
+        base_value=_base_value(comparison.base, metric),
+        why_not=_doubt(configuration),
     )
 
 
-def _disturbed(disturbed: int, runs: int) -> str:
+def _base_value(base: Configuration | None, metric: str) -> float | None:
+    """What a result is compared with; None, unknown, if that has invalid runs."""
+    return None if base is None or base.invalid else mean_of(base, metric)
+
+
+def _doubt(configuration: Configuration) -> str:
+    """Why a result does not count: an invalid run, or most are disturbed; empty if it does."""
+    runs = len(configuration.runs)
+    if configuration.invalid:
+        return f"{configuration.invalid} of {runs} runs invalid"
+    disturbed = configuration.disturbed
     return f"{disturbed} of {runs} runs disturbed" if 2 * disturbed > runs else ""
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.comparison import (
-    METRICS,
     Baseline,
     ComparedRun,
     Comparison,
@@ -23,6 +22,7 @@ from flinknet.comparison import (
     smaller_changes,
 )
 from flinknet.errors import ConfigError
+from flinknet.options import effective_flink_keys
 from flinknet.results import RunResult
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_percent
@@ -41,12 +41,14 @@ class Task:
     Attributes:
         plans: of what runs, the base first unless there is a baseline.
         baseline: an earlier result and the configuration in it that is the base.
+        notes: what to know before anything runs.
     """
 
     plans: tuple[Plan, ...]
     limits: tuple[Limit, ...]
     confidence: float
     baseline: tuple[EarlierResult, Configuration] | None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, configs: Sequence[str], values: Mapping[str, Any]) -> Task:
@@ -61,7 +63,7 @@ class Task:
             configs, collect(values), values["seed"], has_baseline=earlier is not None
         )
         baseline = _baseline(earlier, plans)
-        limits = tuple(parse_limit(text, list(METRICS)) for text in values["fail_if"])
+        limits = tuple(parse_limit(text) for text in values["fail_if"])
         workload: Mapping[str, Any]
         if baseline is None:
             name, workload = plans[0].name, describe_workload(plans[0].scenario)
@@ -76,7 +78,8 @@ class Task:
                     f" ({', '.join(unlike)}), so a limit between them would mean nothing; give both"
                     " the same, or leave --fail-if out"
                 )
-        return cls(tuple(plans), limits, _confidence(values["confidence"]), baseline)
+        notes = () if baseline else tuple(_notes_on_equal(plans))
+        return cls(tuple(plans), limits, _confidence(values["confidence"]), baseline, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Measurement:
 
     @property
     def discarded(self) -> dict[str, list[RunResult]]:
-        """The disturbed tries of each configuration that do not count."""
+        """The disturbed or invalid tries of each configuration that do not count."""
         return {
             plan.name: [result for each in self.runs_of(index) for result in each.discarded]
             for index, plan in enumerate(self.task.plans)
@@ -175,6 +178,28 @@ def _baseline(
         )
     earlier = read_earlier(path_of(path), "--baseline")
     return earlier, baseline_in(earlier, [plan.name for plan in plans])
+
+
+def _notes_on_equal(plans: Sequence[Plan]) -> Iterator[str]:
+    """Which configurations are the same as the first one."""
+    base, *others = plans
+    equal = [each.name for each in others if not setting_changes(_settings(base), _settings(each))]
+    if not equal:
+        return
+    is_max_rate = base.scenario.workload.is_max_rate
+    rate = " at full speed; add --rate 5k/s or similar for a given load" if is_max_rate else ""
+    verb = "is" if len(equal) == 1 else "are"
+    yield (
+        f"{', '.join(equal)} {verb} the same configuration as {base.name}: the differences will"
+        f" show how far equal runs vary{rate}."
+    )
+
+
+def _settings(plan: Plan) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Flink's keys, and what is sent and how, as the result of a run has them."""
+    from flinknet.runtime.cluster.run_result import describe_workload
+
+    return effective_flink_keys(plan.scenario.network), describe_workload(plan.scenario)
 
 
 def _compared(finished: Finished) -> ComparedRun:

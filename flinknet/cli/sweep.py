@@ -19,7 +19,7 @@ from flinknet.report.bench_console import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
-from flinknet.results import RunResult, RunWarning, is_disturbed
+from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
 from flinknet.storage import AnyPath
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
@@ -54,7 +54,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One run that ended well, and the tries of it that were too disturbed to count."""
+    """One run that ended well, and the tries of it that were too doubtful to count."""
 
     plan_index: int
     round_index: int
@@ -104,8 +104,8 @@ def run_all(
     """Run every plan once a round, and give each run when it has ended and is saved.
 
     The runs of a round share one seed, so that they get the same arrivals; each round has another.
-    A run that other processes disturbed is repeated at most `repeats` times, and the least
-    disturbed try counts. If none comes to anything, `out` is taken back.
+    A run that other processes disturbed, or that is invalid, is repeated at most `repeats` times,
+    and the best try counts. If none comes to anything, `out` is taken back.
     """
     total, number = rounds * len(plans), 0
     try:
@@ -115,7 +115,7 @@ def run_all(
                 plan = plans[plan_index]
                 scenario = replace(plan.scenario, seed=seed + round_index)
                 tries: list[RunResult] = []
-                while len(tries) <= repeats and all(is_disturbed(x.warnings) for x in tries):
+                while len(tries) <= repeats and not any(map(_is_sound, tries)):
                     name = f"{plan.name}, try {len(tries) + 1}" if tries else plan.name
                     directory = directory_of(out, number, name)
                     watcher.start_run(number, total, name)
@@ -124,7 +124,7 @@ def run_all(
                     )
                     watcher.finish_run(result)
                     tries.append(result)
-                best = min(tries, key=_disturbance)
+                best = min(tries, key=_doubt)
                 discarded = tuple(each for each in tries if each is not best)
                 yield Finished(plan_index, round_index, best, discarded)
     finally:
@@ -133,10 +133,21 @@ def run_all(
                 out.rmdir()
 
 
-def _disturbance(result: RunResult) -> tuple[bool, float]:
-    """What orders tries by how much was taken from them, the unknown last."""
+def _is_sound(result: RunResult) -> bool:
+    """Whether a try needs no other."""
+    return result.validity is not Validity.INVALID and not is_disturbed(result.warnings)
+
+
+def _doubt(result: RunResult) -> tuple[bool, bool, float]:
+    """What orders tries: the invalid last, then the disturbed by how much was taken from them, the
+    unknown last.
+    """
     taken = None if result.processors is None else result.processors.taken_share
-    return is_disturbed(result.warnings), float("inf") if taken is None else taken
+    return (
+        result.validity is Validity.INVALID,
+        is_disturbed(result.warnings),
+        float("inf") if taken is None else taken,
+    )
 
 
 def run_saved(

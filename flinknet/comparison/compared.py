@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.results import Measured, RunWarning, is_disturbed
+from flinknet.results import Measured, RunWarning, Validity, is_disturbed, validity_of
 
 from .differences import Difference, difference, summary
 from .limits import Limit, LimitDecision, Outcome
@@ -20,7 +20,7 @@ class ComparedRun:
     Attributes:
         config: Flink's keys; `workload` what was sent, and how.
         cpu_cores: that the TaskManagers used for work; None if unknown.
-        tries: how often it was run; of disturbed tries the least disturbed one counts.
+        tries: how often it was run; of invalid or disturbed tries the best one counts.
     """
 
     measured: Measured
@@ -34,6 +34,11 @@ class ComparedRun:
     def is_disturbed(self) -> bool:
         """Whether something outside of it took so much that its figures are doubtful."""
         return is_disturbed(self.warnings)
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether its figures are not of what was requested."""
+        return validity_of(self.warnings) is Validity.INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,11 @@ class Configuration:
     def disturbed(self) -> int:
         """How many of the runs that count are disturbed."""
         return sum(each.is_disturbed for each in self.runs)
+
+    @property
+    def invalid(self) -> int:
+        """How many of the runs that count are invalid."""
+        return sum(each.is_invalid for each in self.runs)
 
     def values(self, metric: str) -> list[float | None]:
         """A metric of each run."""
@@ -95,6 +105,8 @@ class Candidate:
         unlike: options by which its workload differs from that of the base.
         changes: the settings in which it differs; none: it is the same configuration.
         decisions: of each limit.
+        invalid: how many runs of it and of the base are invalid, as a text, so that no limit can
+            hold; empty: none is.
     """
 
     configuration: Configuration
@@ -102,6 +114,7 @@ class Candidate:
     unlike: tuple[str, ...]
     changes: tuple[SettingChange, ...]
     decisions: tuple[LimitDecision, ...]
+    invalid: str = ""
 
     @property
     def name(self) -> str:
@@ -132,7 +145,7 @@ class Comparison:
 
     @property
     def repeated(self) -> int:
-        """How many tries of this call were repeated because they were disturbed."""
+        """How many tries of this call were repeated because they were disturbed or invalid."""
         return sum(each.tries - len(each.runs) for each in self.measured_here)
 
     @property
@@ -144,6 +157,11 @@ class Comparison:
     def disturbed(self) -> int:
         """How many runs that count are disturbed."""
         return sum(each.disturbed for each in self.configurations)
+
+    @property
+    def invalid(self) -> int:
+        """How many runs that count are invalid."""
+        return sum(each.invalid for each in self.configurations)
 
     @property
     def is_refused(self) -> bool:
@@ -186,14 +204,26 @@ class Comparison:
             )
         return lines + [f"Since the baseline: {note}." for note in known.notes]
 
+    def invalid_lines(self) -> list[str]:
+        """How many runs that count are invalid, and what that means for limits."""
+        if not self.invalid:
+            return []
+        end = ", so no limit can hold" if self.decisions else ""
+        return [f"Invalid: {_invalid_runs(self.configurations)}{end}."]
+
     def disturbed_lines(self) -> list[str]:
-        """How many runs were disturbed and repeated, and how many still are."""
+        """How many runs were repeated, and how many are still disturbed."""
         runs = sum(len(each.runs) for each in self.measured_here)
         lines = []
         if self.repeated:
+            names = ", ".join(
+                f"{each.tries - len(each.runs)} of {each.name}"
+                for each in self.measured_here
+                if each.tries > len(each.runs)
+            )
             lines.append(
-                f"Disturbed runs were repeated: {self.repeated} more for {runs} runs; the least"
-                " disturbed try of each counts."
+                f"Disturbed or invalid runs were repeated: {self.repeated} more for {runs} runs"
+                f" ({names}); the best try of each counts."
             )
         if self.disturbed:
             names = ", ".join(
@@ -214,22 +244,43 @@ def compare(
     changes: Sequence[SettingChange] = (),
     baseline: Baseline | None = None,
 ) -> Candidate:
-    """A candidate against the base: within rounds, or against an earlier result."""
+    """A candidate against the base: within rounds, or against an earlier result.
+
+    Invalid runs of the candidate leave a limit broken where nothing but the candidate can be the
+    cause: all runs of the base are valid, and no invalid run is disturbed. Otherwise nothing is
+    called better or worse, and no limit is decided.
+    """
     is_elsewhere = baseline is not None and bool(baseline.elsewhere)
+    invalid = _invalid_runs((base, candidate))
+    is_uncertain = base.invalid > 0 or any(x.is_invalid and x.is_disturbed for x in candidate.runs)
     differences = {
         name: difference(
             base.values(name),
             candidate.values(name),
-            direction=0 if unlike or is_elsewhere else metric.direction,
+            direction=0 if unlike or is_elsewhere or is_uncertain else metric.direction,
             confidence=confidence,
             is_paired=baseline is None,
         )
         for name, metric in METRICS.items()
     }
-    decisions = [
-        LimitDecision(limit, Outcome.INCONCLUSIVE, "the baseline was measured elsewhere")
-        if is_elsewhere
-        else limit.decision(differences[limit.metric])
-        for limit in limits
-    ]
-    return Candidate(candidate, differences, tuple(unlike), tuple(changes), tuple(decisions))
+    decisions = []
+    for limit in limits:
+        decision = limit.decision(differences[limit.metric])
+        if is_elsewhere:
+            reason = "the baseline was measured elsewhere"
+            decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
+        elif invalid and (is_uncertain or decision.outcome is not Outcome.REGRESSION):
+            decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}")
+        decisions.append(decision)
+    return Candidate(
+        candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid
+    )
+
+
+def _invalid_runs(configurations: Sequence[Configuration]) -> str:
+    """How many runs of each are invalid; empty if none is."""
+    return ", ".join(
+        f"{each.invalid} of {len(each.runs)} runs of {each.name}"
+        for each in configurations
+        if each.invalid
+    )

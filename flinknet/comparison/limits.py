@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,6 +10,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_percent
 
 from .differences import Difference
+from .metrics import METRICS, metric_named
 
 
 class Outcome(StrEnum):
@@ -73,17 +73,24 @@ class LimitDecision:
     reason: str = ""
 
 
-_LIMIT = re.compile(r"\s*([\w.]+)\s*([<>])\s*([^<>]+)")
+_LIMIT = re.compile(r"\s*(\w[\w./ ]*?)\s*([<>])\s*([^<>]+)")
 
 
-def parse_limit(text: str, metrics: Sequence[str]) -> Limit:
-    """Parse `metric>percent` or `metric<percent`."""
+def parse_limit(text: str) -> Limit:
+    """Parse `metric>percent` or `metric<percent`; a metric may be named as tables name it.
+
+    Raises: ConfigError if it is no limit, with the metrics that there are.
+    """
     match = _LIMIT.fullmatch(text)
     if match is None:
-        raise ConfigError(f"--fail-if: {text!r} is not a limit; write p99>+10% or throughput<-5%")
-    metric, side, percent = match.groups()
-    if metric not in metrics:
-        raise ConfigError(f"--fail-if: {metric!r} is not a metric; known are {', '.join(metrics)}")
+        raise ConfigError(
+            f"--fail-if: {text!r} is not a limit; write p99>+10% or throughput<-5%, with one of"
+            f" {', '.join(METRICS)}"
+        )
+    name, side, percent = match.groups()
+    metric = metric_named(name)
+    if metric is None:
+        raise ConfigError(f"--fail-if: {name!r} is not a metric; known are {', '.join(METRICS)}")
     ratio = parse_percent(percent, "--fail-if")
     if ratio and percent[0] not in "+-":
         raise ConfigError(

@@ -41,3 +41,9 @@ METRICS: Mapping[str, Metric] = {
 def label_of(metric: str) -> str:
     """What tables call a metric: its name, unless that lacks that it is a rate."""
     return METRICS[metric].label or metric
+
+
+def metric_named(name: str) -> str | None:
+    """The metric of this name or label; None if there is none."""
+    labels = {label_of(metric).lower(): metric for metric in METRICS}
+    return name if name in METRICS else labels.get(name.lower())

@@ -43,7 +43,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             candidate.differences,
             comparison.confidence,
         )
-    for line in (*sentences, *note_lines(comparison)):
+    for line in (*comparison.invalid_lines(), *sentences, *note_lines(comparison)):
         console.print(Text(line), soft_wrap=True)
 
 

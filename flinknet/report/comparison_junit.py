@@ -1,8 +1,8 @@
 """A comparison as JUnit XML, which CI servers show as tests.
 
 With limits (--fail-if) each is a test; without, each metric is one. What is broken or worse is a
-failure, what is undecided or was not measured is skipped, with its reason. The time of a suite is
-what the runs of the candidate measured; a test takes none of its own.
+failure; what is undecided, invalid or not measured is skipped, with its reason. The time of a
+suite is what the runs of the candidate measured; a test takes none of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from xml.etree import ElementTree
 from flinknet.comparison import Candidate, Comparison, Outcome, Verdict, label_of
 from flinknet.units import NS_PER_S
 
-from .comparison_texts import change_line, decision_line, note_lines, setting_lines
+from .comparison_texts import (
+    change_line,
+    decision_line,
+    doubt_lines,
+    note_lines,
+    setting_lines,
+)
 from .plain_text import printable
 
 SUITE = "flinknet compare-configs"
@@ -63,7 +69,12 @@ def comparison_junit(comparison: Comparison) -> str:
             for tag, text in (("failure", each.failure), ("skipped", each.skipped)):
                 if text:
                     ElementTree.SubElement(case, tag, message=printable(text))
-        lines = [sentence, *setting_lines(comparison, candidate), *note_lines(comparison)]
+        lines = [
+            *doubt_lines(comparison),
+            sentence,
+            *setting_lines(comparison, candidate),
+            *note_lines(comparison),
+        ]
         ElementTree.SubElement(suite, "system-out").text = printable("\n".join(lines))
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
@@ -89,6 +100,8 @@ def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
             yield _Case(name, skipped=REFUSED)
         elif each.verdict is Verdict.WORSE:
             yield _Case(name, failure=f"worse: {row}")
+        elif candidate.invalid:
+            yield _Case(name, skipped=f"invalid: {candidate.invalid}; {row}")
         elif each.verdict is Verdict.UNDECIDED:
             yield _Case(name, skipped=f"undecided: {each.what_would_decide()}; {row}")
         elif each.verdict is Verdict.UNKNOWN:

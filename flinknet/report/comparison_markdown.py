@@ -11,6 +11,7 @@ from .comparison_texts import (
     TrendTable,
     columns_note,
     decision_line,
+    doubt_lines,
     metric_rows,
     note_lines,
     outcome_line,
@@ -25,8 +26,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
 
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
-    """The comment: what it comes to, then tables, then what to doubt."""
+    """The comment: what it comes to, what to doubt of it, then tables and notes."""
     blocks = [f"### flinknet compare-configs{_headline(comparison)}"]
+    blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))
     if comparison.decisions:
         blocks.append("\n".join(_decision(*each) for each in comparison.decisions))
     blocks += [_text(sentence) for sentence in comparison.sentences()]

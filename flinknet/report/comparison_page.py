@@ -76,12 +76,14 @@ def comparison_page(comparison: Comparison, trends: Sequence[Trend]) -> Page:
 def _view(
     comparison: Comparison, candidate: Candidate, sentence: str, trends: Sequence[Trend]
 ) -> View:
-    verdict = [line for line in (outcome_line(comparison), sentence) if line]
+    invalid = comparison.invalid_lines()
+    verdict = [*invalid, *(line for line in (outcome_line(comparison), sentence) if line)]
+    is_doubt = bool(invalid) or comparison.outcome is not Outcome.PASS
     return View(
         candidate.name,
         f"{candidate.name} against {comparison.base.name}",
         [
-            Lines(verdict, is_headed=True, is_doubt=comparison.outcome is not Outcome.PASS),
+            Lines(verdict, is_headed=True, is_doubt=is_doubt),
             *_doubts(comparison, trends),
             *_limits(candidate),
             _changes(comparison, candidate),

@@ -18,6 +18,7 @@ from flinknet.comparison import (
     Verdict,
     label_of,
 )
+from flinknet.results import Validity, validity_by
 from flinknet.units import (
     MISSING,
     format_percent,
@@ -25,6 +26,11 @@ from flinknet.units import (
     human_count,
     human_duration,
 )
+
+from .warning_lines import warning_lines
+
+LINE_CELLS = 240
+"""So wide may a line in a file be and still name the configurations that it is about."""
 
 POINTS_SHOWN = 8
 """So many of the newest results of a trend are listed."""
@@ -121,6 +127,19 @@ def outcome_line(comparison: Comparison) -> str:
 def note_lines(comparison: Comparison) -> list[str]:
     """What to know about the measurement."""
     return [*comparison.baseline_lines(), *comparison.disturbed_lines()]
+
+
+def doubt_lines(comparison: Comparison) -> list[str]:
+    """Why not to rely on the figures, the worst first: invalid runs, then each kind of warning with
+    the number of runs and their configurations.
+    """
+    runs = [
+        (each.name, [x for x in run.warnings if validity_by(x) is not Validity.VALID])
+        for each in comparison.measured_here
+        for run in each.runs
+    ]
+    warnings = warning_lines(runs, LINE_CELLS)
+    return [*comparison.invalid_lines(), *(line.plain for line in warnings)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def comparison_document(
 
     Args:
         results: the runs of this call that count, by configuration.
-        discarded: disturbed tries that were repeated.
+        discarded: disturbed or invalid tries that were repeated.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -155,6 +155,7 @@ def comparison_document(
             "repeated": comparison.repeated,
             "still": comparison.disturbed,
         },
+        "invalid": {"still": comparison.invalid},
         "trends": [to_plain(replace(each, points=each.points[-POINTS_MAX:])) for each in trends],
         "outcome": comparison.outcome.value,
     }

@@ -40,6 +40,7 @@ class RecordingRun:
     error: BaseException | None = None
     warnings: tuple[RunWarning, ...] = ()
     warnings_of: Sequence[tuple[RunWarning, ...]] = ()  # of one run after the other
+    warnings_at: dict[int, tuple[RunWarning, ...]] = field(default_factory=dict)  # buffer timeout
     measured_records: Sequence[int] = (3000,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
     cpu_cores: Sequence[float] = ()  # of one run after the other; none: unknown
@@ -86,7 +87,7 @@ class RecordingRun:
             limited_by="the requested rate.",
             warnings=self.warnings_of[at % len(self.warnings_of)]
             if self.warnings_of
-            else self.warnings,
+            else self.warnings_at.get(scenario.network.buffer_timeout_ns, self.warnings),
             trace=str(out_dir) if trace else None,
             processors=ProcessorUse(
                 busy_share={},

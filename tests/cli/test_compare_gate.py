@@ -20,6 +20,7 @@ from flinknet.results import RunWarning
 from tests.report.test_page import embedded
 
 DISTURBED = RunWarning("disturbed", "a TaskManager waited for a CPU")
+INVALID = RunWarning("rate-not-reached", "rate not reached: 5 of 9; do", "rate not reached")
 HERE = {"flinknet": "1", "cpu": "A", "cores": 2, "kernel": "6.1", "python_operations_per_s": 100}
 
 
@@ -164,7 +165,10 @@ def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], r
     result = gate(*arguments, "--csv", "runs.csv", "--json", "result.json")
     assert result.exit_code == 0, result.output
     assert len(run.scenarios) == 6
-    assert "Disturbed runs were repeated: 2 more for 4 runs; the" in result.stdout
+    assert (
+        "Disturbed or invalid runs were repeated: 2 more for 4 runs (2 of base); the"
+        in result.stdout
+    )
     rows = list(csv.DictReader(io.StringIO(Path("runs.csv").read_text())))
     assert [row["is_counted"] for row in rows].count("false") == 2
     document = json.loads(Path("result.json").read_text())
@@ -184,6 +188,70 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     assert result.exit_code == 3
     assert "Undecided: disturbed runs do not count" in result.stdout
     assert ElementTree.parse("junit.xml").find(".//skipped") is not None
+
+
+@pytest.mark.parametrize(
+    ("base", "candidate", "timeout", "exit_code"),
+    [
+        ((), (INVALID,), "500ms", 1),  # broken, and nothing but the candidate can be the cause
+        ((), (INVALID,), "5ms", 3),
+        ((), (INVALID, DISTURBED), "500ms", 3),
+        ((INVALID,), (), "500ms", 3),
+        ((INVALID,), (INVALID,), "500ms", 3),
+        ((INVALID,), (), "5ms", 3),
+    ],
+)
+def test_no_limit_holds_with_invalid_runs(
+    gate: Callable[..., Result],
+    run: Any,
+    base: tuple[RunWarning, ...],
+    candidate: tuple[RunWarning, ...],
+    timeout: str,
+    exit_code: int,
+) -> None:
+    run.warnings_at = {100_000_000: base, int(timeout[:-2]) * 1_000_000: candidate}
+    options = ("--runs", "2", "--fail-if", "p99>+10%", "--repeat-disturbed", "1")
+    result = gate("base", f"x:buffer-timeout={timeout}", *options)
+    assert result.exit_code == exit_code, result.output
+    assert len(run.scenarios) == 4 + 2 * bool(base) + 2 * bool(candidate)
+    assert ", so no limit can hold." in result.stdout
+
+
+def test_a_valid_try_counts_instead_of_an_invalid_one(
+    gate: Callable[..., Result], run: Any
+) -> None:
+    run.warnings_of = [(INVALID,), (DISTURBED,), (INVALID,), (), (), ()]
+    result = gate("base", "x:buffer-timeout=5ms", "--runs", "2", "--json", "result.json")
+    assert "Still disturbed: 1 of x." in result.stdout
+    assert "Invalid" not in result.stdout
+    document = json.loads(Path("result.json").read_text())
+    assert document["disturbed"] == {"repeated": 2, "still": 1}
+    assert document["invalid"] == {"still": 0}
+
+
+def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run: Any) -> None:
+    run.warnings = (INVALID,)
+    arguments = ["base", "x:buffer-timeout=250ms", "--runs", "2", "--repeat-disturbed", "0"]
+    files = ["--markdown", "c.md", "--junit", "j.xml", "--report", "page.html", "--history", "h"]
+    line = "Invalid: 2 of 2 runs of base, 2 of 2 runs of x"
+    result = gate(*arguments, *files)
+    assert result.exit_code == 0
+    assert f"{line}.\nx against base: higher in p99" in result.stdout
+    assert "not counted: 2 of 2 runs invalid" in result.stdout
+    blocks = Path("c.md").read_text().split("\n\n")
+    warning = "Invalid in 4 of 4 runs (base, x): rate not reached"
+    assert blocks[1] == f"- ⚠ {line}.\n- ⚠ {warning}"
+    text = ElementTree.parse("j.xml").findtext(".//system-out")
+    assert text is not None
+    assert text.startswith(f"{line}.\n{warning}\n")
+    skipped = ElementTree.parse("j.xml").findall(".//skipped")
+    assert len(skipped) == 9
+    assert skipped[0].attrib["message"].startswith("invalid: 2 of 2 runs of base, 2 of 2 runs of x")
+    (view,) = embedded(Path("page.html").read_text())["views"]
+    assert (view["parts"][0]["lines"][0], view["parts"][0]["is_doubt"]) == (f"{line}.", True)
+    gate(*arguments, *files, "--fail-if", "p99>+10%")
+    assert Path("c.md").read_text().startswith("### flinknet compare-configs: ? Undecided: 1 of 1")
+    assert ElementTree.parse("j.xml").find(".//failure") is None
 
 
 def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) -> None:
@@ -236,5 +304,12 @@ def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., R
     assert "taskmanager.memory.segment-size  32 kb → 8 kb" in stdout
     assert "--flow-control                   credit → tcp" in stdout
     assert "--slow-consumer                  none → 0:1ms" in stdout
-    stdout = gate("base", "x:producers=1", "--runs", "2").stdout
-    assert "x and base are the same configuration: any difference is chance." in stdout
+    result = gate("base", "x:producers=1", "--runs", "2")
+    assert "x and base are the same configuration: any difference is chance." in result.stdout
+    assert result.stderr.startswith("Note: x is the same configuration as base: the differences")
+    assert (
+        "vary at full speed; add --rate 5k/s or similar for a given load.\nrun 1/4 "
+        in result.stderr
+    )
+    result = gate("base", "x:producers=1", "--runs", "2", "--rate", "1k/s")
+    assert "how far equal runs vary.\nrun 1/4 " in result.stderr

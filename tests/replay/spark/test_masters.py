@@ -56,7 +56,9 @@ def local_answer(run: Path, spark: Any, tmp_path_factory: pytest.TempPathFactory
     """That of all cores of this machine."""
     out = tmp_path_factory.mktemp("local") / "answer.json"
     with commands_in(spark):
-        done = CliRunner().invoke(main, [*arguments(run), "--json", str(out)])
+        done = CliRunner().invoke(
+            main, [*arguments(run), "--json", str(out)], catch_exceptions=False
+        )
     assert done.exit_code == 0, done.output
     return out.read_bytes()
 
