@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -33,8 +34,17 @@ def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     return [CompletionItem(f"{key}=") for key in keys if key.startswith(incomplete)]
 
 
-class PathText(click.types.StringParamType):
-    """A text that a shell completes as it completes the name of a file."""
+class CompletedPath(click.types.StringParamType):
+    """A parameter's own type, which a shell completes as it completes the name of a file. While it
+    does, values are not looked at.
+    """
+
+    def __init__(self, own: click.ParamType[Any]) -> None:
+        self.own = own
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        is_completing = ctx is not None and ctx.resilient_parsing
+        return value if is_completing else self.own.convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -47,5 +57,6 @@ def complete_paths(command: click.Command) -> None:
     the like.
     """
     for parameter in command.params:
-        if _PATH_METAVAR.match(parameter.metavar or ""):
-            parameter.type = PathText()
+        is_path = _PATH_METAVAR.match(parameter.metavar or "")
+        if is_path and not isinstance(parameter.type, CompletedPath):
+            parameter.type = CompletedPath(parameter.type)

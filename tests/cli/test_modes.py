@@ -171,6 +171,15 @@ def test_a_shell_completes_names_of_files(words: str) -> None:
     assert [(each.type, each.value) for each in completions(words)] == [("file", "fli")]
 
 
+def test_a_command_whose_values_were_completed_still_reads_them(flinknet: Flinknet) -> None:
+    completions("trace replay fli")
+    done = flinknet("trace", "replay", "nowhere")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "flinknet: nowhere: there is no such file or directory\n",
+    )
+
+
 def completions(words: str) -> list[CompletionItem]:
     """What a shell offers after `flinknet` and these words."""
     *before, last = words.split(" ")

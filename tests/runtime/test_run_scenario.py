@@ -16,7 +16,6 @@ from flinknet.errors import (
     ConfigError,
     LocalTransportError,
     RunFailedError,
-    TraceError,
 )
 from flinknet.results import Progress, RunResult
 from flinknet.runtime.cluster.launcher import run_scenario
@@ -325,5 +324,5 @@ def test_a_bad_scenario_starts_nothing(scenario: Scenario) -> None:
 
 def test_a_run_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(TraceError, match="--out"):
+    with pytest.raises(ConfigError, match="--out"):
         run_scenario(scenario_of(1, 1, records=1), out_dir=tmp_path / "file" / "run", trace=True)
