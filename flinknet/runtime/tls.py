@@ -394,8 +394,10 @@ def _read_key(network: NetworkConfig) -> bytes:
 
 
 def _load_trusted(context: ssl.SSLContext, network: NetworkConfig, trusted: str) -> None:
+    # Python takes ASCII only; what is not stands in comments between certificates.
+    ascii_only = trusted.encode("ascii", "replace").decode("ascii")
     try:
-        context.load_verify_locations(cadata=trusted)
+        context.load_verify_locations(cadata=ascii_only)
     except ssl.SSLError as error:
         raise ConfigError(
             f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take it"

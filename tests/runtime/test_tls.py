@@ -492,6 +492,17 @@ def test_a_wrong_password_of_a_key_in_pem_is_told(sets: Path) -> None:
         create_tls(network)
 
 
+def test_a_comment_that_is_not_ascii_may_stand_between_certificates(
+    sets: Path, tmp_path: Path
+) -> None:
+    settings = settings_for(sets / "ours", PASSWORD, pem=True)
+    trusted = Path(settings["security.ssl.internal.truststore"]).read_text(encoding="ascii")
+    noted = tmp_path / "noted.pem"
+    noted.write_text(f"# Zürich\n{trusted}", encoding="utf-8")
+    settings["security.ssl.internal.truststore"] = str(noted)
+    assert create_tls(network_config(settings)[0]).pinned is None
+
+
 def test_broken_certificates_are_told(sets: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pem"
     broken.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
