@@ -18,11 +18,12 @@ from flinknet import options as flink
 from flinknet.config import NetworkConfig, Scenario
 from flinknet.errors import ConfigError
 from flinknet.results import LatencySummary
+from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
 from . import value_parsers
 from .commands import SectionedCommand
-from .json_files import json_option
+from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path
 
@@ -91,11 +92,13 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     recorded = scenario_of(run)
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
-    json_file = sweep.json_file(values["json"])
+    json_target = target_of(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     talk = console_for(sys.stderr)
-    files = [path for path in (json_file, out / "prediction.json" if out else None) if path]
+    files: list[AnyPath] = [out / "prediction.json"] if out else []
+    if json_target is not None and not isinstance(json_target, str):
+        files.append(json_target)
     rows: list[dict[str, Any]] = []
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -137,22 +140,21 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         # What has been measured is printed even if a later run failed.
         if rows:
             try:
-                _print_result(document, out, as_json=values["json"] == "-")
+                _print_result(document, out, as_json=json_target == STDOUT)
             except (Exception, SystemExit):  # what failed first counts: of a pipe, rich exits
                 _drop_stdout()
         raise
-    _print_result(document, out, as_json=values["json"] == "-")
+    _print_result(document, out, as_json=json_target == STDOUT)
 
 
 def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     """Put what was measured on stdout, and where it lies on stderr, whatever becomes of stdout."""
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump
     from flinknet.report.from_trace_console import print_predictions
 
     try:
         if as_json:
-            click.echo(dump(document), nl=False)
+            put_json(STDOUT, document)
         else:
             print_predictions(console_for(sys.stdout), document)
     finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .commands import SectionedCommand
-from .json_files import json_option
+from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options
 
 if TYPE_CHECKING:
@@ -30,20 +30,17 @@ def channels(**values: Any) -> None:
     """
     from flinknet.report.channels_console import channels_document, print_placed_channels
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
 
     from . import sweep
 
     plans = sweep.plan_sweep(collect(values))
-    json_file = sweep.json_file(values["json"])
+    json_target = target_of(values["json"])
     # Settings of a sweep differ in network keys alone, so their channels are the same.
     placed = [_placed(plans[0])]
-    if values["json"] == "-":
-        click.echo(dump(channels_document(placed)), nl=False)
-        return
-    print_placed_channels(console_for(sys.stdout), placed)
-    if json_file is not None:
-        write_json(json_file, channels_document(placed))
+    if json_target is not None:
+        put_json(json_target, channels_document(placed))
+    if json_target != STDOUT:
+        print_placed_channels(console_for(sys.stdout), placed)
 
 
 def _placed(plan: Plan) -> PlacedChannels:

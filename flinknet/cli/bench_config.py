@@ -12,7 +12,7 @@ from flinknet.config import CREDIT
 from flinknet.units import human_bytes
 
 from .commands import SectionedCommand
-from .json_files import json_option
+from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options
 
 if TYPE_CHECKING:
@@ -36,13 +36,12 @@ def config(**values: Any) -> None:
     from flinknet.job.load.plan import load_plan_of
     from flinknet.report.config_console import EffectiveConfig, config_document, print_configs
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
 
     from . import sweep
 
     settings = collect(values)
     plans = sweep.plan_sweep(settings)
-    json_file = sweep.json_file(values["json"])
+    json_target = target_of(values["json"])
     named, origins = {}, dict(settings.origins)
     if "flow-control" in settings.workload:
         named[flink.CREDIT_MODEL] = str(settings.workload["flow-control"] == CREDIT).lower()
@@ -56,15 +55,14 @@ def config(**values: Any) -> None:
         )
         for plan, network in zip(plans, flink.expand(settings.network), strict=True)
     ]
-    if values["json"] == "-":
-        click.echo(dump(config_document(configs)), nl=False)
+    if json_target is not None:
+        put_json(json_target, config_document(configs))
+    if json_target == STDOUT:
         return
     print_configs(console_for(sys.stdout), configs)
     for plan in plans:
         where = f"{plan.name}: " if plan.name else ""
         click.echo(f"{where}{_buffers_line(plan)}")
-    if json_file is not None:
-        write_json(json_file, config_document(configs))
 
 
 def _memory_need(buffers: TaskManagerBuffers) -> dict[str, int]:

@@ -13,6 +13,7 @@ from flinknet.options.keys import RUNTIME_MODE
 
 from .commands import SectionedCommand
 from .demos import DEMOS, Demo
+from .json_files import STDOUT, put_json, target_of
 from .options import (
     Settings,
     check_single_values,
@@ -65,7 +66,6 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     Records no trace, unless --out is given.
     """
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
     from flinknet.report.live import view
 
     from . import sweep
@@ -75,7 +75,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         return
     chosen = DEMOS[values["name"]]
     scenario = _scenario(chosen, values)
-    json_file = sweep.json_file(values["json"])
+    json_target = target_of(values["json"])
     reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=False)
     executor = executor or sweep.default_executor()
@@ -91,13 +91,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
             else:
                 watcher.finish_run(finished[-1].result)
     shown = chosen.show(finished, scenario.workload)
-    if json_file is not None:
-        write_json(json_file, shown.document)
     reports.write(shown.page)
-    if values["json"] == "-":
-        click.echo(dump(shown.document), nl=False)
-        return
-    shown.print(console_for(sys.stdout))
+    if json_target is not None:
+        put_json(json_target, shown.document)
+    if json_target != STDOUT:
+        shown.print(console_for(sys.stdout))
 
 
 def _list_demos() -> None:

@@ -17,6 +17,7 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError, LocalProtocolError, RunFailedError
 from flinknet.storage import AnyPath
 
+from .json_files import STDOUT, put_json, target_of
 from .options import Settings, check_single_values, scenario_of
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> 
     from flinknet.runtime.signals import interrupts_noted
     from flinknet.starting import EXIT_INTERRUPTED
 
-    from . import sweep
-
-    json_file = sweep.json_file(values["json"])
+    json_target = target_of(values["json"])
     with interrupts_noted() as interrupts:
         peer = create(interrupts)
         try:
@@ -43,7 +42,7 @@ def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> 
                 peer.run()
             finally:
                 result = peer.result()
-                _print_result(result, values, json_file)
+                _print_result(result, json_target)
         finally:
             peer.close()
     if interrupts:
@@ -96,17 +95,13 @@ def address_of(text: str, source: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _print_result(result: PeerResult, values: Mapping[str, Any], json_file: AnyPath | None) -> None:
+def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
     from flinknet.report.peer_console import print_peer
 
-    document = result.to_dict()
-    if json_file is not None:
-        write_json(json_file, document)
-    if values["json"] == "-":
-        click.echo(dump(document), nl=False)
-    elif any(each.buffers or each.events for each in result.channels):
+    if json_target is not None:
+        put_json(json_target, result.to_dict())
+    if json_target != STDOUT and any(each.buffers or each.events for each in result.channels):
         print_peer(console_for(sys.stdout), result)
     if result.trace is not None:
         click.echo(f"trace: {result.trace}", err=True)

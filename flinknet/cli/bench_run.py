@@ -10,7 +10,7 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 
 from .commands import SectionedCommand
-from .json_files import STDOUT
+from .json_files import STDOUT, put_json
 from .options import collect, explain_option, load_options, output_options, trace_option
 from .report_options import ReportFiles, report_options
 from .result_files import ResultFiles, reading_options, watching
@@ -70,7 +70,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     from flinknet.report.bench_console import print_bench
     from flinknet.report.bench_page import bench_page
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
+    from flinknet.report.export import write_json
 
     from . import sweep
 
@@ -108,7 +108,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
             results.write(settings, environment.get("started_at"))
             reports.write(lambda: bench_page(settings, environment))
             if results.json == STDOUT:
-                click.echo(dump(document), nl=False)
+                put_json(STDOUT, document)
             if not results.takes_stdout:
                 print_bench(console_for(sys.stdout), settings, is_explained=values["explain"])
             talk.print(f"seed {values['seed']}", style="dim")

@@ -29,8 +29,9 @@ from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import unlike_options
+from .json_files import STDOUT, target_of
 from .report_options import ReportFiles
-from .sweep import by_plan, json_file
+from .sweep import by_plan
 
 if TYPE_CHECKING:
     from flinknet.report.runs_csv import CsvRun
@@ -62,14 +63,18 @@ class Outputs:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
         """From the options of a call. Raises: ConfigError for a file that cannot be written."""
-        on_stdout = [name for name in _FORMATS if values[name] == "-"]
+        on_stdout = [name for name in _FORMATS if values[name] == STDOUT]
         if len(on_stdout) > 1:
             both = " and ".join(f"--{name}" for name in on_stdout)
             raise ConfigError(f"{both} cannot both write to stdout; give one of them a file")
-        files = {name: json_file(values[name], f"--{name}") for name in _FORMATS}
+        targets = {name: target_of(values[name], f"--{name}") for name in _FORMATS}
         history = values["history"]
         return cls(
-            {name: path for name, path in files.items() if path is not None},
+            {
+                name: target
+                for name, target in targets.items()
+                if target is not None and not isinstance(target, str)
+            },
             on_stdout[0] if on_stdout else None,
             None if history is None else path_of(history),
             ReportFiles.of(values),

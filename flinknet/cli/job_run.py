@@ -18,6 +18,7 @@ from flinknet.starting import EXIT_INTERRUPTED
 from flinknet.storage import AnyPath
 
 from .commands import SectionedCommand
+from .json_files import STDOUT, put_json, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
@@ -112,13 +113,13 @@ def run(**values: Any) -> int:
     if values["detached"] and values["json"] is not None:
         raise ConfigError("--json: a detached job has no result yet; leave it out")
     call = _call(values)
-    json_file = sweep.json_file(values["json"])
+    json_target = target_of(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
     if values["detached"]:
         _detach(call, out)
         return 0
-    return _attend(call, out, json_file, is_json_on_stdout=values["json"] == "-")
+    return _attend(call, out, json_target)
 
 
 def _call(values: Mapping[str, Any]) -> JobCall:
@@ -236,15 +237,14 @@ def _stay(
     return run_attached(_spec(call, out), submission, accepted=accepted, watch=watch)
 
 
-def _attend(call: JobCall, out: Path, json_file: AnyPath | None, *, is_json_on_stdout: bool) -> int:
+def _attend(call: JobCall, out: Path, json_target: AnyPath | str | None) -> int:
     """Run a job and stay until it has ended."""
     from flinknet.report.console import console_for
-    from flinknet.report.export import dump, write_json
     from flinknet.report.job_console import JobView, print_job
     from flinknet.runtime.cluster.printed_lines import PrintedLines
 
     printed = PrintedLines(out, call.task_managers)
-    stream = sys.stderr if is_json_on_stdout else sys.stdout
+    stream = sys.stderr if json_target == STDOUT else sys.stdout
     with JobView(console_for(sys.stderr)) as view:
 
         def watch(status: Any) -> None:
@@ -261,11 +261,9 @@ def _attend(call: JobCall, out: Path, json_file: AnyPath | None, *, is_json_on_s
         result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise RunFailedError(f"the job has no result: {ended.reason}") from None
-    if json_file is not None:
-        write_json(json_file, result)
-    if is_json_on_stdout:
-        click.echo(dump(result), nl=False)
-    else:
+    if json_target is not None:
+        put_json(json_target, result)
+    if json_target != STDOUT:
         print_job(console_for(sys.stdout), result)
     click.echo(f"results: {out}/result.json", err=True)
     if call.records_trace and result["vertices"]:

@@ -57,13 +57,12 @@ def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
 
 def put_text(target: AnyPath | str, text: str) -> None:
     """Write a text whole, into a file or to stdout."""
-    from flinknet.whole_files import whole_file
+    from flinknet.report.export import write_text
 
     if isinstance(target, str):
         click.echo(text, nl=False)
-        return
-    with whole_file(target) as file:
-        file.write(text.encode())
+    else:
+        write_text(target, text)
 
 
 def add_line(target: Path | str, line: str) -> None:

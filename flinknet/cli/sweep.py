@@ -20,11 +20,9 @@ from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
-from flinknet.storage import AnyPath
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
-from .json_files import target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
 
@@ -199,12 +197,6 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
     directory = RunDirectory(_timestamped_directory() if out is None else Path(out))
     click.get_current_context().call_on_close(directory.release)
     return directory.path
-
-
-def json_file(target: str | None, option: str = "--json") -> AnyPath | None:
-    """The file that an option names, None for none or for stdout; checked before anything runs."""
-    path = target_of(target, option)
-    return None if isinstance(path, str) else path
 
 
 def _timestamped_directory() -> Path:

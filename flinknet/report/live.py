@@ -99,6 +99,41 @@ class LiveView(LineView):
         self._live.update(panel(self._title, progress))
 
 
+class ForwardingView(LineView):
+    """Shows everything in another view; what extends it does something else with it, too."""
+
+    def __init__(self, view: LineView) -> None:
+        self._view = view
+
+    def __enter__(self) -> LineView:
+        self._view.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._view.__exit__(kind, error, tb)
+
+    def start_run(self, number: int, total: int, name: str) -> None:
+        """Begin a run."""
+        self._view.start_run(number, total, name)
+
+    def update(self, progress: Progress) -> None:
+        """Show where the run stands."""
+        self._view.update(progress)
+
+    def finish_run(self, result: RunResult) -> None:
+        """Show what a run measured."""
+        self._view.finish_run(result)
+
+    def finish_run_of_demo(self) -> None:
+        """Only say that a run is over."""
+        self._view.finish_run_of_demo()
+
+
 def view(console: Console) -> LineView:
     """The view that suits where the console goes."""
     return LiveView(console) if console.is_terminal else LineView(console)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from types import TracebackType
 from typing import IO, Any
 
 from flinknet.results import Progress, RunResult
 
 from .export import SCHEMA_VERSION
-from .live import LineView
+from .live import ForwardingView, LineView
 
 
-class LiveJson(LineView):
+class LiveJson(ForwardingView):
     """Writes a line when a run starts, some times a second while it goes on, and when it has ended;
     shows the same in another view.
 
@@ -23,39 +22,27 @@ class LiveJson(LineView):
     """
 
     def __init__(self, view: LineView, stream: IO[str]) -> None:
-        self._view = view
+        super().__init__(view)
         self._stream = stream
         self._run: dict[str, Any] = {}
-
-    def __enter__(self) -> LiveJson:
-        self._view.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._view.__exit__(kind, error, tb)
 
     def start_run(self, number: int, total: int, name: str) -> None:
         """Begin a run."""
         self._run = {"run": number, "runs": total, "setting": name}
         self._write("started", {})
-        self._view.start_run(number, total, name)
+        super().start_run(number, total, name)
 
     def update(self, progress: Progress) -> None:
         """Write where the run stands."""
         self._write("progress", asdict(progress))
-        self._view.update(progress)
+        super().update(progress)
 
     def finish_run(self, result: RunResult) -> None:
         """Write what a run measured."""
         document = result.to_dict()
         names = ("validity", "measured", "limited_by", "warnings", "trace")
         self._write("finished", {name: document[name] for name in names})
-        self._view.finish_run(result)
+        super().finish_run(result)
 
     def _write(self, event: str, values: dict[str, Any]) -> None:
         line = {"schema_version": SCHEMA_VERSION, "event": event, **self._run, **values}

@@ -5,12 +5,11 @@ base units (seconds, bytes, ratios from 0 to 1).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any
 
-from flinknet.results import Progress, RunResult
+from flinknet.results import Progress
 
-from .live import LineView
+from .live import ForwardingView, LineView
 
 Plain = Mapping[str, Any]
 Samples = Iterable[tuple[Mapping[str, object], float | None]]
@@ -154,43 +153,27 @@ def tap_metrics(look: Plain) -> str:
     )
 
 
-class MetricsView(LineView):
-    """Publishes where a run stands; shows the same in another view.
+class MetricsView(ForwardingView):
+    """Publishes where a run stands, but nothing after its end; shows the same in another view.
 
     Args:
         publish: takes the text, and answers whoever asks for it.
     """
 
     def __init__(self, view: LineView, publish: Callable[[str], None]) -> None:
-        self._view = view
+        super().__init__(view)
         self._publish = publish
         self._run = 0, 0, ""
-
-    def __enter__(self) -> MetricsView:
-        self._view.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._view.__exit__(kind, error, tb)
 
     def start_run(self, number: int, total: int, name: str) -> None:
         """Begin a run."""
         self._run = number, total, name
-        self._view.start_run(number, total, name)
+        super().start_run(number, total, name)
 
     def update(self, progress: Progress) -> None:
         """Publish where the run stands."""
         self._publish(bench_metrics(*self._run, progress))
-        self._view.update(progress)
-
-    def finish_run(self, result: RunResult) -> None:
-        """Nothing more is published of a run that has ended."""
-        self._view.finish_run(result)
+        super().update(progress)
 
 
 def _seconds(duration_ns: float | None) -> float | None:
