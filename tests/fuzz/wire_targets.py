@@ -254,7 +254,7 @@ def control(data: bytes) -> None:
     said = by_clients.framed(data[1:]) if data[0] & 2 else data[1:]
     with suppress(RemoteProtocolError):
         server.receive_data(memoryview(said), now_ns=0)
-    assert server.is_open or not server.received
+    assert server.peer_role is not None or not server.received
     assert server.is_closing == (server.fault is not None)
     server.data_to_send(now_ns=0)
 
