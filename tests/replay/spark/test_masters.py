@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,7 +33,6 @@ MS = 1_000_000
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 """For a JVM that lives for seconds."""
 
-DAEMON = {"SPARK_DAEMON_MEMORY": "512m", "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA}
 TWO_EXECUTORS = (
     *("--spark-conf", "spark.executor.cores=1"),
     *("--spark-conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"),
@@ -72,6 +70,7 @@ def environment() -> dict[str, str]:
         "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
     }
 
 
@@ -113,68 +112,43 @@ def ended(replay: subprocess.Popen[str]) -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Spark's own, of processes of this machine."""
+    """Spark's own, on loopback: master and worker live in a JVM that runs anyway, executors in
+    processes of their own.
+    """
 
     url: str
-    worker: int
+    jvm: int
 
     def executors(self) -> list[psutil.Process]:
         """Those that have begun to work: each has started a Python process."""
         found = []
-        for child in psutil.Process(self.worker).children(recursive=True):
+        for child in psutil.Process(self.jvm).children(recursive=True):
             with suppress(psutil.Error):
                 if "pyspark.daemon" in child.cmdline():
                     found.append(psutil.Process(child.ppid()))
-        return [each for each in found if each.name() == "java"]
+        return [each for each in found if each.pid != self.jvm and each.name() == "java"]
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A standalone cluster on loopback: a master, and a worker with room for two executors."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(name: str, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [
-                str(SPARK_HOME / "bin" / "spark-class"),
-                f"org.apache.spark.deploy.{name}",
-                *arguments,
-            ],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env=environment() | DAEMON | {"SPARK_CONF_DIR": str(tmp_path)},
-        )
-        started.append(process)
-        return process
-
-    (tmp_path / "log4j2.properties").write_text(
-        "rootLogger.level = info\nrootLogger.appenderRef.e.ref = e\n"
-        "appender.e.type = Console\nappender.e.name = e\nappender.e.target = SYSTEM_ERR\n"
-        "appender.e.layout.type = PatternLayout\nappender.e.layout.pattern = %m%n\n"
-    )
-    ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+def cluster(spark: Any, tmp_path: Path) -> Iterator[Cluster]:
+    """A standalone cluster: a master, and a worker with room for two executors."""
+    gateway = spark.sparkContext._gateway
+    jvm, deploy = gateway.jvm, gateway.jvm.org.apache.spark.deploy
+    conf, nothing = jvm.org.apache.spark.SparkConf(False), jvm.scala.Option.apply(None)
+    master = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)._1()
     try:
-        master = start("master.Master", *ports)
-        url = told(master, r"Starting Spark master at (spark://\S+)")
-        more = ("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"))
-        worker = start("worker.Worker", *ports, *more, url)
-        told(worker, r"(Successfully registered) with master")
-        yield Cluster(url, worker.pid)
+        urls = gateway.new_array(jvm.String, 1)
+        urls[0] = f"spark://127.0.0.1:{master.address().port()}"
+        there = ("127.0.0.1", 0, 0, 2, 2048, urls, str(tmp_path / "work"))
+        worker = deploy.worker.Worker.startRpcEnvAndEndpoint(*there, nothing, conf, nothing)
+        try:
+            yield Cluster(urls[0], gateway.proc.pid)
+        finally:
+            worker.shutdown()
+            worker.awaitTermination()
     finally:
-        for process in reversed(started):
-            process.terminate()
-            process.communicate()
-
-
-def told(process: subprocess.Popen[str], pattern: str) -> str:
-    """What a process says on stderr."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        found = re.search(pattern, line)
-        if found:
-            return found[1]
-    raise AssertionError(f"it ended with {process.wait()} before it said {pattern}")
+        master.shutdown()
+        master.awaitTermination()
 
 
 def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid_run(
@@ -194,6 +168,7 @@ def test_spark_submit_gives_the_same_bytes_another_time_on_one_thread(
 ) -> None:
     assert b'"method": "kernel"' in local_answer
     submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[1]")
+    submit += ("--driver-java-options", QUICK_JAVA)
     script = str(Path(flinknet.__main__.__file__))
     found = answer(run, tmp_path / "submitted.json", command=(*submit, script))
     assert found == local_answer

@@ -4,6 +4,7 @@ the same, to the byte: a standalone cluster, Spark Connect.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +16,7 @@ import pytest
 
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
-from tests.replay.spark.test_masters import SPARK_HOME, answer, environment, told
+from tests.replay.spark.test_masters import SPARK_HOME, answer, environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.cluster]
 
@@ -72,6 +73,16 @@ def python_without_flinknet(tmp_path: Path) -> Path:
     )
     python.chmod(0o755)
     return python
+
+
+def told(process: subprocess.Popen[str], pattern: str) -> str:
+    """What a process says on stderr."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        found = re.search(pattern, line)
+        if found:
+            return found[1]
+    raise AssertionError(f"it ended with {process.wait()} before it said {pattern}")
 
 
 def test_a_cluster_without_flinknet_answers_of_a_run_in_a_store(
