@@ -19,7 +19,7 @@ LONGEST = ("spark", "interop", "socket")
 _SESSION = re.compile(r"\bspark: Any|\bwith_spark\b")
 
 
-class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]
+class FileScheduling(LoadScopeScheduling):
     """Keeps the order of the files, see `in_order`."""
 
     def __init__(self, config: pytest.Config, log: object) -> None:
