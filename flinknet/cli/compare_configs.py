@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.comparison import Outcome
+from flinknet.results.comparison import Outcome
 
 from .commands import SectionedCommand
 from .options import explain_option, load_options, output_options
