@@ -32,7 +32,7 @@ from .checkpoint_table import replayed_checkpoints
 from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
-from .model_error import model_error_line, observed_part
+from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
@@ -132,17 +132,6 @@ def print_replays(
         print_table(console, runs_table(answers))
     for job in jobs:
         print_job_answer(job, console)
-
-
-def doubts_of(answer: ReplayAnswer) -> list[str]:
-    """What to know before the numbers: the run's own warnings, and what its trace shows."""
-    trace, remarks = answer.trace, answer.remarks
-    damaged = [
-        f"{file} is cut off; its whole blocks are used"
-        for file in trace.damaged_files
-        if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
-    ]
-    return [*damaged, *trace.warnings, *remarks]
 
 
 def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
