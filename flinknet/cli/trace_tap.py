@@ -86,8 +86,8 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: keep the past when this is true, such as 'credit_starved>50%', and half as"
-    " much after it; drop all else.",
+    help="With --ring: when this is true, such as 'credit_starved>50%', keep the ring and half as"
+    " much time after it; drop everything else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
