@@ -273,7 +273,7 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
     missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
     unmet = text_of(show(advised(situation(choice=missed))), "#answer")
     assert "No predicted setting meets p99<=20ms." in unmet
-    assert "Closest: buffer timeout 0: 900 µs, 50% past the limit." in unmet
+    assert "Closest: buffer timeout 0: 900 us, 50% past the limit." in unmet
     alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
     assert "No knee: all are alike." in alike
     same = text_of(show(advised(situation(knee=1, knee_patch=""))), "#answer")
@@ -372,7 +372,7 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
     assert browser.run(titles) == ["backlog", "credit"]
     assert "Not observed" in text_of(browser, "#latency")
-    assert "throughput +0.0 %, buffers/s +1.0 %" in text_of(browser, "#model-error")
+    assert "throughput +0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
 
 
 @browser_test
