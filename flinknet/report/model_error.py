@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from flinknet.results import ERROR_TO_BET_ON, ReplayAnswer
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration
 
 _ERRORS_OF_RUN = {"throughput": "throughput", "p50": "p50", "p99": "p99"}
 _ERRORS_BETWEEN = {"throughput": "throughput", "buffers_per_s": "buffers/s"}
@@ -44,7 +44,7 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
         return ModelErrorText(None, used, UNPREDICTED, is_doubtful=True)
     is_of_run = answer.trace.is_of_run
     names = _ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN
-    parts = [f"{text} {percent(error[name])}" for name, text in names.items()]
+    parts = [f"{text} {human_change(error[name])}" for name, text in names.items()]
     if not is_of_run:
         parts.append(_latency_of_backlog(answer))
     figures = ", ".join(parts)
@@ -125,8 +125,3 @@ def _span(from_ns: int, to_ns: int) -> str:
 def _is_ordinary(answer: ReplayAnswer) -> bool:
     """Whether the whole measured part of a run counts."""
     return answer.trace.is_of_run and answer.trace.part.is_whole
-
-
-def percent(ratio: float | None) -> str:
-    """A share with its sign."""
-    return MISSING if ratio is None else f"{ratio:+.1%}"
