@@ -48,9 +48,9 @@ SET_CLOCK = r"""
 #include <sys/time.h>
 #include <time.h>
 
-/* From SET_AFTER_S seconds of CLOCK_MONOTONIC on (counted from SET_SINCE_S), CLOCK_REALTIME is ahead
-   by SET_BY_S seconds; CLOCK_MONOTONIC by SET_MONOTONIC_BY_S, as behind a virtual machine that was
-   stopped. */
+/* From SET_AFTER_S seconds of CLOCK_MONOTONIC on (counted from SET_SINCE_S), CLOCK_REALTIME is
+   ahead by SET_BY_S seconds, and CLOCK_MONOTONIC by SET_MONOTONIC_BY_S, as in a virtual machine
+   that was stopped. */
 static int (*real)(clockid_t, struct timespec *);
 
 static long number(const char *name) {
@@ -229,7 +229,7 @@ def clock_set_back_in_a_job(place: Path) -> Iterator[str]:
 
 
 def clock_jump_after_a_stop(place: Path) -> Iterator[str]:
-    """CLOCK_MONOTONIC leaps by 20 s, as behind a virtual machine that stood still: the run ends, and
+    """CLOCK_MONOTONIC leaps by 20 s, as in a virtual machine that stood still: the run ends, and
     what was recorded can be read.
     """
     environ = _set_clock(place, 20, monotonic_s=20)
@@ -289,7 +289,7 @@ def _unwritable(place: Path) -> tuple[dict[str, str], int | None]:
     if os.geteuid() != 0:
         raise SkippedError("not root: the caches of this user can be written to")
     place.chmod(0o777)
-    nowhere = {name: "/proc/nowhere" for name in ("HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR")}
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR"), "/proc/nowhere")
     return nowhere | {"PYTHONDONTWRITEBYTECODE": "1"}, NOBODY
 
 
