@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ BLOCK_ROW = np.dtype(
 
 Stamp = tuple[int, int]
 
-FILES_KEPT = 4096
+FILES_KEPT = 1 << 16
 """Indexes that a process keeps: 48 bytes for a block, 24 for each channel of a file."""
 
 
@@ -117,14 +118,27 @@ def is_kept(file: TraceFile) -> bool:
 
 def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
     """Keep the index of a file, which another process may have read."""
-    while len(_kept) >= FILES_KEPT:
-        del _kept[next(iter(_kept))]
-    _kept[file] = stamp, index
-    return _kept[file]
+    for oldest in list(_kept)[: max(len(_kept) + 1 - FILES_KEPT, 0)]:
+        _kept.pop(oldest, None)  # another thread may have done so
+    kept = _kept[file] = stamp, index
+    return kept
+
+
+def read_indexes(files: Sequence[TraceFile]) -> None:
+    """Have the indexes of files kept, those in a store at the same time; what is on this machine is
+    read when it is needed.
+
+    Raises: as TraceReader.
+    """
+    if files and not isinstance(path_of(files[0].path), Path):
+        all_at(path_of(files[0].path), file_index, files)
 
 
 def stamp_of(file: TraceFile) -> Stamp:
     """What an index is kept by. Raises: OSError, StorageError."""
+    if file.stamp:
+        size_bytes, changed_ns = file.stamp
+        return size_bytes, changed_ns
     return stamp_at(path_of(file.path))
 
 
