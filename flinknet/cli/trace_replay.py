@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,9 @@ from .paths import existing_path
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
-from .spark_options import spark_options, tell_page
+from .spark_options import spark_options, started_when_asked
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
     from flinknet.replay.read import RecordedRun
@@ -235,7 +233,6 @@ def replay(
     from flinknet.replay.spark.damage import find_damaged
     from flinknet.replay.spark.indexes import read_indexes
     from flinknet.replay.spark.results import write_tables
-    from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
     from flinknet.report.csv_rows import csv_text, replay_rows
     from flinknet.report.export import replay_document
@@ -263,14 +260,7 @@ def replay(
     out_dir = _new_directory(out) if out else None
 
     with ExitStack() as until_answered:
-
-        @cache
-        def spark() -> SparkSession:
-            _say("starting Spark", off_terminal_too=True)
-            started = until_answered.enter_context(spark_session(session))
-            until_answered.enter_context(spark_errors())
-            tell_page(started)
-            return started
+        spark = started_when_asked(session, until_answered, _say)
 
         def find_damage(files: Sequence[TraceFile]) -> Sequence[Sequence[int]]:
             executors = spark()

@@ -41,6 +41,7 @@ from .read import RecordedRun, open_runs
 from .simulations import predict
 from .spark.indexes import read_indexes
 from .spark.session import spark_errors
+from .spark.settings import check_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +110,7 @@ def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
     Raises: FlinknetError for a path that holds no run.
     """
+    check_data_source()
     from .spark.source import register
 
     for run in find_runs(path_of(path)):

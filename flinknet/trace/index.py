@@ -7,7 +7,7 @@ and needs neither the header of the file nor its trailer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from flinknet.storage import AnyPath, all_at, path_of
 
 from .format import CHANNEL_ENTRY, BlockEntry, Extent
 from .reader import TraceReader
-from .trace_file import TraceFile
+from .trace_file import LEFT_OUT, TraceFile
 
 BLOCK_ROW = np.dtype(
     [
@@ -104,16 +104,39 @@ def file_index(file: TraceFile) -> FileIndex:
         stamp = stamp_of(file)
     except OSError:  # the reader says what is wrong
         return _read(file)
-    kept = _kept.get(file)
-    if kept is None or kept[0] != stamp:
-        kept = keep_index(file, stamp, _read(file))
-    return kept[1]
+    return _known(file, stamp) or keep_index(file, stamp, _read(file))[1]
 
 
 def is_kept(file: TraceFile) -> bool:
     """Whether this process has the index of a file."""
+    return _known(file, stamp_of(file)) is not None
+
+
+def _known(file: TraceFile, stamp: Stamp) -> FileIndex | None:
+    """The index of a file that this process has, also where the file counts in a run as something
+    else than it was read as, and nothing of it is left out there."""
     kept = _kept.get(file)
-    return kept is not None and kept[0] == stamp_of(file)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    plain = _kept.get(replace(file, channels=[], offset_ns=0, recording=""))
+    if plain is None or plain[0] != stamp:
+        return None
+    found = _renumbered(plain[1], file)
+    return None if found is None else keep_index(file, stamp, found)[1]
+
+
+def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
+    """The index of a whole file by the channels and the clock of its run; None if it is not whole
+    there."""
+    numbers = file.numbers_of(index.channels["channel"])
+    if np.any(numbers == LEFT_OUT):
+        return None
+    blocks, channels = index.blocks.copy(), index.channels.copy()
+    channels["channel"] = numbers
+    for rows in (blocks, channels):
+        for name in ("first_ns", "last_ns"):
+            rows[name] += file.offset_ns
+    return replace(index, blocks=blocks, channels=channels[np.argsort(numbers, kind="stable")])
 
 
 def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
