@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -22,15 +23,15 @@ from .paths import existing_path
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
-from .spark_options import spark_options, tell_page
+from .spark_options import spark_options, started_when_asked
 
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
-    from flinknet.replay.opening import Scan
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.results import ReplayAnswer
+    from flinknet.trace import TraceFile
 
 _EPILOG = """\b
 Examples:
@@ -224,13 +225,13 @@ def replay(
     from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
     from flinknet.replay.joining import Together
-    from flinknet.replay.opening import OnDamage, damaged_blocks
+    from flinknet.replay.opening import FileReads, OnDamage
     from flinknet.replay.pipeline import replay_runs
     from flinknet.replay.read import AskedPart, open_runs
     from flinknet.replay.spark.checkpoint import Checkpoint
     from flinknet.replay.spark.damage import find_damaged
+    from flinknet.replay.spark.indexes import read_indexes
     from flinknet.replay.spark.results import write_tables
-    from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
     from flinknet.report.csv_rows import csv_text, replay_rows
     from flinknet.report.export import replay_document
@@ -257,32 +258,29 @@ def replay(
     page = pictures.page
     out_dir = _new_directory(out) if out else None
 
-    def opened(scan: Scan) -> list[RecordedRun]:
-        found = open_runs(
+    with ExitStack() as until_answered:
+        spark = started_when_asked(session, until_answered, _say)
+
+        def find_damage(files: Sequence[TraceFile]) -> Sequence[Sequence[int]]:
+            executors = spark()
+            _say("looking for damage")
+            return find_damaged(executors, files)
+
+        runs = open_runs(
             list(traces),
             asked,
             naming(rest, rest_token_file),
             together=Together(recordings),
             on_damage=OnDamage(on_damage),
-            scan=scan,
+            reads=FileReads(partial(read_indexes, spark), find_damage),
         )
-        _check_channels(channels, found)
-        return found
-
-    is_skipped = on_damage == OnDamage.SKIP
-    runs = [] if is_skipped else opened(damaged_blocks)
-    _say("starting Spark", off_terminal_too=True)
-    with spark_session(session) as spark, spark_errors():
-        tell_page(spark)
-        if is_skipped:
-            _say("looking for damage")
-            runs = opened(partial(find_damaged, spark))
+        _check_channels(channels, runs)
         kept = None
         if checkpoint is not None:
             files = [file for run in runs for file in run.files]
             kept = Checkpoint.of(_directory(checkpoint), files)
         found = replay_runs(
-            spark,
+            spark(),
             runs,
             grid,
             max_records=most_records,
