@@ -24,24 +24,34 @@ PAIRS_IN_FULL = 4
 LINE_EVERY_NS = 10_000_000_000
 
 
-def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> list[str]:
-    """The two lines that bring a TaskManager's traffic through the tap, for each pair; of many, on
-    one line.
+def setting_lines(
+    pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]],
+) -> list[str]:
+    """What brings traffic through the tap: the two lines of a TaskManager's configuration for each
+    pair, of many on one line; or, without an upstream, the rule that redirects connections.
     """
-    if len(pairs) > PAIRS_IN_FULL:
-        return [
+    lines = [_REDIRECT.format(own[0], own[1]) for own, upstream in pairs if upstream is None]
+    fixed = [(own, upstream) for own, upstream in pairs if upstream is not None]
+    if len(fixed) > PAIRS_IN_FULL:
+        return lines + [
             f"{host}:{port} -> {upstream_host}:{upstream_port}; taskmanager.data.port: {port},"
             f" taskmanager.data.bind-port: {upstream_port}"
-            for (host, port), (upstream_host, upstream_port) in pairs
+            for (host, port), (upstream_host, upstream_port) in fixed
         ]
-    lines = []
-    for (host, port), (upstream_host, upstream_port) in pairs:
+    for (host, port), (upstream_host, upstream_port) in fixed:
         lines += [
             f"{host}:{port} -> {upstream_host}:{upstream_port}; the TaskManager behind it needs",
             f"    taskmanager.data.port: {port}",
             f"    taskmanager.data.bind-port: {upstream_port}",
         ]
     return lines
+
+
+_REDIRECT = """\
+{0}:{1} -> the port that each connection was made to; redirect those of Flink's user, for example
+    iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
+        -j REDIRECT --to-ports {1}
+    and run the tap as another user"""
 
 
 class TapView:
