@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from contextlib import ExitStack
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from flinknet.storage import path_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from flinknet.replay.spark.settings import SessionOptions
 
 _OPTIONS = (
     click.option(
@@ -45,9 +48,9 @@ _OPTIONS = (
         type=click.Choice(("none", "code", "environment")),
         default="none",
         show_default=True,
-        help="What a cluster gets from this machine: nothing, as flinknet is installed there; its"
-        " code, with the packages that it needs installed there; or all of them, for the same"
-        " Python on the same kind of machine.",
+        help="What to send to a cluster. none: flinknet is installed there; code: flinknet, whose"
+        " packages are installed there; environment: flinknet and its packages, to machines of the"
+        " same kind with the same Python.",
     ),
     click.option("--spark-ui", is_flag=True, help="Serve Spark's own page while it runs."),
     click.option(
@@ -89,7 +92,29 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def tell_page(spark: SparkSession) -> None:
+def started_when_asked(
+    options: SessionOptions, until: ExitStack, say: Callable[..., None]
+) -> Callable[[], SparkSession]:
+    """Gives a session, which starts when it is first asked for, and ends with `until`; what Spark
+    raises from then on is a FlinknetError.
+
+    Args:
+        say: takes a line for stderr about what is done.
+    """
+    from flinknet.replay.spark.session import spark_errors, spark_session
+
+    @cache
+    def spark() -> SparkSession:
+        say("starting Spark", off_terminal_too=True)
+        started = until.enter_context(spark_session(options))
+        until.enter_context(spark_errors())
+        _tell_page(started)
+        return started
+
+    return spark
+
+
+def _tell_page(spark: SparkSession) -> None:
     """Tell where Spark's own page is, if it is served."""
     from flinknet.replay.spark.session import page_address
 

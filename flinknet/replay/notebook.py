@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import FLOW_CONTROLS
@@ -35,9 +36,12 @@ from .job_answers import plan_jobs
 from .job_rows import predict_jobs
 from .observe import notebook_tables
 from .observe.observed import ObservedTables, collect, observe
+from .opening import FileReads
 from .read import RecordedRun, open_runs
 from .simulations import predict
+from .spark.indexes import read_indexes
 from .spark.session import spark_errors
+from .spark.settings import check_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,6 +110,7 @@ def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
     Raises: FlinknetError for a path that holds no run.
     """
+    check_data_source()
     from .spark.source import register
 
     for run in find_runs(path_of(path)):
@@ -123,7 +128,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
 
     Raises: FlinknetError for a path that holds no run.
     """
-    runs = tuple(open_runs([path_of(path) for path in paths]))
+    runs = tuple(_opened(spark, paths))
     return Tables(spark, runs, split, observe(spark, runs, split))
 
 
@@ -146,7 +151,7 @@ def predicted(
     grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
     grid.check()
     candidates = []
-    for run in open_runs([path_of(path) for path in paths]):
+    for run in _opened(spark, paths):
         to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
         candidates += candidates_of(run, grid, to_ns)
     return predict(spark, candidates)
@@ -163,9 +168,17 @@ def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> 
     """
     grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
     grid.check()
-    runs = open_runs([path_of(path) for path in paths])
+    runs = _opened(spark, paths)
     observed = collect(observe(spark, runs, None), runs)
     return predict_jobs(spark, plan_jobs(observed, grid, (), max_records=None))
+
+
+def _opened(spark: SparkSession, paths: Sequence[str]) -> list[RecordedRun]:
+    """Raises: ConfigError without a path."""
+    if not paths:
+        raise ConfigError("no run is named; give the path of a run directory, or of one above runs")
+    reads = FileReads(partial(read_indexes, lambda: spark))
+    return open_runs([path_of(path) for path in paths], reads=reads)
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:

@@ -151,9 +151,11 @@ def count_to_ten(spark: SparkSession) -> None:
     import pyarrow as pa
     from pyspark.sql import functions as f
 
+    from .frames import arrow_of, frame_of
+
     table = pa.table({"id": list(range(10)), "text": ["even", "odd"] * 5})
-    rows = spark.createDataFrame(table).mapInArrow(lambda batches: batches, "id long, text string")
-    counts = rows.groupBy("text").agg(f.sum("id"), f.count("id")).toArrow()
+    rows = frame_of(spark, table).mapInArrow(lambda batches: batches, "id long, text string")
+    counts = arrow_of(rows.groupBy("text").agg(f.sum("id"), f.count("id")))
     if sum(counts.column("count(id)").to_pylist()) != table.num_rows:
         raise FlinknetError(f"Spark did not count to {table.num_rows}")
 
