@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,10 +24,11 @@ FIRST = ("starting", "compiled_core")
 
 LEAVES = (
     *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "plain_values"),
-    *("config", "results", "histogram", "comparison", "options"),
+    *("config", "results", "histogram", "options"),
 )
 """Modules of the package itself, each of which may import those before it; no room imports less.
-`options` and `results` are packages for their size; their modules import each other relatively.
+`options` and `results` are packages for their size; their modules, and those of
+`results.comparison`, import each other relatively.
 """
 
 LEAVES_OF = {
@@ -66,12 +67,11 @@ LEAVES_OF = {
     },
     "export": {"arrays", "whole_files", "storage", "errors", "units"},
     "report": {
-        *("whole_files", "storage", "plain_values", "units", "config", "comparison"),
-        *("options", "results"),
+        *("whole_files", "storage", "plain_values", "units", "config", "options", "results"),
     },
     "cli": {
-        *("starting", "whole_files", "errors", "storage", "units", "config", "comparison"),
-        *("options", "results"),
+        *("starting", "whole_files", "errors", "storage", "units", "config", "options"),
+        "results",
     },
 }
 """Folder -> leaves that its modules may import."""
@@ -181,7 +181,7 @@ ONLY_IN = {
         *("core.wire", "trace.format"),
         *("job.serializers", "job.basic_serializers", "job.elements"),
     },
-    "random": {"job.load.arrivals", "simulator.faults", "comparison"},
+    "random": {"job.load.arrivals", "simulator.faults", "results.comparison.rounds"},
     "numpy.random": {
         *("job.load", "job.selectors", "job.sources", "simulator.faults"),
         *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
@@ -337,17 +337,44 @@ def imports_of(path: Path, package: Path) -> tuple[Import, ...]:
     return tuple(_imports_in(path, package))
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a module, and whether it is inside a function or for type checkers."""
+
+    node: ast.AST
+    is_deferred: bool = False
+    is_for_types: bool = False
+
+    def below(self) -> Iterator[Statement]:
+        """All statements within this one, and itself."""
+        yield self
+        is_deferred = self.is_deferred or _is_function(self.node)
+        is_for_types = self.is_for_types or _is_for_types(self.node)
+        for child in ast.iter_child_nodes(self.node):
+            if isinstance(child, _WITH_STATEMENTS):
+                yield from Statement(child, is_deferred, is_for_types).below()
+
+    def expressions(self) -> Iterator[ast.AST]:
+        """What it is made of besides other statements."""
+        for child in ast.iter_child_nodes(self.node):
+            if not isinstance(child, _WITH_STATEMENTS):
+                yield from ast.walk(child)
+
+
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
 def _imports_in(path: Path, package: Path) -> Iterator[Import]:
     parts = path.relative_to(package).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     module = ".".join(parts[:-1] if is_package else parts)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    deferred = _ids_inside(tree, _is_function)
-    for_types = _ids_inside(tree, _is_for_types)
-    below = deferred | for_types
-    for node in ast.walk(tree):
+    source = path.read_text(encoding="utf-8")
+    has_np_random = "np.random" in source
+    for each in Statement(ast.parse(source)).below():
+        node = each.node
         where = f"{path.relative_to(package.parent)}:{getattr(node, 'lineno', 0)}"
-        how = (id(node) not in below, id(node) in for_types, where)
+        is_at_top = not each.is_deferred and not each.is_for_types
+        how = (is_at_top, each.is_for_types, where)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, False, *how)
@@ -361,20 +388,21 @@ def _imports_in(path: Path, package: Path) -> Iterator[Import]:
                 base = base.rstrip(".")
             for alias in node.names:
                 yield Import(module, f"{base}.{alias.name}", bool(node.level), *how)
-        elif isinstance(node, ast.Attribute) and _is_np_random(node):
+        elif has_np_random and any(map(_is_np_random, each.expressions())):
             yield Import(module, "numpy.random", False, *how)
 
 
-def _ids_inside(tree: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> set[int]:
-    return {id(x) for node in ast.walk(tree) if is_wanted(node) for x in ast.walk(node)}
-
-
-def _is_np_random(node: ast.Attribute) -> bool:
-    return node.attr == "random" and isinstance(node.value, ast.Name) and node.value.id == "np"
+def _is_np_random(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "random"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "np"
+    )
 
 
 def _is_function(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -508,7 +536,8 @@ def test_every_protocol_keeps_two_sides_apart() -> None:
     found = {
         f"{_name_of(path, PACKAGE)}.{node.name}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "Protocol" in (source := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
     }
     assert found == set(PROTOCOLS)
@@ -517,9 +546,10 @@ def test_every_protocol_keeps_two_sides_apart() -> None:
 def test_every_room_is_known() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name[0] != "_"}
     modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
-    inner = {f"{each}.{path.parent.name}" for each in folders for path in _faces_in(each)}
-    assert (folders - set(LEAVES)) | inner <= set(MAY_IMPORT)
-    assert folders - set(LEAVES) == set(LEAVES_OF)
+    rooms = folders - set(LEAVES)
+    inner = {f"{each}.{path.parent.name}" for each in rooms for path in _faces_in(each)}
+    assert rooms | inner <= set(MAY_IMPORT)
+    assert rooms == set(LEAVES_OF)
     assert modules | (folders & set(LEAVES)) == set(LEAVES)
 
 

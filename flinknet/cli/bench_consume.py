@@ -58,8 +58,8 @@ def consume(**values: Any) -> None:
     flinknet bench consume taskmanager-1:34567 --partition 5ca1…#0@9d2e…_bc76…_0_0
 
     HOST:PORT is the TaskManager's data port; credit and backlog are reported. After --records or
-    --duration the rest is cancelled. A pipelined partition has one reader: take one that nobody
-    else reads.
+    --duration the rest is cancelled. A pipelined partition can be read once: choose one that no
+    task of Flink reads.
     """
     run_peer(values, lambda interrupts: _consumer(values, interrupts))
 

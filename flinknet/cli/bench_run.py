@@ -64,8 +64,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
-    protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
-    uncorrected figure leaves out how long it had to wait for that.
+    protocol. With a rate, latency counts from the instant at which a record was due; the
+    uncorrected figure, from when its producer really wrote it.
     """
     from flinknet.report.bench_console import print_bench
     from flinknet.report.bench_page import bench_page

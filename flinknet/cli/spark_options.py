@@ -48,9 +48,9 @@ _OPTIONS = (
         type=click.Choice(("none", "code", "environment")),
         default="none",
         show_default=True,
-        help="What a cluster gets from this machine: nothing, as flinknet is installed there; its"
-        " code, with the packages that it needs installed there; or all of them, for the same"
-        " Python on the same kind of machine.",
+        help="What to send to a cluster. none: flinknet is installed there; code: flinknet, whose"
+        " packages are installed there; environment: flinknet and its packages, to machines of the"
+        " same kind with the same Python.",
     ),
     click.option("--spark-ui", is_flag=True, help="Serve Spark's own page while it runs."),
     click.option(

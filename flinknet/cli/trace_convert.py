@@ -40,7 +40,7 @@ FORMS = ("parquet", "delta")
     type=click.IntRange(1, 10_000),
     default=16,
     show_default=True,
-    help="Directories that the channels of an hour are spread over.",
+    help="Directories for each hour; its channels are divided among them.",
 )
 @click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
 @click.option("--kind", metavar="LIST", help="Messages, such as ADD_CREDIT. [default: all]")

@@ -35,12 +35,20 @@ Examples:
       wait for days, keep the minute that matters
   flinknet trace tap … --rest http://localhost:8081
       call channels by their tasks, and record Flink's own metrics with them
+  flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
+      all TaskManagers of a host whose data port is 0, with a rule of iptables (see below)
 
 Two lines of a TaskManager's configuration bring its consumers through the tap; the job stays as it
 is:
 
   taskmanager.data.port: 7001        what consumers connect to: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
+
+Where the data port is 0 (Flink's default), each start takes another port. There, redirect what
+Flink's user connects to, and run the tap as another user (Linux, as root):
+
+  iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
+           -j REDIRECT --to-ports 7000
 
 Start the tap before the job. Ctrl-C and SIGTERM are how a tap ends: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
@@ -60,10 +68,11 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 )
 @click.option(
     "--upstream",
-    metavar="HOST:PORT[-PORT]",
+    metavar="HOST:PORT[-PORT]|redirected",
     multiple=True,
     required=True,
-    help="Where the TaskManager listens: its taskmanager.data.bind-port; of a range, as many.",
+    help="Where the TaskManager listens: its taskmanager.data.bind-port; of a range, as many."
+    " redirected: wherever a connection was going when iptables redirected it to the tap.",
 )
 @click.option("--out", metavar="DIR", required=True, help="New run directory for the trace.")
 @click.option(
@@ -86,8 +95,8 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: keep the past when this is true, such as 'credit_starved>50%', and half as"
-    " much after it; drop all else.",
+    help="With --ring: when this is true, such as 'credit_starved>50%', keep the ring and half as"
+    " much time after it; drop everything else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
@@ -194,15 +203,20 @@ def tap(
 
 def pairs_of(
     listen: Sequence[str], upstream: Sequence[str]
-) -> tuple[tuple[tuple[str, int], tuple[str, int]], ...]:
+) -> tuple[tuple[tuple[str, int], tuple[str, int] | None], ...]:
+    from flinknet.capture.tap.redirected import REDIRECTED
+
     if len(listen) != len(upstream):
         raise ConfigError(
             f"{len(listen)} times --listen and {len(upstream)} times --upstream: each address to"
             " listen on needs its upstream, in the same order"
         )
-    pairs: list[tuple[tuple[str, int], tuple[str, int]]] = []
+    pairs: list[tuple[tuple[str, int], tuple[str, int] | None]] = []
     for own_text, upstream_text in zip(listen, upstream, strict=True):
         own = _addresses(own_text, "--listen", lowest=0)
+        if upstream_text.strip() == REDIRECTED:
+            pairs += [(each, None) for each in own]
+            continue
         targets = _addresses(upstream_text, "--upstream", lowest=1)
         if len(own) != len(targets):
             raise ConfigError(
@@ -211,7 +225,7 @@ def pairs_of(
             )
         pairs += zip(own, targets, strict=True)
     for address, target in pairs:
-        if address == target:
+        if target is not None and address == target:
             raise ConfigError(f"--upstream: {target[0]}:{target[1]} is the tap's own address")
     return tuple(pairs)
 

@@ -1,5 +1,5 @@
-"""Wherever a run lies and Spark runs, the answer is the same, to the byte: on one core or all, of a
-run in a store, on clusters without flinknet or one of whose workers dies, by Spark Connect.
+"""Wherever a run lies and Spark runs, the answer is the same, to the byte: one core or all, a
+store, clusters whose executors have no flinknet or one of whose workers dies, Spark Connect.
 """
 
 from __future__ import annotations
