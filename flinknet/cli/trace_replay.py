@@ -222,21 +222,9 @@ def replay(
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}; so do the
     edges of a job, which is answered from end to end in "jobs" next to them.
     """
-    from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
-    from flinknet.replay.joining import Together
-    from flinknet.replay.opening import OnDamage, damaged_blocks
-    from flinknet.replay.pipeline import replay_runs
-    from flinknet.replay.read import AskedPart, open_runs
-    from flinknet.replay.spark.checkpoint import Checkpoint
-    from flinknet.replay.spark.damage import find_damaged
-    from flinknet.replay.spark.results import write_tables
-    from flinknet.replay.spark.session import spark_errors, spark_session
+    from flinknet.replay.spark.session import loading_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
-    from flinknet.report.csv_rows import csv_text, replay_rows
-    from flinknet.report.export import replay_document
-    from flinknet.report.page import page_of
-    from flinknet.report.replay_console import print_replays
 
     from . import value_parsers
 
@@ -246,7 +234,7 @@ def replay(
     parts = _number("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    asked = AskedPart(_offset("--from", from_offset), _offset("--to", to_offset))
+    offsets = _offset("--from", from_offset), _offset("--to", to_offset)
     is_fine = bool(targets) and lists["buffer_timeout"] is None
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
@@ -258,46 +246,62 @@ def replay(
     page = pictures.page
     out_dir = _new_directory(out) if out else None
 
-    def opened(scan: Scan) -> list[RecordedRun]:
-        found = open_runs(
-            list(traces),
-            asked,
-            naming(rest, rest_token_file),
-            together=Together(recordings),
-            on_damage=OnDamage(on_damage),
-            scan=scan,
-        )
-        _check_channels(channels, found)
-        return found
+    with loading_session(session) as started:  # its JVM loads while Python does
+        from flinknet.replay.advise.advice import are_met
+        from flinknet.replay.joining import Together
+        from flinknet.replay.opening import OnDamage, damaged_blocks
+        from flinknet.replay.pipeline import replay_runs
+        from flinknet.replay.read import AskedPart, open_runs
+        from flinknet.replay.spark.checkpoint import Checkpoint
+        from flinknet.replay.spark.damage import find_damaged
+        from flinknet.replay.spark.results import write_tables
+        from flinknet.replay.spark.session import spark_errors
+        from flinknet.report.csv_rows import csv_text, replay_rows
+        from flinknet.report.export import replay_document
+        from flinknet.report.page import page_of
+        from flinknet.report.replay_console import print_replays
 
-    is_skipped = on_damage == OnDamage.SKIP
-    runs = [] if is_skipped else opened(damaged_blocks)
-    _say("starting Spark", off_terminal_too=True)
-    with spark_session(session) as spark, spark_errors():
-        tell_page(spark)
-        if is_skipped:
-            _say("looking for damage")
-            runs = opened(partial(find_damaged, spark))
-        kept = None
-        if checkpoint is not None:
-            files = [file for run in runs for file in run.files]
-            kept = Checkpoint.of(_directory(checkpoint), files)
-        found = replay_runs(
-            spark,
-            runs,
-            grid,
-            max_records=most_records,
-            split=parts,
-            details=page is not None,
-            targets=targets,
-            refine=is_fine,
-            edge_timeouts=edge_timeouts,
-            checkpoint=kept,
-            on_progress=_say,
-        )
-        if out_dir is not None:
-            _say(f"writing Parquet to {out_dir}")
-            write_tables(found.tables, out_dir)
+        def opened(scan: Scan) -> list[RecordedRun]:
+            found = open_runs(
+                list(traces),
+                AskedPart(*offsets),
+                naming(rest, rest_token_file),
+                together=Together(recordings),
+                on_damage=OnDamage(on_damage),
+                scan=scan,
+            )
+            _check_channels(channels, found)
+            return found
+
+        is_skipped = on_damage == OnDamage.SKIP
+        runs = [] if is_skipped else opened(damaged_blocks)
+        _say("starting Spark", off_terminal_too=True)
+        spark = started()
+        with spark_errors():
+            tell_page(spark)
+            if is_skipped:
+                _say("looking for damage")
+                runs = opened(partial(find_damaged, spark))
+            kept = None
+            if checkpoint is not None:
+                files = [file for run in runs for file in run.files]
+                kept = Checkpoint.of(_directory(checkpoint), files)
+            found = replay_runs(
+                spark,
+                runs,
+                grid,
+                max_records=most_records,
+                split=parts,
+                details=page is not None,
+                targets=targets,
+                refine=is_fine,
+                edge_timeouts=edge_timeouts,
+                checkpoint=kept,
+                on_progress=_say,
+            )
+            if out_dir is not None:
+                _say(f"writing Parquet to {out_dir}")
+                write_tables(found.tables, out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
     if pictures.plot is not None:
