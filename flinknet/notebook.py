@@ -54,7 +54,6 @@ from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
 if TYPE_CHECKING:
-    import pandas
     from pyspark.sql import DataFrame, SparkSession
 
 PREDICTED_FROM_S = 5.0
@@ -182,10 +181,10 @@ class Answers:
     def _repr_html_(self) -> str:
         return answers_html(self.answers)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A row for what was observed of each run, and one for each predicted setting; the columns
-        of --csv."""
-        import pandas
+    def to_pandas(self) -> Any:
+        """A DataFrame of pandas with the columns of --csv: a row for what was observed of each run,
+        and one for each predicted setting."""
+        import pandas  # type: ignore[import-untyped]
 
         return pandas.DataFrame(replay_rows(self.answers))
 

@@ -11,8 +11,9 @@ import gc
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import flinknet.predict.fast_path
-import flinknet.replay.pipeline  # noqa: F401
+import flinknet.predict.fast_path  # noqa: F401
+
+from . import pipeline  # noqa: F401
 
 if __name__ == "__main__":
     gc.collect()

@@ -66,8 +66,8 @@ def print_differences(
     columns = (*_MEANS, *_CHANGES)
 
     def build(shown: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
-        is_first = shown[0] == columns[0]
         title = f"{escape(candidate)} against {escape(base)}"
+        is_first = len(shown) == len(columns) or shown[0] == _CHANGE
         table = empty_table(title if is_first else None, is_tight=is_tight)
         table.add_column("metric", no_wrap=True)
         names = {_BASE: base, _CANDIDATE: candidate, _CHANGE: "change", _INTERVAL: interval}
@@ -95,9 +95,11 @@ def print_differences(
             table.add_row(row.metric, *(cells[column] for column in shown))
         return table
 
-    if width_of(build(columns, is_tight=True, name_width=NAME_WIDTH)) > console.width:
-        columns = (*_CHANGES, *_MEANS)
-    console.print(folded_tables(build, columns, console.width))
+    if width_of(build(columns, is_tight=True, name_width=NAME_WIDTH)) <= console.width:
+        console.print(folded_tables(build, columns, console.width))
+    else:
+        for part in (_CHANGES, _MEANS):
+            console.print(folded_tables(build, part, console.width))
     console.print(Text(columns_note(differences)), soft_wrap=True)
 
 
