@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_another_clone_finds_the_same_machine_code(
         folder.mkdir(parents=True)
         source = "def twice(number):\n    return 2 * number\n"
         (folder / "functions.py").write_text(source)
-        known: dict[str, object] = {}
+        known: dict[str, Any] = {}
         exec(compile(source, folder / "functions.py", "exec"), known)
         found.append(kept_on_disk(known["twice"]))
     first, second = found

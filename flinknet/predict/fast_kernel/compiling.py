@@ -20,6 +20,8 @@ from flinknet import histogram
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 _intrinsic: Any = intrinsic
+_config: Any = numba.config
+_app_dirs: Any = AppDirs
 _make_array: Any = make_array
 _pointer_to: Any = types.CPointer
 
@@ -35,11 +37,11 @@ def kept_on_disk(function: _Function) -> _Function:
     """Compiled once for all processes, where there is a place to keep it."""
     dispatcher = numba.njit(**_HOW)(function)
     with suppress(RuntimeError):  # no directory can be written to
-        dispatcher._cache = _Cache(function)
+        dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return cast(_Function, dispatcher)
 
 
-class _ByContent(caching._CacheLocator):  # type: ignore[misc]
+class _ByContent(caching._CacheLocator):
     """Machine code is found by the sources that it was made from, wherever they lie: all clones
     and environments of a user share it. numba's own cache looks at one file, by its path, and
     never at those of the functions that are called.
@@ -52,7 +54,7 @@ class _ByContent(caching._CacheLocator):  # type: ignore[misc]
         folder = Path(file).parent
         self._line = function.__code__.co_firstlineno
         self._digest = digest_of(folder)
-        root = numba.config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir
+        root = _config.CACHE_DIR or _app_dirs(appname="numba", appauthor=False).user_cache_dir
         self._path = Path(root, f"flinknet-{folder.name}-{self._digest[:16]}")
 
     def get_cache_path(self) -> str:
@@ -71,17 +73,20 @@ class _ByContent(caching._CacheLocator):  # type: ignore[misc]
             return None
         locator = cls(function, file)
         try:
-            locator.ensure_cache_path()
+            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
         except OSError:
             return None
         return locator
 
 
-class _CacheOfResults(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_ByContent, *caching.CompileResultCacheImpl._locator_classes)
+class _CacheOfResults(caching.CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012 - so numba declares it
+        _ByContent,
+        *caching.CompileResultCacheImpl._locator_classes,
+    ]
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(caching.FunctionCache):
     _impl_class = _CacheOfResults
 
 

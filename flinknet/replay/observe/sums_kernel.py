@@ -67,7 +67,7 @@ def _sum_within(
     return sums
 
 
-def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> int:
+def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> np.int64:
     """Begin the row of a span's next window. Returns: when the window begins, as `since_ns`."""
     row[:] = 0
     row[0], row[1] = span, since_ns // width_ns
