@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import FLOW_CONTROLS
@@ -39,10 +40,13 @@ from flinknet.replay.job_answers import plan_jobs
 from flinknet.replay.job_rows import predict_jobs
 from flinknet.replay.observe import notebook_tables
 from flinknet.replay.observe.observed import ObservedTables, collect, observe
+from flinknet.replay.opening import FileReads
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.replay.simulations import predict
+from flinknet.replay.spark.indexes import read_indexes
 from flinknet.replay.spark.session import spark_errors
+from flinknet.replay.spark.settings import check_data_source
 from flinknet.report.csv_rows import replay_rows
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
 from flinknet.report.page import page_of
@@ -209,6 +213,7 @@ def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
     Raises: FlinknetError for a path that holds no run.
     """
+    check_data_source()
     from flinknet.replay.spark.source import register
 
     for run in find_runs(path_of(path)):
@@ -226,7 +231,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
 
     Raises: FlinknetError for a path that holds no run.
     """
-    runs = tuple(open_runs([path_of(path) for path in paths]))
+    runs = tuple(_opened(spark, paths))
     return Tables(spark, runs, split, observe(spark, runs, split))
 
 
@@ -248,7 +253,7 @@ def predicted(
     """
     grid = _grid(lists)
     candidates = []
-    for run in open_runs([path_of(path) for path in paths]):
+    for run in _opened(spark, paths):
         to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
         candidates += candidates_of(run, grid, to_ns)
     return _with_units(predict(spark, candidates))
@@ -265,7 +270,7 @@ def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answer
     """
     grid = _grid(lists) if lists else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
     with spark_errors():
-        found = replay_runs(spark, open_runs([path_of(path) for path in paths]), grid, details=True)
+        found = replay_runs(spark, _opened(spark, paths), grid, details=True)
     return Answers(found.answers, found.jobs)
 
 
@@ -279,9 +284,17 @@ def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> 
     Raises: as `predicted`.
     """
     grid = _grid(lists)
-    runs = open_runs([path_of(path) for path in paths])
+    runs = _opened(spark, paths)
     observed = collect(observe(spark, runs, None), runs)
     return _with_units(predict_jobs(spark, plan_jobs(observed, grid, (), max_records=None)))
+
+
+def _opened(spark: SparkSession, paths: Sequence[str]) -> list[RecordedRun]:
+    """Raises: ConfigError without a path."""
+    if not paths:
+        raise ConfigError("no run is named; give the path of a run directory, or of one above runs")
+    reads = FileReads(partial(read_indexes, lambda: spark))
+    return open_runs([path_of(path) for path in paths], reads=reads)
 
 
 def _with_units(frame: DataFrame) -> DataFrame:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.flink import options as options_of
+from bench.flink.calibration import calibrations_json, print_calibration
 from bench.flink.cluster import FlinkError
 from bench.flink.distribution import VERSION
 from bench.flink.exchange import Exchange, build
@@ -48,7 +49,8 @@ Measured are
   buffers/s   data messages between TaskManagers of all exchanges, by numBuffersInRemote; at the
               recorded timeout those that the tap counted
 The table lists for each job and timeout what was predicted, [with its interval], and measured; then
-medians of the absolute errors, and errors beyond 30 % one by one.
+medians of the absolute errors, errors beyond 30 % one by one, and how many of the 90 % intervals
+contain what was measured.
 
 With --slow, one stage of each job is slowed on purpose, or a TaskManager stopped now and then,
 buffers are few, or checkpoints align for long: whether replay names the task and the cause, and
@@ -111,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 else measure(homes, work, exchanges, timeouts_ms, with_rest=with_rest)
             )
             cells = predicted(jobs, work)
-            document, show = table_json(jobs, cells), lambda: print_cells(cells)
+            document, show = table_json(jobs, cells), lambda: show_table(cells)
         document |= {"java": java_version(), "work": str(work)}
         options_of.give(document, options.json, show)
         if options.json != "-":
@@ -381,6 +383,12 @@ def cases_json(found: Sequence[Judged]) -> list[dict[str, Any]]:
     return [asdict(each) for each in found]
 
 
+def show_table(cells: Sequence[Cell]) -> None:
+    """All of it as text."""
+    print_cells(cells)
+    print_calibration(cells)
+
+
 def table_json(jobs: Sequence[MeasuredJob], cells: Sequence[Cell]) -> dict[str, Any]:
     """Everything that was measured and predicted."""
     return {
@@ -388,6 +396,7 @@ def table_json(jobs: Sequence[MeasuredJob], cells: Sequence[Cell]) -> dict[str, 
         "cells": cells_json(cells),
         "summary": summary([each for each in cells if not each.is_recorded]),
         "summary_recorded": summary([each for each in cells if each.is_recorded]),
+        "intervals": calibrations_json(cells),
     }
 
 

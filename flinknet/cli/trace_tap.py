@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from flinknet.capture.tap import TlsContexts
     from flinknet.capture.tap.rest_watch import RestPlace
 
+_ROTATE_BYTES_MIN = 64 << 10
+"""Of a trace file: each has a header, an index and a name of its own."""
+
 _EPILOG = """\b
 Examples:
   flinknet trace tap --listen 127.0.0.1:7001 --upstream 127.0.0.1:7101 --out tapped
@@ -35,12 +38,20 @@ Examples:
       wait for days, keep the minute that matters
   flinknet trace tap … --rest http://localhost:8081
       call channels by their tasks, and record Flink's own metrics with them
+  flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
+      all TaskManagers of a host whose data port is 0, with a rule of iptables (see below)
 
 Two lines of a TaskManager's configuration bring its consumers through the tap; the job stays as it
 is:
 
   taskmanager.data.port: 7001        what consumers connect to: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
+
+Where the data port is 0 (Flink's default), each start takes another port. There, redirect what
+Flink's user connects to, and run the tap as another user (Linux, as root):
+
+  iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
+           -j REDIRECT --to-ports 7000
 
 Start the tap before the job. Ctrl-C and SIGTERM are how a tap ends: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
@@ -60,10 +71,11 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 )
 @click.option(
     "--upstream",
-    metavar="HOST:PORT[-PORT]",
+    metavar="HOST:PORT[-PORT]|redirected",
     multiple=True,
     required=True,
-    help="Where the TaskManager listens: its taskmanager.data.bind-port; of a range, as many.",
+    help="Where the TaskManager listens: its taskmanager.data.bind-port; of a range, as many."
+    " redirected: wherever a connection was going when iptables redirected it to the tap.",
 )
 @click.option("--out", metavar="DIR", required=True, help="New run directory for the trace.")
 @click.option(
@@ -86,8 +98,8 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: keep the past when this is true, such as 'credit_starved>50%', and half as"
-    " much after it; drop all else.",
+    help="With --ring: when this is true, such as 'credit_starved>50%', keep the ring and half as"
+    " much time after it; drop everything else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
@@ -194,15 +206,20 @@ def tap(
 
 def pairs_of(
     listen: Sequence[str], upstream: Sequence[str]
-) -> tuple[tuple[tuple[str, int], tuple[str, int]], ...]:
+) -> tuple[tuple[tuple[str, int], tuple[str, int] | None], ...]:
+    from flinknet.capture.tap.redirected import REDIRECTED
+
     if len(listen) != len(upstream):
         raise ConfigError(
             f"{len(listen)} times --listen and {len(upstream)} times --upstream: each address to"
             " listen on needs its upstream, in the same order"
         )
-    pairs: list[tuple[tuple[str, int], tuple[str, int]]] = []
+    pairs: list[tuple[tuple[str, int], tuple[str, int] | None]] = []
     for own_text, upstream_text in zip(listen, upstream, strict=True):
         own = _addresses(own_text, "--listen", lowest=0)
+        if upstream_text.strip() == REDIRECTED:
+            pairs += [(each, None) for each in own]
+            continue
         targets = _addresses(upstream_text, "--upstream", lowest=1)
         if len(own) != len(targets):
             raise ConfigError(
@@ -211,7 +228,7 @@ def pairs_of(
             )
         pairs += zip(own, targets, strict=True)
     for address, target in pairs:
-        if address == target:
+        if target is not None and address == target:
             raise ConfigError(f"--upstream: {target[0]}:{target[1]} is the tap's own address")
     return tuple(pairs)
 
@@ -260,6 +277,8 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
             size = parse_size_bytes(rotate, "--rotate")
         except ConfigError:
             size = 0
+    if 0 < size < _ROTATE_BYTES_MIN:
+        raise ConfigError(f"--rotate: {rotate!r} is too small; give 64kb or more, such as 256MiB")
     if not size:
         raise ConfigError(
             f"--rotate: {rotate!r} is neither a size nor a time; write 256MiB or 10min"

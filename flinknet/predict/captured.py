@@ -122,6 +122,7 @@ def load_captured(
         {each.index: each.consumer for each in manifest.channels},
         consumers,
         {each.index: each.consumer_process for each in manifest.channels},
+        {each.index: each.producer for each in manifest.channels},
     )
     numbers = {each.edge for each in manifest.channels}
     busy_ns = busy_ns_per_record(
@@ -163,6 +164,7 @@ def load_captured(
         seed=manifest.seed,
         costs=found.costs,
         flush_overhead_ns=overhead_ns,
+        wakeups=found.wakeups,
         has_instants=False,
     )
     return exchange, CostFit(

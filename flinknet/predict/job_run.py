@@ -87,9 +87,15 @@ _NO_MODEL = (
     " rate, or no exclusive buffers)"
 )
 _NOT_FOLLOWING = (
-    "its records do not come as those into its task do (a window, a timer, a call that waits), so"
-    " what other settings do before the task does not show behind it"
+    "its records do not follow those that its task receives (a window, a timer, a call that waits),"
+    " so the effect of other settings before the task is unknown"
 )
+_TASKS_SATURATED = (
+    "saturated: {} busy {:.0%} of the time, so how long records queue for them depends on how long"
+    " the job runs"
+)
+SATURATED_FROM = 0.95
+"""A task that is busy for this share of the time has records queue for it all the time."""
 
 
 def simulate_job(
@@ -146,10 +152,31 @@ def checked(job: RecordedJob) -> RecordedJob:
     whys = [
         None
         if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived)
-        else _NOT_FOLLOWING
-        for edge, arrived in zip(job.edges, run.arrived, strict=True)
+        else _why_not_following(job, number)
+        for number, (edge, arrived) in enumerate(zip(job.edges, run.arrived, strict=True))
     ]
     return job.without(whys)
+
+
+def _why_not_following(job: RecordedJob, number: int) -> str:
+    """Records come late to an edge whose consumers or producers cannot keep up; others are held
+    back on purpose."""
+    before = job.feeding[number]
+    for whose, place in (("its consumers are", number), ("its producers are", before)):
+        if place is not None:
+            share = busy_share(job.edges[place].exchange)
+            if share >= SATURATED_FROM:
+                return _TASKS_SATURATED.format(whose, min(share, 1.0))
+    return _NOT_FOLLOWING
+
+
+def busy_share(exchange: RecordedExchange) -> float:
+    """Of the time, that the busiest consumer works on the records recorded; above 1 if they are
+    more than it can take."""
+    busy_ns = [0.0] * exchange.consumers
+    for each in exchange.channels:
+        busy_ns[each.consumer] += each.records * exchange.costs.consume_ns_per_record[each.consumer]
+    return max(busy_ns, default=0.0) / exchange.duration_ns
 
 
 def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> bool:
@@ -277,7 +304,10 @@ class _JobRun:
         fast = simulate_part(exchange, setting.network)
         if fast is None:
             return self._why_not(exchange, setting)
-        spread_ns = edge.delays.awake(edge.exchange.waking_share(setting)).spread_ns
+        delays = edge.delays
+        if edge.unseen is not None and self._phase:
+            delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
+        spread_ns = delays.awake(edge.exchange.waking_share(setting)).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
         for each in exchange.channels:

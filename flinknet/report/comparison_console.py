@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.comparison import Comparison, Difference, Outcome, Trend, Verdict
+from flinknet.results.comparison import Comparison, Difference, Outcome, Trend, Verdict
 
 from .comparison_texts import (
     columns_note,

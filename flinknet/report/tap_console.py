@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration, human_number, human_share
 
 from .number_table import print_table
 
@@ -24,24 +24,34 @@ PAIRS_IN_FULL = 4
 LINE_EVERY_NS = 10_000_000_000
 
 
-def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> list[str]:
-    """The two lines that bring a TaskManager's traffic through the tap, for each pair; of many, on
-    one line.
+def setting_lines(
+    pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]],
+) -> list[str]:
+    """What brings traffic through the tap: the two lines of a TaskManager's configuration for each
+    pair, of many on one line; or, without an upstream, the rule that redirects connections.
     """
-    if len(pairs) > PAIRS_IN_FULL:
-        return [
+    lines = [_REDIRECT.format(own[0], own[1]) for own, upstream in pairs if upstream is None]
+    fixed = [(own, upstream) for own, upstream in pairs if upstream is not None]
+    if len(fixed) > PAIRS_IN_FULL:
+        return lines + [
             f"{host}:{port} -> {upstream_host}:{upstream_port}; taskmanager.data.port: {port},"
             f" taskmanager.data.bind-port: {upstream_port}"
-            for (host, port), (upstream_host, upstream_port) in pairs
+            for (host, port), (upstream_host, upstream_port) in fixed
         ]
-    lines = []
-    for (host, port), (upstream_host, upstream_port) in pairs:
+    for (host, port), (upstream_host, upstream_port) in fixed:
         lines += [
             f"{host}:{port} -> {upstream_host}:{upstream_port}; the TaskManager behind it needs",
             f"    taskmanager.data.port: {port}",
             f"    taskmanager.data.bind-port: {upstream_port}",
         ]
     return lines
+
+
+_REDIRECT = """\
+{0}:{1} -> the port that each connection was made to; redirect those of Flink's user, for example
+    iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
+        -j REDIRECT --to-ports {1}
+    and run the tap as another user"""
 
 
 class TapView:
@@ -122,11 +132,11 @@ def panel(look: Plain) -> RenderableType:
             row.get("name") or str(row["channel"]),
             human_count(row["records_per_s"]),
             f"{human_bytes(row['bytes_per_s'])}/s",
-            _number(row["backlog_buffers"]),
-            _number(row["credits_available"]),
-            _share(row["starved_share"]),
-            _share(row["blocked_share"]),
-            _share(row["fill"]),
+            human_number(row["backlog_buffers"]),
+            human_number(row["credits_available"]),
+            human_share(row["starved_share"]),
+            human_share(row["blocked_share"]),
+            human_share(row["fill"]),
         )
     hidden = look["channels_open"] - min(len(look["channels"]), CHANNELS_SHOWN)
     more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
@@ -272,7 +282,7 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
             human_bytes(each["data_bytes"]),
             f"{each['records']:,}",
             f"{each['events']:,}",
-            _share(each["mean_fill"]),
+            human_share(each["mean_fill"]),
             human_duration(each["starved_ns"]),
             human_duration(each["blocked_ns"]),
         )
@@ -297,11 +307,3 @@ def _table(*names: str) -> Table:
     for name in names:
         table.add_column(name, justify="right")
     return table
-
-
-def _number(value: int | None) -> str:
-    return MISSING if value is None else str(value)
-
-
-def _share(share: float | None) -> str:
-    return MISSING if share is None else f"{share:.0%}"

@@ -15,6 +15,8 @@ from pathlib import Path
 from queue import Empty
 from time import monotonic
 
+from tests import tally
+
 from .drawn_exchange import SHAPE_SEEDS
 from .exchange import tls_wrap
 from .marks import MARKS
@@ -111,6 +113,11 @@ def _campaign(arguments: argparse.Namespace) -> int:
     print(
         f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
         f" {len(MARKS) - len(unreached)} of {len(MARKS)} states reached"
+    )
+    total = tally.add("campaign", runs, took_s, len(failures))
+    print(
+        f"{total.runs} runs of campaigns in this checkout so far, in {total.seconds / 3600:.1f} h;"
+        f" {total.findings} failures at {total.commits} commits"
     )
     for failure in failures.values():
         print(f"FAILED {failure.kind}\n       {failure.command}")

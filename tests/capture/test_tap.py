@@ -16,6 +16,7 @@ from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
+from flinknet.capture.tap.redirected import Address, address_of
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
@@ -377,3 +378,42 @@ def _pass_tls(bench: Tapped, source: ssl.SSLSocket, target: ssl.SSLSocket, data:
         if len(got) == len(data):
             return bytes(got)
     raise AssertionError(f"{len(got)} of {len(data)} bytes came")
+
+
+def test_a_redirected_connection_goes_where_it_was_going(bench: Tapped) -> None:
+    """As the kernel has it of iptables' REDIRECT; and never round and round."""
+    destination: list[Address] = [bench.upstream.getsockname()]
+    proxy = Proxy(
+        [((HOST, 0), None)],
+        bench.observer,
+        bench.ended.append,
+        destination_of=lambda _: destination[0],
+    )
+    bench.proxy.close()
+    bench.proxy = proxy
+    client, server = bench.connect()
+    asked = stream(request())
+    assert bench.pass_on(client, server, asked) == asked
+    (relay,) = proxy.relays
+    assert relay.observer.ends.producer == f"{HOST}:{destination[0][1]}"
+    destination[0] = proxy.addresses[0]  # the tap's own connection is redirected, too
+    bench.sockets.append(socket.create_connection(proxy.addresses[0]))
+    bench.until(lambda: proxy.refused)
+    assert "the tap's own connection was redirected" in proxy.incidents[-1].text
+    assert proxy.accepted == 3
+
+
+def test_a_connection_that_was_not_redirected_has_no_upstream(bench: Tapped) -> None:
+    bench.proxy.close()
+    bench.proxy = Proxy([((HOST, 0), None)], bench.observer, bench.ended.append)
+    bench.sockets.append(socket.create_connection(bench.proxy.addresses[0]))
+    bench.until(lambda: bench.proxy.refused)
+    assert "not redirected to it" in bench.proxy.incidents[-1].text
+    assert not bench.proxy.relays
+
+
+def test_addresses_of_the_kernel() -> None:
+    head = (2).to_bytes(2, "little") + (6121).to_bytes(2, "big")
+    assert address_of(head + bytes([10, 0, 0, 7]) + bytes(8)) == ("10.0.0.7", 6121)
+    ipv6 = socket.inet_pton(socket.AF_INET6, "fe80::7")
+    assert address_of(head + bytes(4) + ipv6 + bytes(4)) == ("fe80::7", 6121)

@@ -213,6 +213,14 @@ def test_a_range_of_ports_stands_for_the_task_managers_of_a_host() -> None:
     assert lines[0].endswith("taskmanager.data.port: 7001, taskmanager.data.bind-port: 7101")
 
 
+def test_connections_that_iptables_redirects_need_no_upstream() -> None:
+    pairs = pairs_of(("0.0.0.0:7000", "h:1"), ("redirected", "h:2"))
+    assert pairs == ((("0.0.0.0", 7000), None), (("h", 1), ("h", 2)))
+    rule, *others = setting_lines(pairs)
+    assert "--to-ports 7000" in rule
+    assert len(others) == 3
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tests import tally
 from tests.fuzz.json_mutator import json_mutator
 from tests.fuzz.target import Target, read_corpus, write_corpus
 
@@ -71,12 +72,17 @@ def main(arguments: list[str]) -> int:
     except ImportError:
         parser.error("Atheris is missing: pip install 'atheris>=3'")
     outcomes = []
-    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
+    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7} {'so far':>12}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         for each in pool.map(lambda name: _fuzz(name, options), names):
             outcomes.append(each)
             rate = each.runs / max(each.seconds, 1e-3)
-            print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
+            findings = int(each.failed is not None)
+            total = tally.add(f"fuzz: {each.name}", each.runs, each.seconds, findings)
+            print(
+                f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7} {total.runs:>12,}",
+                flush=True,
+            )
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
         if not each.runs:

@@ -227,7 +227,7 @@ def test_records_that_do_not_follow_those_before_are_found() -> None:
     follows = RecordedJob([first, replace(second, has_own_instants=True)])
     waits = RecordedJob([first, replace(second, exchange=window, has_own_instants=True)])
     assert checked(follows).whys_unknown == (None, None)
-    assert "do not come as those into its task" in (checked(waits).whys_unknown[1] or "")
+    assert "do not follow those that its task receives" in (checked(waits).whys_unknown[1] or "")
 
 
 @pytest.mark.parametrize("outputs", [0.25, 1.0, 3.0])

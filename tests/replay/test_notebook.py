@@ -76,6 +76,12 @@ def test_what_is_no_run_is_named(spark: Any, tmp_path: Path) -> None:
         notebook.observed(spark, str(tmp_path))
 
 
+@pytest.mark.parametrize("ask", [notebook.observed, notebook.predicted, notebook.predicted_jobs])
+def test_no_run_at_all_is_named(ask: Any) -> None:
+    with pytest.raises(ConfigError, match="no run is named"):
+        ask(None)
+
+
 @pytest.mark.parametrize("ask", [notebook.events, notebook.observed, notebook.predicted])
 def test_what_is_not_there_is_named_at_once(spark: Any, tmp_path: Path, ask: Any) -> None:
     with pytest.raises(FlinknetError, match="no such file or directory") as caught:

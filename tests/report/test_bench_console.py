@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flinknet.comparison import Difference, Verdict
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import bench_console as tables
 from flinknet.report import live
@@ -37,6 +36,7 @@ from flinknet.results import (
     RunWarning,
     TaskProgress,
 )
+from flinknet.results.comparison import Difference, Verdict
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
 NONE = LatencySummary(count=0)

@@ -20,14 +20,13 @@ from ..channels import Ends
 from ..observer import ConnectionObserver
 from .delays import AddedDelay
 from .ends import End, PlainEnd, TlsContexts, TlsEnd
+from .redirected import Address, original_destination, redirected_upstream
 from .relay import CHUNK_BYTES, Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
 """For the upstream to answer, and for both handshakes."""
 
 INCIDENTS_KEPT: Final = 100
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,11 @@ class Incident:
 
 
 class Proxy:
-    """Relays what comes to each listening address to its upstream.
+    """Relays what comes to each listening address to its upstream; without one, to where the
+    connection was on its way when the kernel redirected it to the tap.
+
+    Args:
+        destination_of: what the kernel says of a connection that it redirected.
 
     Attributes:
         relays: that are open. `accepted`: how many there were in all.
@@ -52,11 +55,13 @@ class Proxy:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[Address, Address]],
+        pairs: Sequence[tuple[Address, Address | None]],
         observer_for: Callable[[Ends], ConnectionObserver],
         ended: Callable[[Relay], None],
         tls: TlsContexts | None = None,
+        destination_of: Callable[[socket.socket], Address] = original_destination,
     ) -> None:
+        self._destination_of = destination_of
         self._selector = selectors.DefaultSelector()
         self._observer_for = observer_for
         self._ended = ended
@@ -123,7 +128,7 @@ class Proxy:
             listener.close()
         self._selector.close()
 
-    def _listen(self, address: Address, upstream: Address) -> None:
+    def _listen(self, address: Address, upstream: Address | None) -> None:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         sock = socket.socket(family)
         try:
@@ -147,7 +152,7 @@ class Proxy:
         self._listeners.append(listener)
         self.addresses.append(sock.getsockname()[:2])
 
-    def _accept(self, listener: Listener, upstream: Address) -> None:
+    def _accept(self, listener: Listener, upstream: Address | None) -> None:
         taken = listener.accept(socket.socket.accept)
         if taken is None:
             if listener.refusal is not None:  # it rests until the next tick
@@ -156,12 +161,25 @@ class Proxy:
         sock, peer = taken
         self.accepted += 1
         name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
+        target = upstream
         try:
-            self._open(sock, peer, upstream, name)
+            if target is None:
+                target = redirected_upstream(
+                    sock, peer[:2], self._own_addresses, self._destination_of
+                )
+            self._open(sock, peer, target, name)
         except OSError as error:
             self.refused += 1
-            text = f"upstream {_text(upstream)}: {error.strerror}; is its TaskManager up?"
-            self._note(name, text)
+            if target is None:
+                sock.close()
+                self._note(name, str(error.strerror))
+            else:
+                text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
+                self._note(name, text)
+
+    def _own_addresses(self) -> set[Address]:
+        """From where the connections to upstreams come."""
+        return {each.server.sock.getsockname()[:2] for each in self.relays}
 
     def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:
         """Begin to connect to the upstream; nothing is received from the client before."""

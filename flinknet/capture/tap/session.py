@@ -25,7 +25,8 @@ from ..recording import About, CaptureRecording, Rotation
 from ..rest.names import named
 from ..trigger import Trigger
 from .ends import TlsContexts
-from .proxy import Address, Proxy
+from .proxy import Proxy
+from .redirected import REDIRECTED, Address
 from .relay import Relay
 from .rest_watch import RestPlace, RestWatch
 from .view import Meter, channel_rows
@@ -42,14 +43,15 @@ class TapConfig:
     """What a tap is asked to do.
 
     Attributes:
-        pairs: where to listen, and the upstream of it.
+        pairs: where to listen, and the upstream of it; None: where the connection was to go before
+            the kernel redirected it.
         layout: of BufferResponses; None to detect it on each connection.
         flink_keys: of the cluster, for the manifest; they are not on the wire.
         duration_ns: None: until it is stopped.
         rest: where the JobManager answers; None: nobody is asked.
     """
 
-    pairs: tuple[tuple[Address, Address], ...]
+    pairs: tuple[tuple[Address, Address | None], ...]
     out: Path
     layout: str | None = None
     counts_records: bool = True
@@ -236,7 +238,10 @@ class Tap:
         config = self._config
         return {
             "pairs": [
-                {"listen": f"{own[0]}:{own[1]}", "upstream": f"{up[0]}:{up[1]}"}
+                {
+                    "listen": f"{own[0]}:{own[1]}",
+                    "upstream": REDIRECTED if up is None else f"{up[0]}:{up[1]}",
+                }
                 for own, up in config.pairs
             ],
             "layout": config.layout,

@@ -21,6 +21,7 @@ from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays, spread_of
+from .wakeups import AWAKE, Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 
 FloatArray = npt.NDArray[np.float64]
@@ -55,6 +56,9 @@ WORK_UNKNOWN = (
     " floating buffers are free; record the trace with --rest for Flink's busy times"
 )
 
+ONE_FLUSH_NS = 200_000
+"""Buffers to one process that pass this close after each other are of one flush."""
+
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message
 
 
@@ -68,6 +72,7 @@ class RoundTrips:
         company: records of all buffers to the same process at that time, its own among them.
         consumer: index of its consumer.
         at_ns: when it passed.
+        gap_ns: since what passed to the same process before, of another flush.
     """
 
     total_ns: IntArray
@@ -75,6 +80,7 @@ class RoundTrips:
     company: IntArray
     consumer: IntArray
     at_ns: IntArray
+    gap_ns: IntArray
 
     def of(self, consumer: int) -> RoundTrips:
         """Those to one consumer."""
@@ -85,6 +91,7 @@ class RoundTrips:
             self.company[own],
             self.consumer[own],
             self.at_ns[own],
+            self.gap_ns[own],
         )
 
 
@@ -132,12 +139,14 @@ class CapturedCosts:
 
     Attributes:
         round_trip: the typical one; None where too few were measured.
+        wakeups: how round trips depend on the time between messages; None if too few were measured.
     """
 
     costs: CostModel
     note: str
     delays: Delays = NO_DELAYS
     round_trip: RoundTrip | None = None
+    wakeups: Wakeups | None = None
 
 
 def fit_captured(
@@ -146,6 +155,7 @@ def fit_captured(
     consumer_of: Mapping[int, int],
     consumers: int,
     process_of: Mapping[int, str] | None = None,
+    producer_of: Mapping[int, int] | None = None,
 ) -> CapturedCosts:
     """The costs of an exchange.
 
@@ -155,6 +165,7 @@ def fit_captured(
         consumer_of: channel to index of its consumer.
         consumers: their number.
         process_of: channel to the process of its consumer; None for one each.
+        producer_of: channel to index of its producer; None for one each.
     """
     trips = round_trips(sent, credit, consumer_of, process_of)
     if len(trips.total_ns) < SAMPLES_MIN:
@@ -183,8 +194,23 @@ def fit_captured(
     beyond_ns = (DELAYS_SHARE * (without_records_ns - fixed_ns)).astype(np.int64)
     spread_ns = spread_of(beyond_ns, np.maximum(trips.records, 1))
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
-    delays = Delays(spread_ns) if len(spread_ns) else NO_DELAYS
-    return CapturedCosts(_with_way(costs, fixed_ns, WAY_SHARE), note, delays, trip)
+    costs = _with_way(costs, fixed_ns, WAY_SHARE)
+    usual_ns = costs.transit_ns + costs.receive_ns_per_message
+    delays = Delays(spread_ns, usual_ns=usual_ns) if len(spread_ns) else NO_DELAYS
+    receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
+    producers = producer_of or {each: each for each in consumer_of}
+    ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
+    awake_share = min(float(np.quantile(ways_ns, AWAKE)) / max(WAY_SHARE * fixed_ns, 1.0), 1.0)
+    wakeups = wakeups_of(
+        trips.gap_ns,
+        ways_ns,
+        sent,
+        receivers,
+        producers,
+        awake_share * costs.receive_ns_per_message,
+        may_poll=False,
+    )
+    return CapturedCosts(costs, note, delays, trip, wakeups)
 
 
 def with_busy_tasks(
@@ -225,6 +251,7 @@ def round_trips(
 ) -> RoundTrips:
     """Of each buffer between two credits without another one of its channel."""
     processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
+    gaps_ns = _gaps_between_flushes(sent, _numbered(processes))
     traffic = _Traffic.by_process(sent, processes)
     credited = places_by_channel(credit)
     columns: list[tuple[IntArray, ...]] = []
@@ -239,10 +266,31 @@ def round_trips(
         near_ns = int(np.median(back_ns - at_ns[which])) // 2 if len(which) else 0
         company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
         consumer = np.full(len(which), consumer_of[channel])
-        columns.append((back_ns - at_ns[which], records, company, consumer, at_ns[which]))
+        total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
+        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns))
     if not columns:
-        return RoundTrips(_NONE, _NONE, _NONE, _NONE, _NONE)
+        return RoundTrips(*(_NONE,) * 6)
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+
+
+def _numbered(names: Mapping[int, str]) -> dict[int, int]:
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
+    return {channel: numbers[name] for channel, name in names.items()}
+
+
+def _gaps_between_flushes(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
+    """Of each buffer, the time since the flush before that went to the same process: the buffers of
+    one flush pass shortly one after the other, and wake it once.
+    """
+    if not len(sent["at_ns"]):
+        return _NONE
+    receiver = np.array([receiver_of[each] for each in sent["channel"].tolist()], np.int64)
+    order = np.lexsort((sent["at_ns"], receiver))
+    at_ns = sent["at_ns"][order].astype(np.int64)
+    is_new = np.r_[True, (np.diff(receiver[order]) != 0) | (np.diff(at_ns) > ONE_FLUSH_NS)]
+    begun_ns = np.empty(len(order), np.int64)
+    begun_ns[order] = at_ns[is_new][np.cumsum(is_new) - 1]
+    return gaps_of({**sent, "at_ns": begun_ns}, receiver_of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,14 +51,17 @@ class Unseen:
         """
         random = np.random.default_rng((exchange.seed, number))
         dispersion = self.pattern.draw(random, number)
-        costs = exchange.costs
+        costs, wakeups = exchange.costs, exchange.wakeups
         if self.round_trip is not None:
             costs = self.round_trip.costs_at(costs, *random.uniform(size=2).tolist())
+            if wakeups is not None and exchange.costs.transit_ns:
+                wakeups = wakeups.times(costs.transit_ns / exchange.costs.transit_ns)
         arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
         return replace(
             exchange,
             seed=exchange.seed + number,  # the phase of the flusher is open, too
             costs=costs,
+            wakeups=wakeups,
             channels=tuple(
                 replace(each, arrivals=arrivals[each.channel]) for each in exchange.channels
             ),

@@ -75,6 +75,10 @@ class Wakeups:
         flushed_per_s = self.flushers * 1e9 / timeout_ns if timeout_ns > 0 else 0.0
         return 1e9 / min(full_per_s + flushed_per_s, records_per_s)
 
+    def times(self, factor: float) -> Wakeups:
+        """The same where the way takes so many times as long."""
+        return replace(self, transit_ns=tuple(factor * each for each in self.transit_ns))
+
     def is_polled(self, gap_ns: float) -> bool:
         """Whether a TaskManager with such a gap between messages does not sleep."""
         return self.may_poll and gap_ns < POLLED_GAP_NS
@@ -148,8 +152,33 @@ def fit_wakeups(
     Returns: None for too few messages.
     """
     there, here = same_message(sent, received)
-    gaps_ns = gaps_of(sent, receiver_of)[there]
-    ways_ns = received["at_ns"][here] - sent["at_ns"][there]
+    return wakeups_of(
+        gaps_of(sent, receiver_of)[there],
+        received["at_ns"][here] - sent["at_ns"][there],
+        sent,
+        receiver_of,
+        producer_of,
+        awake_receive_ns,
+        may_poll=may_poll,
+    )
+
+
+def wakeups_of(
+    gaps_ns: IntArray,
+    ways_ns: IntArray,
+    sent: EventColumns,
+    receiver_of: Mapping[int, int],
+    producer_of: Mapping[int, int],
+    awake_receive_ns: float,
+    *,
+    may_poll: bool,
+) -> Wakeups | None:
+    """The same from what some messages took.
+
+    Args:
+        gaps_ns: of each of these messages.
+        ways_ns: from SENT to RECEIVED of it.
+    """
     is_known = gaps_ns != UNKNOWN
     if is_known.sum() < SAMPLES_MIN:
         return None

@@ -14,9 +14,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import flinknet
@@ -143,11 +144,17 @@ def _own_session(
     with loading_jvm(environment, work_dir / "stderr") as context:
 
         def started() -> SparkSession:
-            own = context()
-            own.parallelize([0], 1).map(str)._jrdd.countAsync()  # Python workers load meanwhile
-            return _with_code(_session_of(own), options, work_dir)
+            own = _session_of(context())
+            Thread(target=_warm_up, args=(own,), daemon=True).start()
+            return _with_code(own, options, work_dir)
 
         yield started
+
+
+def _warm_up(session: SparkSession) -> None:
+    """Have Python workers load, and the JVM what queries need, while the first one is made."""
+    with suppress(Exception):  # the session may end before; who has work for it meets what is wrong
+        session.range(1).mapInArrow(lambda batches: batches, "id long").collect()
 
 
 def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
@@ -186,9 +193,11 @@ def count_to_ten(spark: SparkSession) -> None:
     import pyarrow as pa
     from pyspark.sql import functions as f
 
+    from .frames import arrow_of, frame_of
+
     table = pa.table({"id": list(range(10)), "text": ["even", "odd"] * 5})
-    rows = spark.createDataFrame(table).mapInArrow(lambda batches: batches, "id long, text string")
-    counts = rows.groupBy("text").agg(f.sum("id"), f.count("id")).toArrow()
+    rows = frame_of(spark, table).mapInArrow(lambda batches: batches, "id long, text string")
+    counts = arrow_of(rows.groupBy("text").agg(f.sum("id"), f.count("id")))
     if sum(counts.column("count(id)").to_pylist()) != table.num_rows:
         raise FlinknetError(f"Spark did not count to {table.num_rows}")
 

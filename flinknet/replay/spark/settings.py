@@ -29,7 +29,10 @@ WORK_UNITS_MAX = 1_000
 """A table made by the driver has a partition for each row up to this number: each row is a work
 unit."""
 
-OLDEST_SPARK = (4, 0)
+OLDEST_SPARK = (3, 5)
+
+SPARK_4 = (4, 0)
+"""Takes Arrow tables from Python and gives them back as such, and has data sources in Python."""
 
 LOG_CONFIGURATION = "log4j2.properties"
 """Of a Spark that the platform has not configured: a file in the directory for its own files."""
@@ -246,12 +249,36 @@ def pyspark_version() -> str:
 
 
 def _new_enough(version: str) -> str:
-    if tuple(int(each) for each in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
-        raise FlinknetError(
-            f"Spark {version} is too old: flinknet needs 4.0 or newer, for it hands"
-            " Arrow tables to Spark and takes groups of rows back as such"
-        )
+    if _release(version) < OLDEST_SPARK:
+        oldest = ".".join(map(str, OLDEST_SPARK))
+        raise FlinknetError(f"Spark {version} is too old: flinknet needs {oldest} or newer")
     return version
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+
+
+def has_arrow_tables() -> bool:
+    """Whether PySpark takes Arrow tables and gives them back."""
+    import pyspark
+
+    return _release(pyspark.__version__) >= SPARK_4
+
+
+def check_data_source() -> None:
+    """See that Spark can read traces as a format of its own.
+
+    Raises: FlinknetError if it is too old for that.
+    """
+    import pyspark
+
+    if _release(pyspark.__version__) < SPARK_4:
+        raise FlinknetError(
+            f"Spark {pyspark.__version__} has no data sources in Python: reading events as a table"
+            " or a stream needs Spark 4.0 or newer"
+        )
 
 
 def spark_home(environ: Mapping[str, str] = os.environ) -> Path:

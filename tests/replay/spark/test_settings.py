@@ -15,6 +15,7 @@ from flinknet.replay.spark import session
 from flinknet.replay.spark.masters import connect_address
 from flinknet.replay.spark.settings import (
     SessionOptions,
+    check_data_source,
     find_pyspark,
     parse_conf,
     properties_text,
@@ -144,9 +145,16 @@ def test_what_does_not_go_together_is_refused(options: SessionOptions, says: str
 
 
 def test_a_spark_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.8")
-    with pytest.raises(FlinknetError, match=r"Spark 3\.5\.8 is too old: flinknet needs 4\.0"):
+    monkeypatch.setattr("pyspark.__version__", "3.4.4")
+    with pytest.raises(FlinknetError, match=r"Spark 3\.4\.4 is too old: flinknet needs 3\.5"):
         find_pyspark({})
+
+
+def test_spark_3_5_replays_but_reads_no_traces_as_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.8")
+    assert find_pyspark({}) == "3.5.8"
+    with pytest.raises(FlinknetError, match=r"Spark 3\.5\.8 has no data sources in Python"):
+        check_data_source()
 
 
 def test_the_spark_of_the_platform_is_started_if_pyspark_is_of_its_version(tmp_path: Path) -> None:
