@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -344,17 +344,44 @@ def imports_of(path: Path, package: Path) -> tuple[Import, ...]:
     return tuple(_imports_in(path, package))
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a module, and whether it is inside a function or for type checkers."""
+
+    node: ast.AST
+    is_deferred: bool = False
+    is_for_types: bool = False
+
+    def below(self) -> Iterator[Statement]:
+        """All statements within this one, and itself."""
+        yield self
+        is_deferred = self.is_deferred or _is_function(self.node)
+        is_for_types = self.is_for_types or _is_for_types(self.node)
+        for child in ast.iter_child_nodes(self.node):
+            if isinstance(child, _WITH_STATEMENTS):
+                yield from Statement(child, is_deferred, is_for_types).below()
+
+    def expressions(self) -> Iterator[ast.AST]:
+        """What it is made of besides other statements."""
+        for child in ast.iter_child_nodes(self.node):
+            if not isinstance(child, _WITH_STATEMENTS):
+                yield from ast.walk(child)
+
+
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
 def _imports_in(path: Path, package: Path) -> Iterator[Import]:
     parts = path.relative_to(package).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     module = ".".join(parts[:-1] if is_package else parts)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    deferred = _ids_inside(tree, _is_function)
-    for_types = _ids_inside(tree, _is_for_types)
-    below = deferred | for_types
-    for node in ast.walk(tree):
+    source = path.read_text(encoding="utf-8")
+    has_np_random = "np.random" in source
+    for each in Statement(ast.parse(source)).below():
+        node = each.node
         where = f"{path.relative_to(package.parent)}:{getattr(node, 'lineno', 0)}"
-        how = (id(node) not in below, id(node) in for_types, where)
+        is_at_top = not each.is_deferred and not each.is_for_types
+        how = (is_at_top, each.is_for_types, where)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, False, *how)
@@ -368,20 +395,21 @@ def _imports_in(path: Path, package: Path) -> Iterator[Import]:
                 base = base.rstrip(".")
             for alias in node.names:
                 yield Import(module, f"{base}.{alias.name}", bool(node.level), *how)
-        elif isinstance(node, ast.Attribute) and _is_np_random(node):
+        elif has_np_random and any(map(_is_np_random, each.expressions())):
             yield Import(module, "numpy.random", False, *how)
 
 
-def _ids_inside(tree: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> set[int]:
-    return {id(x) for node in ast.walk(tree) if is_wanted(node) for x in ast.walk(node)}
-
-
-def _is_np_random(node: ast.Attribute) -> bool:
-    return node.attr == "random" and isinstance(node.value, ast.Name) and node.value.id == "np"
+def _is_np_random(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "random"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "np"
+    )
 
 
 def _is_function(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -515,7 +543,8 @@ def test_every_protocol_keeps_two_sides_apart() -> None:
     found = {
         f"{_name_of(path, PACKAGE)}.{node.name}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "Protocol" in (source := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
     }
     assert found == set(PROTOCOLS)

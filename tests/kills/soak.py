@@ -138,7 +138,7 @@ class Soak:
             self.jobs[kind.__name__.strip("_")] += 1
             if len(self.faults) == before:
                 shutil.rmtree(self._place / f"job-{number}", ignore_errors=True)
-            for path in self._place.glob(f"job-{number}.std*"):
+            for path in self._place.glob(f"job-{number}*.std*"):
                 path.unlink()
             self._wait(4)
             number += 1

@@ -335,6 +335,7 @@ def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} {more}",
         "SPARK_HOME": str(spark_home()),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
+        "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),  # else one for each thread
         "SPARK_LOCAL_DIRS": str(work_dir),
     }
     if is_local(master):

@@ -37,6 +37,9 @@ SPARK_4 = (4, 0)
 LOG_CONFIGURATION = "log4j2.properties"
 """Of a Spark that the platform has not configured: a file in the directory for its own files."""
 
+DRIVER_MEMORY = "768m"
+"""Of the heap: with what else a JVM takes it is less than 1 GiB."""
+
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -130,7 +133,7 @@ def settings_of(
     """
     settings = OF_SESSIONS | {
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": DRIVER_MEMORY,
         **submitted_settings(options, environ),
     }
     master = settings.setdefault("spark.master", LOCAL_MASTER)

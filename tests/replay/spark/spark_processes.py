@@ -47,6 +47,7 @@ def environment() -> dict[str, str]:
         "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
     }
 
 

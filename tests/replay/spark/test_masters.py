@@ -77,6 +77,7 @@ def test_spark_submit_gives_the_same_bytes_another_time_on_one_thread(
 ) -> None:
     assert b'"method": "kernel"' in local_answer
     submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[1]")
+    submit += ("--driver-java-options", QUICK_JAVA)
     script = str(Path(flinknet.__main__.__file__))
     found = answer(run, tmp_path / "submitted.json", command=(*submit, script))
     assert found == local_answer
