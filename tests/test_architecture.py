@@ -258,7 +258,7 @@ ONLY_IN = {
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": {"runtime.task_thread"},
+    "threading": {"runtime.task_thread", "replay.spark.session"},
     "asyncio": set(),
     "pickle": set(),
     "_typeshed": set(),  # for type checkers alone

@@ -38,6 +38,7 @@ def test_the_example_of_the_page_runs(
 
 def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
     """Each cell, and what it shows: the value of its last line, as Jupyter has it."""
+    pytest.importorskip("matplotlib")
     document = json.loads((PAGE.parent / "notebook.ipynb").read_text(encoding="utf-8"))
     known: dict[str, Any] = {}
     shown = []
