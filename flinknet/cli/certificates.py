@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from .wrong_calls import WholeNumber
+
 _EPILOG = """\b
 Examples:
   flinknet certificates --out certs
@@ -37,7 +39,7 @@ A Flink cluster takes the same keys and stores.
 )
 @click.option(
     "--days",
-    type=click.IntRange(1, 36_500),
+    type=WholeNumber(1, 36_500),
     default=365,
     show_default=True,
     help="How long the certificate is valid.",

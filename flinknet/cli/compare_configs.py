@@ -12,6 +12,7 @@ from flinknet.results.comparison import Outcome
 from .commands import SectionedCommand
 from .options import explain_option, load_options, output_options
 from .report_options import report_options
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from .sweep import Executor
@@ -69,7 +70,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.argument("configs", metavar="CONFIG CONFIG...", nargs=-1)
 @click.option(
     "--runs",
-    type=click.IntRange(2),
+    type=WholeNumber(2),
     default=5,
     show_default=True,
     help="Runs of each configuration.",
@@ -100,7 +101,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.option(
     "--repeat-disturbed",
     metavar="N",
-    type=click.IntRange(0, 10),
+    type=WholeNumber(0, 10),
     default=2,
     show_default=True,
     help="Repeat a run that is invalid or disturbed by other processes, at most N times.",

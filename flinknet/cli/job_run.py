@@ -22,6 +22,7 @@ from .json_files import STDOUT, put_json, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ class JobCall:
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
 @click.option(
     "--slots",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,26 +92,31 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def started_when_asked(
-    options: SessionOptions, until: ExitStack, say: Callable[..., None]
-) -> Callable[[], SparkSession]:
-    """Gives a session, which starts when it is first asked for, and ends with `until`; what Spark
-    raises from then on is a FlinknetError.
+@contextmanager
+def loading_spark(
+    options: SessionOptions, say: Callable[..., None]
+) -> Iterator[Callable[[], SparkSession]]:
+    """A session that loads while the block prepares its work, and ends with the block.
 
     Args:
         say: takes a line for stderr about what is done.
+
+    Yields: what waits for the session; what Spark raises from then on is a FlinknetError.
     """
-    from flinknet.replay.spark.session import spark_errors, spark_session
+    from flinknet.replay.spark.session import loading_session, spark_errors
 
-    @cache
-    def spark() -> SparkSession:
-        say("starting Spark", off_terminal_too=True)
-        started = until.enter_context(spark_session(options))
-        until.enter_context(spark_errors())
-        _tell_page(started)
-        return started
+    with ExitStack() as until_answered:
+        started = until_answered.enter_context(loading_session(options))
 
-    return spark
+        @cache
+        def spark() -> SparkSession:
+            say("starting Spark", off_terminal_too=True)
+            session = started()
+            until_answered.enter_context(spark_errors())
+            _tell_page(session)
+            return session
+
+        yield spark
 
 
 def _tell_page(spark: SparkSession) -> None:

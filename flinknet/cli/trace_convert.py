@@ -11,6 +11,7 @@ from flinknet.errors import ConfigError
 
 from .paths import check_new_directory, existing_path
 from .spark_options import spark_options
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from flinknet.replay.spark.settings import SessionOptions
@@ -37,7 +38,7 @@ FORMS = ("parquet", "delta")
 @click.option(
     "--buckets",
     metavar="N",
-    type=click.IntRange(1, 10_000),
+    type=WholeNumber(1, 10_000),
     default=16,
     show_default=True,
     help="Directories for each hour; its channels are divided among them.",

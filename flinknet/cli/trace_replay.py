@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -23,7 +22,7 @@ from .paths import existing_path
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
-from .spark_options import spark_options, started_when_asked
+from .spark_options import loading_spark, spark_options
 
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
@@ -222,21 +221,8 @@ def replay(
     The JSON of one run is one object; that of several, or of the edges of a job, is
     {"schema_version": 1, "replays": [...]}, with "jobs" next to it for jobs from end to end.
     """
-    from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
-    from flinknet.replay.joining import Together
-    from flinknet.replay.opening import FileReads, OnDamage
-    from flinknet.replay.pipeline import replay_runs
-    from flinknet.replay.read import AskedPart, open_runs
-    from flinknet.replay.spark.checkpoint import Checkpoint
-    from flinknet.replay.spark.damage import find_damaged
-    from flinknet.replay.spark.indexes import read_indexes
-    from flinknet.replay.spark.results import write_tables
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
-    from flinknet.report.csv_rows import csv_text, replay_rows
-    from flinknet.report.export import replay_document
-    from flinknet.report.page import page_of
-    from flinknet.report.replay_console import print_replays
 
     from . import value_parsers
 
@@ -246,7 +232,7 @@ def replay(
     parts = _number("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    asked = AskedPart(_offset("--from", from_offset), _offset("--to", to_offset))
+    offsets = _offset("--from", from_offset), _offset("--to", to_offset)
     is_fine = bool(targets) and lists["buffer_timeout"] is None
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
@@ -258,8 +244,20 @@ def replay(
     page = pictures.page
     out_dir = _new_directory(out) if out else None
 
-    with ExitStack() as until_answered:
-        spark = started_when_asked(session, until_answered, _say)
+    with loading_spark(session, _say) as spark:  # its JVM loads while Python does
+        from flinknet.replay.advise.advice import are_met
+        from flinknet.replay.joining import Together
+        from flinknet.replay.opening import FileReads, OnDamage
+        from flinknet.replay.pipeline import replay_runs
+        from flinknet.replay.read import AskedPart, open_runs
+        from flinknet.replay.spark.checkpoint import Checkpoint
+        from flinknet.replay.spark.damage import find_damaged
+        from flinknet.replay.spark.indexes import read_indexes
+        from flinknet.replay.spark.results import write_tables
+        from flinknet.report.csv_rows import csv_text, replay_rows
+        from flinknet.report.export import replay_document
+        from flinknet.report.page import page_of
+        from flinknet.report.replay_console import print_replays
 
         def find_damage(files: Sequence[TraceFile]) -> Sequence[Sequence[int]]:
             executors = spark()
@@ -268,7 +266,7 @@ def replay(
 
         runs = open_runs(
             list(traces),
-            asked,
+            AskedPart(*offsets),
             naming(rest, rest_token_file),
             together=Together(recordings),
             on_damage=OnDamage(on_damage),

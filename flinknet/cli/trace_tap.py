@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from flinknet.capture.tap import TlsContexts
     from flinknet.capture.tap.rest_watch import RestPlace
 
+_ROTATE_BYTES_MIN = 64 << 10
+"""Of a trace file: each has a header, an index and a name of its own."""
+
 _EPILOG = """\b
 Examples:
   flinknet trace tap --listen 127.0.0.1:7001 --upstream 127.0.0.1:7101 --out tapped
@@ -274,6 +277,8 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
             size = parse_size_bytes(rotate, "--rotate")
         except ConfigError:
             size = 0
+    if 0 < size < _ROTATE_BYTES_MIN:
+        raise ConfigError(f"--rotate: {rotate!r} is too small; give 64kb or more, such as 256MiB")
     if not size:
         raise ConfigError(
             f"--rotate: {rotate!r} is neither a size nor a time; write 256MiB or 10min"

@@ -23,19 +23,14 @@ from flinknet.results import (
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
 from .latency_markers import print_latency_markers
-from .number_table import note_left_out
+from .number_table import print_table
 
 LINE_EVERY_NS = 5_000_000_000
-WIDTH_FOR_ALL = 115
-"""Of a terminal that has room for every column."""
-
 DUMPED_CHANNELS_MAX = 16
 """Channels of a gate that are listed."""
 
 FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
-
-ON_WIDE_ONLY = ("channels", "records", "bytes/s", "buffers", "max")
 
 
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
@@ -54,9 +49,9 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     _print_failed(console, [each for each in prior if each.failure])
     if not result["vertices"]:
         return
-    console.print(vertex_table(result["vertices"]))
+    print_table(console, vertex_table(result["vertices"]))
     if result["edges"]:
-        console.print(edge_table(result["edges"], console.width))
+        print_table(console, edge_table(result["edges"]))
     for name, channels in result["connections"].items():
         console.print(Text(f"  {name}: {counted(channels, 'channel')} on one connection", "dim"))
     checkpoints = result["checkpoints"]
@@ -98,8 +93,8 @@ def _after(at_ns: int | None) -> str:
     return "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
 
 
-def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """What went over each edge; on a narrow terminal the columns that answer most."""
+def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
+    """What went over each edge."""
     columns = {
         "edge": [
             escape(f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}")
@@ -118,11 +113,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
             for each in edges
         ],
     }
-    if width < WIDTH_FOR_ALL:
-        columns = {name: cells for name, cells in columns.items() if name not in ON_WIDE_ONLY}
     table = _table(*columns)
-    left_out = ON_WIDE_ONLY if width < WIDTH_FOR_ALL else ()
-    note_left_out(table, left_out, WIDTH_FOR_ALL, instead=", or read result.json")
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table
@@ -187,7 +178,7 @@ def print_status(console: Console, status: JobStatus) -> None:
     console.print(Text(status_line(status)), soft_wrap=True)
     _print_failed(console, status.failed_attempts)
     for table in _status_tables(status):
-        console.print(table)
+        print_table(console, table)
     for line in _sharing_lines(status):
         console.print(Text(line, "dim"), soft_wrap=True)
 
@@ -207,8 +198,8 @@ def print_cluster(console: Console, status: ClusterStatus) -> None:
         for each in status.jobs:
             state, slots = each.state.lower(), str(each.slots)
             jobs.add_row(escape(each.name), each.job_id, state, slots, escape(each.run_dir))
-        console.print(jobs)
-    console.print(_manager_table(status.task_managers))
+        print_table(console, jobs)
+    print_table(console, _manager_table(status.task_managers))
 
 
 def _sharing_lines(status: JobStatus) -> Iterator[str]:

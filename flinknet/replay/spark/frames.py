@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, reduce
-from itertools import chain
+from itertools import chain, islice
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -45,6 +45,9 @@ TABLE_BYTES_MAX = 16 << 20
 
 UNITS_AT_ONCE = 10_000
 """That are turned into a table: as Python objects they take some ten times as much."""
+
+ANSWERS_PER_BATCH = 1_000
+"""Columns of a thousand answers are in memory twice while they become a batch."""
 
 Merge = Callable[[pa.Table], pa.Table]
 """Makes one table from the rows of all units."""
@@ -246,10 +249,15 @@ def columns_of(kind: type[Row], rows: Sequence[Row]) -> Columns:
 
 
 def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Rows as one Arrow batch; none without a row."""
-    found = list(answers)
-    if not found:
-        return []
+    """Rows as Arrow batches, one for many answers; none without a row."""
+    rest = iter(answers)
+    batches = []
+    while found := list(islice(rest, ANSWERS_PER_BATCH)):
+        batches += _record_batch(found, schema)
+    return batches
+
+
+def _record_batch(found: Sequence[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
     columns = {
         name: np.concatenate([each[name] for each in found])
         if isinstance(found[0][name], np.ndarray)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from flinknet.errors import ConfigError, FlinknetError
@@ -35,6 +36,9 @@ SPARK_4 = (4, 0)
 
 LOG_CONFIGURATION = "log4j2.properties"
 """Of a Spark that the platform has not configured: a file in the directory for its own files."""
+
+DRIVER_MEMORY = "768m"
+"""Of the heap: with what else a JVM takes it is less than 1 GiB."""
 
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
@@ -129,7 +133,7 @@ def settings_of(
     """
     settings = OF_SESSIONS | {
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": DRIVER_MEMORY,
         **submitted_settings(options, environ),
     }
     master = settings.setdefault("spark.master", LOCAL_MASTER)
@@ -284,13 +288,14 @@ def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
     """The Spark that is started: that of SPARK_HOME if PySpark is of the same version, as an
     installed PySpark is not always; else the one in PySpark.
     """
-    import pyspark
-
-    own = Path(pyspark.__file__).parent
+    found = find_spec("pyspark")  # it is not imported: that takes a while, in which a JVM can load
+    assert found is not None, "pyspark_version has found it"
+    assert found.origin is not None
+    own = Path(found.origin).parent
     if not environ.get("SPARK_HOME"):
         return own
     home = Path(environ["SPARK_HOME"])
-    is_same = any(home.glob(f"jars/spark-core_*-{pyspark.__version__}.jar"))
+    is_same = any(home.glob(f"jars/spark-core_*-{pyspark_version()}.jar"))
     return home if is_same or not (own / "jars").is_dir() else own
 
 
