@@ -20,7 +20,8 @@ the host's name.
 
 `relay` moves bytes between two `ends`, `proxy` waits for sockets, `session` does the rest; all of
 it is one event loop on one thread. `delays`: how long bytes were held up. `view`: what is shown.
-`rest_watch` holds the process that asks the JobManager.
+`rest_watch` holds the process that asks the JobManager. `redirected` asks the kernel where a
+connection was going that it turned away to the tap.
 """
 
 from .ends import TlsContexts, create_contexts
