@@ -19,8 +19,8 @@ MINUTES := 1
 
 INTERPRETED_TESTS := tests/core tests/job
 
-.PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills damage lint bench rows \
-    flink spark interop clean
+.PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills soak damage tally \
+    lint bench rows flink spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -33,8 +33,10 @@ help:
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
+	@echo "make soak   a cluster that serves jobs for MINUTES=60, and what its processes hold meanwhile"
 	@echo "make damage  run directories damaged, TIMES=$(TIMES), SEED=$(SEED)"
-	@echo "make campaign  disturbed runs with new seeds for MINUTES=1; prints what repeats a failing one"
+	@echo "make campaign  disturbed runs with new seeds for MINUTES=$(MINUTES); prints what repeats a failing one"
+	@echo "make tally  how often campaigns, fuzzing, kills and damage have run in this checkout"
 	@echo "make mutants  bugs put into the core one by one, and who finds them (half an hour)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
@@ -108,9 +110,18 @@ fuzz: $(TESTED)
 
 kills: $(TESTED) compiled
 	$(BIN)/python -m tests.kills --times $(TIMES) --seed $(SEED)
+	$(BIN)/python -m tests.kills.surroundings
+
+soak: MINUTES := 60
+soak: $(TESTED) compiled
+	$(BIN)/python -m tests.kills.soak --minutes $(MINUTES)
 
 damage: $(TESTED)
 	$(BIN)/python -m tests.trace.damage --times $(TIMES) --seed $(SEED)
+
+tally: $(STAMP)
+	$(BIN)/python -m tests.tally
+
 # On all processors. A failing run is made smaller and kept in .campaign/.
 campaign: $(TESTED) compiled
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES)

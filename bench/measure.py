@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from flinknet.comparison import difference, interleaved_orders
+from flinknet.results.comparison import difference, interleaved_orders
 
 FLINKNET = Path(sys.executable).with_name("flinknet")
 

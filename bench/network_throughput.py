@@ -35,7 +35,7 @@ from bench.measure import (
     run_once,
     spread,
 )
-from flinknet.comparison import interleaved_orders
+from flinknet.results.comparison import interleaved_orders
 
 BLOCK_BYTES = 32 * 1024
 

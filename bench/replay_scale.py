@@ -9,13 +9,16 @@ received, consumed, credit announced and received), over all settings: the speed
     python bench/replay_scale.py                        1 and 10 million events
     python bench/replay_scale.py --events 1M,10M,100M   some minutes, 250 MB of traces
     python bench/replay_scale.py --traces DIR           keep the traces there
-    python bench/replay_scale.py --channels 10000 --recordings 200 --events 100M,300M,1G
+    python bench/replay_scale.py --channels 10000 --recordings 200 --events 100M,300M,1G --shapes
     python bench/replay_scale.py --skew channel         one channel has half of all events
     python bench/replay_scale.py --skew second          one second has fifty times the mean
 
-The units of the observed tables are then worked off once more, one after the other in this process:
-what the longest of them takes, relative to the median, is what skew costs. Index bytes are what was
-read of headers, trailers and directories of blocks, when units were planned and in them.
+The units of the smallest trace are then worked off once more, one after the other in this process:
+what the longest of them takes, relative to the median, is what skew costs. --shapes does the same
+with a tenth of the recordings, and with both kinds of skew. Index bytes are what was read of
+headers, trailers and directories of blocks, when units were planned and in them. Memory is the most
+that was resident, of the driver in Python, of the JVM (in local mode that of driver and executors)
+and of the largest Python worker. Every ten seconds a line on stderr says how far it is.
 """
 
 from __future__ import annotations
@@ -27,25 +30,24 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-import psutil
 
 from bench.measure import FLINKNET, print_table
+from bench.watched import PROGRESS_S, Watch, say, tasks_of
 
 MARK_OBSERVED, MARK_WHAT_IF = 8e6, 10e6
 TIMEOUTS_NS = (1_000_000, 5_000_000)
 TIMEOUTS_OF_MANY_NS = (5_000_000, 20_000_000, 50_000_000)
 BURST_TIMES = 50
 LINEAR_WITHIN = 0.15
-_SAMPLE_S = 0.05
+MEMORY_MARK_MB = 1 << 30 >> 20
+SKEWED_SIZE, SKEWED_CHANNELS = "10M", 100
 
 
 @dataclass(frozen=True)
@@ -90,61 +92,6 @@ def _half_exponent(consumers: int) -> float:
     return low
 
 
-@dataclass
-class Part:
-    """What one part of the work took."""
-
-    wall_s: float
-    cpu_s: float  # of the driver, the JVM and the Python workers
-    driver_mb: float  # most resident memory seen
-    jvm_mb: float
-    worker_mb: float  # of the largest Python worker
-
-
-class Watch:
-    """Looks at the processes of this run while they work."""
-
-    def __init__(self) -> None:
-        self._most: dict[str, float] = {}
-        self._cpu: dict[int, float] = {}
-        self._stops = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def measure(self, work: Callable[[], Any]) -> tuple[Part, Any]:
-        """Do some work. Returns: what it took, and what it gave."""
-        self._most = {}
-        self._sample()
-        before_s, started_s = sum(self._cpu.values()), time.perf_counter()
-        result = work()
-        wall_s = time.perf_counter() - started_s
-        self._sample()
-        cpu_s = sum(self._cpu.values()) - before_s
-        sizes = [self._most.get(name, 0.0) for name in ("driver", "java", "python")]
-        return Part(wall_s, cpu_s, *sizes), result
-
-    def close(self) -> None:
-        """Stop looking."""
-        self._stops.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._stops.wait(_SAMPLE_S):
-            self._sample()
-
-    def _sample(self) -> None:
-        own = psutil.Process()
-        for process in (own, *own.children(recursive=True)):
-            try:
-                times, size = process.cpu_times(), process.memory_info().rss / 1e6
-                kind = "driver" if process.pid == own.pid else process.name()
-            except psutil.Error:
-                continue
-            kind = "python" if kind.startswith("python") else kind
-            self._cpu[process.pid] = times.user + times.system
-            self._most[kind] = max(self._most.get(kind, 0.0), size)
-
-
 def main() -> None:
     """Make the traces, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -152,6 +99,7 @@ def main() -> None:
     parser.add_argument("--channels", type=int, default=4, help="about so many, all to all")
     parser.add_argument("--recordings", type=int, default=2, help="trace files, one a TaskManager")
     parser.add_argument("--skew", choices=("none", "channel", "second"), default="none")
+    parser.add_argument("--shapes", action="store_true", help="time the units of other shapes, too")
     parser.add_argument("--traces", type=Path, help="where traces lie and stay")
     parser.add_argument("--master", default="local[2]", help="Spark master")
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
@@ -159,10 +107,14 @@ def main() -> None:
     shape = Shape(options.channels, options.recordings, options.skew)
     with tempfile.TemporaryDirectory(prefix="flinknet-scale-") as scratch:
         traces = options.traces or Path(scratch)
-        runs = [made(size, traces, shape) for size in options.events.split(",")]
+        sizes = options.events.split(",")
+        runs = [made(size, traces, shape) for size in sizes]
         rows = measured(runs, options.master)
-        units = unit_times(runs[-1])
-    tell(rows, units)
+        tell(rows)
+        others = other_shapes(shape, sizes[0]) if options.shapes else []
+        shapes = [(shape, sizes[0]), *others]
+        units = [unit_times(each, made(size, traces, each)) for each, size in shapes]
+    tell_units(units)
     if options.out is not None:
         options.out.write_text(json.dumps({"sizes": rows, "units": units}, indent=1) + "\n")
 
@@ -175,16 +127,28 @@ def made(size: str, traces: Path, shape: Shape) -> Path:
         started_s = time.perf_counter()
         command = [str(FLINKNET), "trace", "synth", "--events", size, *shape.options]
         command += ["--out", str(plain), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(done.stderr.strip())
-        events = json.loads(done.stdout)["events"]
+        events = json.loads(written(command, plain))["events"]
         speed = events / (time.perf_counter() - started_s)
-        print(f"made {events:,} events, {speed / 1e6:.1f} million a second")
+        say(f"made {events:,} events, {speed / 1e6:.1f} million a second")
         if shape.skew == "second":
             squeeze(plain, run)
             shutil.rmtree(plain)
     return run
+
+
+def written(command: list[str], run: Path) -> str:
+    """What a command that writes a run prints; says how far it is meanwhile."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while True:
+            try:
+                printed, _ = process.communicate(timeout=PROGRESS_S)
+                break
+            except subprocess.TimeoutExpired:
+                size = sum(each.stat().st_size for each in run.glob("*.fnt"))
+                say(f"making {run.name}: {size / 1e6:,.0f} MB")
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return printed
 
 
 def squeeze(even: Path, run: Path) -> None:
@@ -251,13 +215,16 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
 
     rows = []
     with spark_session(SessionOptions(master=master)) as spark, spark_errors():
-        watch = Watch()
+        watch = Watch(lambda: tasks_of(spark))
         for path in (runs[0], *runs):
             (run,) = open_runs([path])
-            seen, (found, tables) = watch.measure(lambda run=run: observed(run))
+            seen, (found, tables) = watch.measure(
+                f"{path.name}, observed", lambda run=run: observed(run)
+            )
             arrivals, packed = found.arrivals, tables.packed_arrivals()
             simulated, points = watch.measure(
-                lambda run=run, arrivals=arrivals, packed=packed: predicted(run, arrivals, packed)
+                f"{path.name}, what-if",
+                lambda run=run, arrivals=arrivals, packed=packed: predicted(run, arrivals, packed),
             )
             spark.catalog.clearCache()
             events = sum(row.messages for row in found.messages)
@@ -283,26 +250,47 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     return rows[1:]
 
 
-def unit_times(path: Path) -> dict[str, float]:
-    """What each unit of the observed tables of a run takes in this process."""
+def other_shapes(shape: Shape, size: str) -> list[tuple[Shape, str]]:
+    """What a number of recordings costs, and both kinds of skew: shapes and their sizes."""
+    fewer = replace(shape, recordings=max(shape.recordings // 10, 2))
+    skewed = [Shape(SKEWED_CHANNELS, 2, skew) for skew in ("channel", "second")]
+    return [(fewer, size), *((each, SKEWED_SIZE) for each in skewed)]
+
+
+def unit_times(shape: Shape, path: Path) -> dict[str, Any]:
+    """What each unit of the observed tables of a run takes and reads in this process."""
     from flinknet.replay.observe.observed import tree_of
-    from flinknet.replay.observe.one_pass import pass_units
-    from flinknet.replay.observe.tree import tables_here
+    from flinknet.replay.observe.one_pass import WORK, WorkRow, pass_units
+    from flinknet.replay.observe.tree import rows_in, tables_here
     from flinknet.replay.read import open_runs
+    from flinknet.replay.spark.frames import rows_of
+    from flinknet.trace import file_index
 
     runs = open_runs([path])
     units, tree = pass_units(runs, None), tree_of(runs, None)
     tables_here(units[:1], tree)  # compiles what it needs
-    took_s = []
-    for unit in units:
+    took_s, work = [], []
+    for number, unit in enumerate(units):
         started_s = time.process_time()
-        tables_here([unit], tree)
+        tables = tables_here([unit], tree)
         took_s.append(time.process_time() - started_s)
-    return {"units": len(units), "longest_s": max(took_s), "median_s": median(took_s)}
+        work += [rows_of(WorkRow, rows_in(each.rows)) for each in tables if each.name == WORK]
+        say(f"unit {number + 1} of {len(units)} of {path.name}: {took_s[-1]:.1f} s")
+    rows = [row for each in work for row in each]
+    planned_bytes = sum(file_index(file).index_bytes for run in runs for file in run.files)
+    return {
+        **asdict(shape),
+        "events": sum(row.events for row in rows),
+        "units": len(units),
+        "longest_s": max(took_s),
+        "median_s": median(took_s),
+        "index_bytes": planned_bytes + sum(row.index_bytes for row in rows),
+        "data_bytes": sum(row.data_bytes for row in rows),
+    }
 
 
-def tell(rows: list[dict[str, Any]], units: dict[str, float]) -> None:
-    """The table, and whether the marks are reached at the largest size."""
+def tell(rows: list[dict[str, Any]]) -> None:
+    """The tables, and whether the marks are reached at the largest size."""
     table = []
     for row in rows:
         seen, simulated = row["observed"], row["what_if"]
@@ -325,7 +313,7 @@ def tell(rows: list[dict[str, Any]], units: dict[str, float]) -> None:
         (
             f"{row['events']:,}",
             *(
-                f"{max(row[part][name] for part in parts):,.0f} MB"
+                f"{max(row[part][name] for part in parts):,.0f} MiB"
                 for name in ("driver_mb", "jvm_mb", "worker_mb")
             ),
         )
@@ -345,8 +333,10 @@ def tell(rows: list[dict[str, Any]], units: dict[str, float]) -> None:
         f"  read: {last['index_bytes'] / last['data_bytes']:.4f} bytes of index for a byte of data,"
         f" {last['data_bytes'] / last['files_bytes']:.2f} bytes of data for a byte of the files"
     )
-    longest = units["longest_s"] / units["median_s"]
-    print(f"  {units['units']} units: the longest takes {longest:.2f} times the median")
+    for name, what in (("driver_mb", "driver"), ("jvm_mb", "JVM"), ("worker_mb", "Python worker")):
+        size = max(row[part][name] for row in rows for part in parts)
+        reached = "reached" if size <= MEMORY_MARK_MB else "not reached"
+        print(f"  {what}: {size:,.0f} MiB; mark {MEMORY_MARK_MB:,} MiB: {reached}")
     if len(rows) > 1:
         for part in parts:
             more = last["events"] - first["events"]
@@ -355,6 +345,24 @@ def tell(rows: list[dict[str, Any]], units: dict[str, float]) -> None:
     if len(rows) > 2:
         for part in parts:
             print(f"  {part}: {off_the_line(rows, part):.1%} off a line; mark {LINEAR_WITHIN:.0%}")
+
+
+def tell_units(units: list[dict[str, Any]]) -> None:
+    """How even units are, and what index they read, shape by shape."""
+    table = [
+        (
+            f"{each['channels']:,} channels, {each['recordings']} files, skew {each['skew']}",
+            f"{each['events']:,}",
+            str(each["units"]),
+            f"{each['longest_s']:.2f} s",
+            f"{each['longest_s'] / each['median_s']:.2f}",
+            f"{each['index_bytes'] / each['data_bytes']:.4f}",
+        )
+        for each in units
+    ]
+    header = ("shape", "events", "units", "longest", "over median", "index B / data B")
+    print()
+    print_table(header, table)
 
 
 def off_the_line(rows: list[dict[str, Any]], part: str) -> float:

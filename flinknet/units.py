@@ -183,6 +183,33 @@ def human_bytes(size_bytes: float | None) -> str:
     return f"{size_bytes:.0f} B"
 
 
+def human_number(value: float | None) -> str:
+    """A whole number as it is, else two decimals: "12", "3.27"."""
+    if value is None:
+        return MISSING
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def human_share(share: float | None) -> str:
+    """A part of a whole in percent: "93%"."""
+    return MISSING if share is None else f"{share:.0%}"
+
+
+def human_change(ratio: float | None) -> str:
+    """A signed change in percent: "+1.5%"."""
+    return MISSING if ratio is None else f"{ratio:+.1%}"
+
+
+def human_rate(per_s: float | None) -> str:
+    """Events per second: "8.01 M/s"."""
+    return MISSING if per_s is None else f"{human_count(per_s)}/s"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number of things: "1 vertex", "1,200 vertices"; `plural` where it is not the noun and s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def _whole(number: Decimal, what: str, unit: str) -> int:
     """`number` as an int64, or a ConfigError."""
     if number != int(number):

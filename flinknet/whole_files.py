@@ -6,16 +6,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
+from uuid import uuid4
 
 from .storage import AnyPath, StoragePath
 
 
 @contextmanager
-def whole_file(path: AnyPath) -> Iterator[IO[bytes]]:
+def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO[bytes]]:
     """A file to write into, which takes its name when the block ends: a reader sees the old file
     or the new one.
 
     What is no regular file (a pipe, a terminal) is written to as it is.
+
+    Args:
+        has_other_writers: others may write the same file at the same time, also from other
+            machines; the last one that is done has it.
 
     Raises: OSError, StorageError.
     """
@@ -24,7 +29,8 @@ def whole_file(path: AnyPath) -> Iterator[IO[bytes]]:
             yield file
         return
     is_special = path.exists() and not path.is_file()
-    target = path if is_special else path.with_name(f".{path.name}.unfinished")
+    own = f".{uuid4().hex}" if has_other_writers else ""
+    target = path if is_special else path.with_name(f".{path.name}{own}.unfinished")
     try:
         with open(target, "wb") as file:
             yield file

@@ -20,6 +20,7 @@ from hypothesis.internal.conjecture import providers
 from tests.object_store import ObjectStore, object_store
 from tests.rows import PROPERTY, read_rows
 from tests.shared_spark import commands_in
+from tests.workers import FileScheduling, in_order
 
 # The same examples every time, whatever an earlier run has found; how long one takes says nothing
 # on a busy machine, and the suite has its own timeout.
@@ -42,7 +43,7 @@ providers.is_local_module_file = lambda _path: False  # type: ignore[attr-define
 _STARTED_BY = "STARTED_BY_TEST"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let the report of a test tell its rows; a row that the table does not have is a mistake."""
     known = read_rows()
     for item in items:
@@ -51,6 +52,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if row_id not in known:
                     raise pytest.UsageError(f"{item.nodeid}: no row {row_id} in tests/rows.toml")
                 item.user_properties.append((PROPERTY, row_id))
+    if hasattr(config, "workerinput"):
+        items[:] = in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling:
+    """Workers take files."""
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -14,15 +14,17 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from flinknet.core.wire.buffer_response import BufferResponse
-from flinknet.core.wire.events import (
+from flinknet.core.wire.checkpoint_barrier import (
     CheckpointBarrier,
+    SavepointFormatType,
+    SnapshotType,
+)
+from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
     Event,
     EventAnnouncement,
     OtherEvent,
-    SavepointFormatType,
-    SnapshotType,
     WatermarkEvent,
 )
 from flinknet.core.wire.ids import ResultPartitionID

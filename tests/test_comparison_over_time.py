@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flinknet.comparison import Trend, TrendPoint, Verdict, difference, trend_of
+from flinknet.results.comparison import Trend, TrendPoint, Verdict, difference, trend_of
 
 
 def trend(values: Sequence[float | None], why_not: str = "") -> Trend:

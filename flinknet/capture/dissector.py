@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind
-from flinknet.core.wire import events
+from flinknet.core.wire import checkpoint_barrier, events
 
 
 def dissector_script() -> str:
@@ -17,8 +17,8 @@ def dissector_script() -> str:
         "MESSAGES": _rows((each, _camel(each.name)) for each in MessageKind),
         "DATA_TYPES": _names(DataType),
         "EVENTS": _rows((tag, each.__name__) for tag, each in events.EVENT_CLASSES.items()),
-        "CHECKPOINT_KINDS": _names(events.SnapshotType),
-        "ALIGNMENTS": _names(events.AlignmentType),
+        "CHECKPOINT_KINDS": _names(checkpoint_barrier.SnapshotType),
+        "ALIGNMENTS": _names(checkpoint_barrier.AlignmentType),
         "STOP_MODES": _names(events.StopMode),
     }
     script = files(__package__).joinpath("dissector.lua").read_text(encoding="utf-8")

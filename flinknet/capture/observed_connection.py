@@ -7,8 +7,8 @@ from typing import Final
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint, note
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
-    CheckpointBarrier,
     EndOfOutputChannelStateEvent,
     Event,
     SubtaskConnectionDescriptor,

@@ -23,6 +23,7 @@ meant to be ended by such a signal, and exits with 0.
                         Flink's REST API; spark_options: about Spark; value_parsers: from text to
                         what a scenario holds; report_options: pages and pictures
     completion          what a shell completes behind options
+    wrong_calls         a line about what click does not understand
     missing_packages    that the light form leaves out, and how to add them
     exchange            what its type does to the other settings
     paths               that must be there, or must be new
@@ -52,6 +53,7 @@ from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 from .commands import CommandGroup
 from .missing_packages import advice_for
+from .wrong_calls import PROGRAM, line_of
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -148,8 +150,7 @@ def _exit_code(call: Callable[[], Any]) -> int:
             click.echo(f"flinknet: {_noted('terminated', end)}", err=True)
         raise
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "flinknet"
-        return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
+        return _say(line_of(error), error.exit_code)
     except click.ClickException as error:
         return _say(error.format_message(), error.exit_code)
     except FlinknetError as error:
@@ -190,11 +191,12 @@ def _say(text: str, exit_code: int) -> int:
 
 
 @click.group(
+    PROGRAM,
     cls=_CommandLine,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="flinknet")
+@click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Show, measure and predict what Apache Flink's network stack does between two tasks.

@@ -26,6 +26,7 @@ from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ class _Attempt:
 @click.option(
     "--edge",
     metavar="N",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     help="Which exchange to send again, if a tap or a capture has several.",
 )
 @out_option
@@ -73,12 +74,12 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench again runs/run-0001 --buffer-timeout 0,5ms,50ms
 
     The records of RUN leave at the same instants over real sockets, and each measurement stands
-    next to what the model predicted from the trace. With --duration only the first of them are
-    sent; of a run at the highest rate, new ones for so long. Keys that are not given are as
-    recorded.
+    next to what the model predicted from the trace. --duration sends only those of the first TIME;
+    of a run at the highest rate, new ones for that long. Keys that are not given are as recorded.
 
-    RUN may be what `trace tap` or `import` recorded of a real Flink: as many records of the same
-    size on each channel, at the instants that the buffers allow. What is not known is printed.
+    RUN may also be a recording of a real Flink by `trace tap` or `trace import`. Then each channel
+    gets as many records, all of the same size, at instants that agree with the recorded buffers.
+    What the recording lacks is printed.
     """
     from flinknet.replay.advise.caveats import warnings_of
     from flinknet.replay.rerun import notes_of, open_to_repeat, save_records, scenario_of

@@ -15,6 +15,7 @@ from flinknet.options.keys import COMPRESSION_CODEC
 from .bench_peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
 from .commands import SectionedCommand
 from .options import check_single_values, collect, load_options, output_options, trace_option
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--subpartition",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     metavar="N",
     multiple=True,
     help="Which subpartition of each partition to read. May be repeated. [default: 0]",
@@ -58,8 +59,8 @@ def consume(**values: Any) -> None:
     flinknet bench consume taskmanager-1:34567 --partition 5ca1…#0@9d2e…_bc76…_0_0
 
     HOST:PORT is the TaskManager's data port; credit and backlog are reported. After --records or
-    --duration the rest is cancelled. A pipelined partition has one reader: take one that nobody
-    else reads.
+    --duration the rest is cancelled. A pipelined partition can be read once: choose one that no
+    task of Flink reads.
     """
     run_peer(values, lambda interrupts: _consumer(values, interrupts))
 

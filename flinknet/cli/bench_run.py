@@ -14,6 +14,7 @@ from .json_files import STDOUT, put_json
 from .options import collect, explain_option, load_options, output_options, trace_option
 from .report_options import ReportFiles, report_options
 from .result_files import ResultFiles, reading_options, watching
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--runs",
     metavar="N",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=1,
     show_default=True,
     help="Runs of each setting, interleaved.",
@@ -64,8 +65,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
-    protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
-    uncorrected figure leaves out how long it had to wait for that.
+    protocol. With a rate, latency counts from the instant at which a record was due; the
+    uncorrected figure, from when its producer really wrote it.
     """
     from flinknet.report.bench_console import print_bench
     from flinknet.report.bench_page import bench_page

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from .wrong_calls import WholeNumber
+
 _EPILOG = """\b
 Examples:
   flinknet certificates --out certs
@@ -37,7 +39,7 @@ A Flink cluster takes the same keys and stores.
 )
 @click.option(
     "--days",
-    type=click.IntRange(1, 36_500),
+    type=WholeNumber(1, 36_500),
     default=365,
     show_default=True,
     help="How long the certificate is valid.",
@@ -45,8 +47,8 @@ A Flink cluster takes the same keys and stores.
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
     """Make an authority, a node's certificate and key, and the stores Flink wants them in.
 
-    DIR/config.yaml has the Flink keys that turn TLS on with them, and the password, which
-    DIR/password has alone and nothing prints. The same key and certificate are there as PEM.
+    DIR/config.yaml has the Flink keys that turn TLS on with these stores, and their password. The
+    password is never printed; DIR/password has it alone. Key and certificate are also there as PEM.
     """
     import secrets
 

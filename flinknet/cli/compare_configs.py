@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.comparison import Outcome
+from flinknet.results.comparison import Outcome
 
 from .commands import SectionedCommand
 from .options import explain_option, load_options, output_options
 from .report_options import report_options
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from .sweep import Executor
@@ -69,7 +70,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.argument("configs", metavar="CONFIG CONFIG...", nargs=-1)
 @click.option(
     "--runs",
-    type=click.IntRange(2),
+    type=WholeNumber(2),
     default=5,
     show_default=True,
     help="Runs of each configuration.",
@@ -82,7 +83,10 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     help="Confidence level of the intervals.",
 )
 @click.option(
-    "--fail-if", metavar="LIMIT", multiple=True, help="Such as 'p99>+10%'. May be repeated."
+    "--fail-if",
+    metavar="LIMIT",
+    multiple=True,
+    help="Exit with 1 if a change is beyond LIMIT, such as 'p99>+10%'. May be repeated.",
 )
 @click.option(
     "--baseline",
@@ -90,20 +94,22 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     help="JSON of an earlier comparison, or of bench: its candidate is the baseline.",
 )
 @click.option(
-    "--history", metavar="DIR", help="Keep the result there; print the trend, warn of a step."
+    "--history",
+    metavar="DIR",
+    help="Add the result to those in DIR, print the trend of all, and warn of a step.",
 )
 @click.option(
     "--repeat-disturbed",
     metavar="N",
-    type=click.IntRange(0, 10),
+    type=WholeNumber(0, 10),
     default=2,
     show_default=True,
-    help="Repeat a run that is invalid or that other processes disturbed, at most so often.",
+    help="Repeat a run that is invalid or disturbed by other processes, at most N times.",
 )
 @click.option(
     "--fail-on-disturbed",
     is_flag=True,
-    help="Exit with 3 if a run is still disturbed.",
+    help="Exit with 3 if a run is disturbed even when repeated.",
 )
 @click.option(
     "--trace/--no-trace",
@@ -111,10 +117,12 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     help="Record every message, for `trace`. [default: no-trace]",
 )
 @click.option(
-    "--markdown", metavar="FILE|-", help="Write the comment of a pull request; - for stdout, alone."
+    "--markdown",
+    metavar="FILE|-",
+    help="Write a comment for a pull request in Markdown; - prints nothing else.",
 )
-@click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - for stdout, alone.")
-@click.option("--csv", metavar="FILE|-", help="Write a line for each run; - for stdout, alone.")
+@click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - prints nothing else.")
+@click.option("--csv", metavar="FILE|-", help="Write a line for each run; - prints nothing else.")
 @report_options
 @load_options()
 @output_options

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.comparison import (
+from flinknet.errors import ConfigError
+from flinknet.results.comparison import (
     Candidate,
     Comparison,
     Configuration,
@@ -24,7 +25,6 @@ from flinknet.comparison import (
     mean_of,
     trend_of,
 )
-from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flinknet.comparison import (
+from flinknet.errors import ConfigError
+from flinknet.options import effective_flink_keys
+from flinknet.results import RunResult
+from flinknet.results.comparison import (
     Baseline,
     ComparedRun,
     Comparison,
@@ -21,9 +24,6 @@ from flinknet.comparison import (
     parse_limit,
     smaller_changes,
 )
-from flinknet.errors import ConfigError
-from flinknet.options import effective_flink_keys
-from flinknet.results import RunResult
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_percent
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import options as flink
-from flinknet.comparison import SettingChange
 from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
+from flinknet.results.comparison import SettingChange
 
 from .option_tables import WORKLOAD_OPTIONS
 from .options import Settings, scenario_of, settings_from

@@ -68,9 +68,8 @@ def list_jobs(directory: Path) -> None:
     help="Show the running tasks instead, with their partitions, gates and channels.",
 )
 def status(directory: Path, graph: str | None) -> None:
-    """Show the state of the job in DIRECTORY: while it runs, its vertices, its TaskManagers, and
-    the TCP connections that it uses, alone or with other jobs; then its result. Of a cluster, its
-    jobs.
+    """Show the job in DIRECTORY: while it runs, its vertices, TaskManagers and TCP connections, and
+    the jobs that share these; later, its result. Of a cluster, show its jobs.
     """
     from flinknet.report.console import console_for
     from flinknet.report.export import dump

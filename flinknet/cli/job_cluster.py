@@ -13,6 +13,7 @@ from flinknet.errors import ConfigError
 from .commands import CommandGroup, SectionedCommand
 from .option_tables import WORKLOAD_OPTIONS
 from .options import collect, load_options, out_option
+from .wrong_calls import WholeNumber
 
 DEFAULT_TASK_MANAGERS = 2
 
@@ -25,7 +26,7 @@ def cluster() -> None:
 @cluster.command(cls=SectionedCommand)
 @click.option(
     "--slots",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
 )

@@ -22,6 +22,7 @@ from .json_files import STDOUT, put_json, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,14 +65,14 @@ class JobCall:
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
 @click.option(
     "--slots",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
 )
 @click.option(
     "--detached",
     is_flag=True,
-    help="Submit the job, print how to look at it and how to end it, and do not wait for it.",
+    help="Submit the job, print the commands that show and end it, and do not wait for it.",
 )
 @click.option(
     "--cluster",
@@ -104,9 +105,9 @@ def run(**values: Any) -> int:
     With --cluster the job gets free slots of a running cluster: one that `flinknet job
     cluster start` has started, or that of a --detached job. It waits for slots as long as
     slot.request.timeout says. TaskManagers, slots and keys such as taskmanager.* are the cluster's.
-    While FILE is imported and main(env) runs, the network of other jobs stands still. Import
-    modules next to FILE at its top: a function that imports one later may get another job's of the
-    same name.
+    While FILE is imported and main(env) runs, the other jobs of the cluster pause. Import modules
+    that lie next to FILE at its top: a function that imports one later may get a module of the same
+    name from another job.
     """
     from . import sweep
 

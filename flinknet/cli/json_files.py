@@ -19,7 +19,7 @@ json_option = click.option(
     metavar="[FILE]",
     is_flag=False,
     flag_value=STDOUT,
-    help="Write the result as JSON, into FILE or alone to stdout.",
+    help="Write the result as JSON to FILE; without FILE, print it and nothing else.",
 )
 
 

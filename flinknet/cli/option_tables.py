@@ -193,14 +193,14 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "duration_ns",
         value_parsers.measured_part,
         "TIME",
-        "Measured time. Records due in it are sent for up to 10s after its end.",
+        "Measured time. Records that were due in it are still sent for up to 10s after its end.",
         format_duration_ns(DEFAULT_DURATION_NS),
     ),
     "warmup": WorkloadOption(
         "warmup_ns",
         value_parsers.duration("--warmup"),
         "TIME",
-        "Time before the measured part, recorded and left out.",
+        "Time before the measured part; recorded, but not measured.",
         "500ms",
     ),
 }

@@ -19,11 +19,13 @@ from flinknet import options as flink
 from flinknet.config import PARTITIONERS, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
+from flinknet.units import counted
 
 from . import completion
 from .exchange import with_exchange
 from .json_files import json_option
 from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS
+from .wrong_calls import WholeNumber
 
 _DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
 _BARE_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
@@ -183,8 +185,8 @@ def _check(workload: WorkloadConfig, given: Mapping[str, str]) -> None:
             raise ConfigError(f"--{option}: there is no relay; give --relays 1 or more")
         if len(values) not in (0, 1, workload.relays):
             raise ConfigError(
-                f"--{option}: {len(values)} values for {workload.relays} relays; give one for all,"
-                " or one for each"
+                f"--{option}: {counted(len(values), 'value')} for"
+                f" {counted(workload.relays, 'relay')}; give one for all, or one for each"
             )
     for slow in workload.slow_consumers:
         if slow.slow_ns == 0:
@@ -255,7 +257,7 @@ def load_options(
 seed_option = click.option(
     "--seed",
     metavar="N",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     default=1,
     show_default=True,
     help="The same seed gives the same arrivals, sizes and keys.",

@@ -16,6 +16,7 @@ from flinknet.errors import ConfigError
 
 from .plan_running import show_running_plan
 from .rest_options import TOKEN_HELP
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, StreamGraph
@@ -44,19 +45,19 @@ EXIT_WOULD_NOT_START = 1
 )
 @click.option(
     "--task-managers",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="TaskManagers. [default: as many as the job needs]",
 )
 @click.option(
     "--slots",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
 )
 @click.option(
     "--channels",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     metavar="N",
     help="List single channels if there are at most this many. [default: 64]",
 )

@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
 
 csv_option = click.option(
-    "--csv", metavar="FILE|-", help="Write the table as CSV, units in the names; - for stdout."
+    "--csv", metavar="FILE|-", help="Write the table as CSV, units in the names; - prints only it."
 )
 metrics_port_option = click.option(
     "--metrics-port",
@@ -46,12 +46,12 @@ def reading_options(command: Any) -> Any:
             click.option(
                 "--histogram",
                 metavar="FILE",
-                help="Write the latency of all records: .hlog for HdrHistogram, .csv for ranges.",
+                help="Write the latency histogram: FILE.hlog for HdrHistogram, or FILE.csv.",
             ),
             click.option(
                 "--live-json",
                 metavar="FILE|-",
-                help="Write a line of JSON for each look at a run while it goes on.",
+                help="Write progress during a run, a line of JSON several times a second.",
             ),
             metrics_port_option,
         )

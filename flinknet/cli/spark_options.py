@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from flinknet.storage import path_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from flinknet.replay.spark.settings import SessionOptions
 
 _OPTIONS = (
     click.option(
@@ -45,9 +48,9 @@ _OPTIONS = (
         type=click.Choice(("none", "code", "environment")),
         default="none",
         show_default=True,
-        help="What a cluster gets from this machine: nothing, as flinknet is installed there; its"
-        " code, with the packages that it needs installed there; or all of them, for the same"
-        " Python on the same kind of machine.",
+        help="What to send to a cluster. none: flinknet is installed there; code: flinknet, whose"
+        " packages are installed there; environment: flinknet and its packages, to machines of the"
+        " same kind with the same Python.",
     ),
     click.option("--spark-ui", is_flag=True, help="Serve Spark's own page while it runs."),
     click.option(
@@ -89,7 +92,34 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def tell_page(spark: SparkSession) -> None:
+@contextmanager
+def loading_spark(
+    options: SessionOptions, say: Callable[..., None]
+) -> Iterator[Callable[[], SparkSession]]:
+    """A session that loads while the block prepares its work, and ends with the block.
+
+    Args:
+        say: takes a line for stderr about what is done.
+
+    Yields: what waits for the session; what Spark raises from then on is a FlinknetError.
+    """
+    from flinknet.replay.spark.session import loading_session, spark_errors
+
+    with ExitStack() as until_answered:
+        started = until_answered.enter_context(loading_session(options))
+
+        @cache
+        def spark() -> SparkSession:
+            say("starting Spark", off_terminal_too=True)
+            session = started()
+            until_answered.enter_context(spark_errors())
+            _tell_page(session)
+            return session
+
+        yield spark
+
+
+def _tell_page(spark: SparkSession) -> None:
     """Tell where Spark's own page is, if it is served."""
     from flinknet.replay.spark.session import page_address
 

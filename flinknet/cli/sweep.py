@@ -13,13 +13,13 @@ from typing import Any
 import click
 
 from flinknet import options as flink
-from flinknet.comparison import interleaved_orders
 from flinknet.config import Scenario
 from flinknet.report.bench_console import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
+from flinknet.results.comparison import interleaved_orders
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 

@@ -61,8 +61,8 @@ _RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=
 def trace() -> None:
     """Inspect recorded runs, and predict other settings from them.
 
-    A RUN is a run directory or a directory of run directories. A trace file (*.fnt) alone does for
-    info, verify and the tables of export; replay needs the run directory. All of them may be in an
+    A RUN is a run directory or a directory of run directories. For info, verify and the tables of
+    export, a trace file (*.fnt) is enough; replay needs the run directory. All of them may be in an
     object store or in HDFS: s3://, s3a://, gs://, abfss://, hdfs://.
     """
 
@@ -73,7 +73,8 @@ def trace() -> None:
 @click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
 def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
-    defaults. Of recordings of one job by taps on several hosts, which they are and what counts.
+    defaults. Of recordings of one job by taps on several hosts: which they are, and what is
+    used of each.
     """
     from flinknet.replay.recording_sets import sets_of
     from flinknet.report.export import sets_document
@@ -110,8 +111,8 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
 def verify(paths: tuple[str, ...], json: str | None) -> None:
     """Check that a trace is whole, and that credit and sequence numbers add up.
 
-    Exits with 1 if anything is wrong, with 2 or 4 if a RUN is not there or is none; the others are
-    checked all the same.
+    Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the other
+    ones are still checked.
     """
     from flinknet.report.trace_console import print_verification
     from flinknet.trace.run import open_with_faults

@@ -11,6 +11,7 @@ from flinknet.errors import ConfigError
 
 from .paths import check_new_directory, existing_path
 from .spark_options import spark_options
+from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from flinknet.replay.spark.settings import SessionOptions
@@ -37,10 +38,10 @@ FORMS = ("parquet", "delta")
 @click.option(
     "--buckets",
     metavar="N",
-    type=click.IntRange(1, 10_000),
+    type=WholeNumber(1, 10_000),
     default=16,
     show_default=True,
-    help="Directories that the channels of an hour are spread over.",
+    help="Directories for each hour; its channels are divided among them.",
 )
 @click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
 @click.option("--kind", metavar="LIST", help="Messages, such as ADD_CREDIT. [default: all]")

@@ -27,7 +27,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 @click.argument("run", metavar="RUN", type=existing_path)
 @click.option(
     "--format", "form", metavar="|".join(FORMATS), required=True, type=click.Choice(FORMATS),
-    help="See below.",
+    help="Form of the file; see above.",
 )  # fmt: skip
 @click.option(
     "--table",
@@ -75,7 +75,7 @@ def export(
               flinknet trace export RUN --format parquet --out events.parquet
     csv       the same with a header line
               flinknet trace export RUN --format csv --out events.csv.gz
-    json      the same as JSON, an object a line
+    json      the same as JSON, one object per line
               flinknet trace export RUN --format json --channel 0 --out events.jsonl
               flinknet trace export RUN --table metrics --format parquet --out metrics.parquet
     perfetto  a slice for each buffer, counters for credit and backlog; open it in

@@ -25,8 +25,8 @@ from .paths import check_new_directory, existing_path
 @click.option(
     "--flink-version",
     metavar="VERSION",
-    help="Release that the TaskManagers run: 1.20, 2.0, … 2.3. [default: found out from the"
-    " messages]",
+    help="Release that the TaskManagers run: 1.20, 2.0, … 2.3. [default: detected from"
+    " the messages]",
 )
 @click.option("--no-records", is_flag=True, help="Do not count the records in payloads.")
 @json_option
@@ -36,8 +36,8 @@ def import_(
     """Make a trace of the packets that tcpdump or Wireshark captured of a real Flink.
 
     CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
-    of Flink's data ports are found by their magic number, whatever their port; segments out of
-    order and repeated ones are put right; what the capture lacks is reported with its effect.
+    of Flink's data ports are found by their magic number, whatever their port; segments that
+    are out of order or repeated do no harm; what the capture lacks is reported with its effect.
 
     \b
     tcpdump -i any -s 0 -w flink.pcap tcp port 6121

@@ -22,15 +22,15 @@ from .paths import existing_path
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
-from .spark_options import spark_options, tell_page
+from .spark_options import loading_spark, spark_options
 
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
-    from flinknet.replay.opening import Scan
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.results import ReplayAnswer
+    from flinknet.trace import TraceFile
 
 _EPILOG = """\b
 Examples:
@@ -107,9 +107,9 @@ def _grid_options(command: Any) -> Any:
     "--edge-timeout",
     metavar="EDGE=TIMEOUT,...",
     multiple=True,
-    help="For a job of several exchanges, one more setting to predict: timeouts of some edges, as"
-    " setBufferTimeout on the operator before an edge would give. EDGE is the number of an edge or"
-    " a part of its name; the others keep what was recorded. May be repeated.",
+    help="For a job of several exchanges, one more setting to predict: other timeouts on some"
+    " edges, as setBufferTimeout on the operator before an edge sets them. EDGE is the number of an"
+    " edge or a part of its name; the other edges keep theirs. May be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
@@ -117,9 +117,8 @@ def _grid_options(command: Any) -> Any:
     "--max-records",
     metavar="N|all",
     help="Records of each run to simulate for each setting, from the start of the part used."
-    " [default: all where that takes seconds, else windows spread over the part; of what must be"
-    " simulated message by message 500000; 150000 of a tap or a capture; 6000000 at the highest"
-    " rate]",
+    " [default: all if that takes seconds, else windows spread over the part; where each message"
+    " must be simulated, 500000; for a tap or a capture, 150000; at the highest rate, 6000000]",
 )
 @click.option(
     "--from",
@@ -133,25 +132,25 @@ def _grid_options(command: Any) -> Any:
     "--to",
     "to_offset",
     metavar="OFFSET",
-    help="End of that part, such as 2min. It holds at least 20 beats of each buffer timeout that is"
-    " predicted from it.",
+    help="End of that part, such as 2min. The part must be at least 20 times as long as each buffer"
+    " timeout to be predicted.",
 )
 @click.option(
     "--split",
     metavar="N|auto",
     default="auto",
     show_default=True,
-    help="Slices of time that each run is cut into, so that one busy exchange is the work of"
-    " many; auto: by its size. The observed answer does not depend on it.",
+    help="Slices of time that each run is cut into, so that several cores share one busy exchange;"
+    " auto: by its size. What was observed does not depend on it.",
 )
 @click.option(
     "--recordings",
     type=click.Choice(["auto", "one", "each"]),
     default="auto",
     show_default=True,
-    help="Which recordings of taps and captures are one run. auto: those of the same execution of a"
-    " job, or with channels in common, by the ids in their messages; one: all; each: every"
-    " recording is a run of its own. Runs that recorded themselves are always runs of their own.",
+    help="Which recordings of taps and captures are one run. auto: those with the same execution of"
+    " a job or with channels in common, by the ids in their messages; one: all of them; each: none."
+    " Every run of flinknet itself is a run of its own.",
 )
 @click.option(
     "--on-damage",
@@ -179,8 +178,8 @@ def _grid_options(command: Any) -> Any:
 @click.option(
     "--checkpoint",
     metavar="DIR",
-    help="Keep there what each unit of work finds: the same command goes on from it if this one"
-    " ends early. On a cluster a directory that driver and executors share.",
+    help="Save the result of each unit of work in DIR: if this command ends early, the same one"
+    " continues from there. On a cluster, a directory that driver and executors share.",
 )
 @spark_options
 def replay(
@@ -206,37 +205,24 @@ def replay(
     session: SessionOptions,
     **lists: str | None,
 ) -> None:
-    """Answer from recorded runs: what happened, and what other settings would do.
+    """Answer from recorded runs what happened, and what other settings would do.
 
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
-    Recordings of one job by taps on several hosts are one run.
-    The first line of an answer is the error of the model on the setting that was recorded: believe
-    the predictions that far. Several lists make a grid of all combinations.
+    Recordings of one job by taps on several hosts are one run. Several lists make a grid of all
+    combinations. The first line of an answer is the error of the model on the recorded setting:
+    expect no less of the predictions.
 
     TRACE, --json, --report and --out may be in an object store or in HDFS: s3://, s3a://, gs://,
     abfss://, hdfs://.
 
-    Exit code: 1 if no setting meets a --target, or none can be advised, in one of the
-    rates, consumer speeds, round trips and flow controls that are asked for.
+    Exit code: 1 if no setting meets a --target, or none can be recommended, at one of the given
+    rates, consumer speeds, round trips and flow controls.
 
-    One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}; so do the
-    edges of a job, which is answered from end to end in "jobs" next to them.
+    The JSON of one run is one object; that of several, or of the edges of a job, is
+    {"schema_version": 1, "replays": [...]}, with "jobs" next to it for jobs from end to end.
     """
-    from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
-    from flinknet.replay.joining import Together
-    from flinknet.replay.opening import OnDamage, damaged_blocks
-    from flinknet.replay.pipeline import replay_runs
-    from flinknet.replay.read import AskedPart, open_runs
-    from flinknet.replay.spark.checkpoint import Checkpoint
-    from flinknet.replay.spark.damage import find_damaged
-    from flinknet.replay.spark.results import write_tables
-    from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import WORK_UNITS_MAX
-    from flinknet.report.csv_rows import csv_text, replay_rows
-    from flinknet.report.export import replay_document
-    from flinknet.report.page import page_of
-    from flinknet.report.replay_console import print_replays
 
     from . import value_parsers
 
@@ -246,7 +232,7 @@ def replay(
     parts = _number("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    asked = AskedPart(_offset("--from", from_offset), _offset("--to", to_offset))
+    offsets = _offset("--from", from_offset), _offset("--to", to_offset)
     is_fine = bool(targets) and lists["buffer_timeout"] is None
     grid = _grid(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
@@ -258,32 +244,41 @@ def replay(
     page = pictures.page
     out_dir = _new_directory(out) if out else None
 
-    def opened(scan: Scan) -> list[RecordedRun]:
-        found = open_runs(
+    with loading_spark(session, _say) as spark:  # its JVM loads while Python does
+        from flinknet.replay.advise.advice import are_met
+        from flinknet.replay.joining import Together
+        from flinknet.replay.opening import FileReads, OnDamage
+        from flinknet.replay.pipeline import replay_runs
+        from flinknet.replay.read import AskedPart, open_runs
+        from flinknet.replay.spark.checkpoint import Checkpoint
+        from flinknet.replay.spark.damage import find_damaged
+        from flinknet.replay.spark.indexes import read_indexes
+        from flinknet.replay.spark.results import write_tables
+        from flinknet.report.csv_rows import csv_text, replay_rows
+        from flinknet.report.export import replay_document
+        from flinknet.report.page import page_of
+        from flinknet.report.replay_console import print_replays
+
+        def find_damage(files: Sequence[TraceFile]) -> Sequence[Sequence[int]]:
+            executors = spark()
+            _say("looking for damage")
+            return find_damaged(executors, files)
+
+        runs = open_runs(
             list(traces),
-            asked,
+            AskedPart(*offsets),
             naming(rest, rest_token_file),
             together=Together(recordings),
             on_damage=OnDamage(on_damage),
-            scan=scan,
+            reads=FileReads(partial(read_indexes, spark), find_damage),
         )
-        _check_channels(channels, found)
-        return found
-
-    is_skipped = on_damage == OnDamage.SKIP
-    runs = [] if is_skipped else opened(damaged_blocks)
-    _say("starting Spark", off_terminal_too=True)
-    with spark_session(session) as spark, spark_errors():
-        tell_page(spark)
-        if is_skipped:
-            _say("looking for damage")
-            runs = opened(partial(find_damaged, spark))
+        _check_channels(channels, runs)
         kept = None
         if checkpoint is not None:
             files = [file for run in runs for file in run.files]
             kept = Checkpoint.of(_directory(checkpoint), files)
         found = replay_runs(
-            spark,
+            spark(),
             runs,
             grid,
             max_records=most_records,

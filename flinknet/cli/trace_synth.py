@@ -16,6 +16,7 @@ from flinknet.units import human_bytes, human_duration
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import Settings, named_options, network_options, scenario_of
 from .paths import check_new_directory
+from .wrong_calls import WholeNumber
 
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
 _NETWORK = ("buffer-timeout", "exclusive-buffers", "segment-size")
@@ -53,7 +54,7 @@ Examples:
 @click.option("-D", "define", metavar="KEY=VALUE", multiple=True, help="Any Flink network key.")
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     default=1,
     show_default=True,
     help="The same seed gives the same bytes.",

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from flinknet.capture.tap import TlsContexts
     from flinknet.capture.tap.rest_watch import RestPlace
 
+_ROTATE_BYTES_MIN = 64 << 10
+"""Of a trace file: each has a header, an index and a name of its own."""
+
 _EPILOG = """\b
 Examples:
   flinknet trace tap --listen 127.0.0.1:7001 --upstream 127.0.0.1:7101 --out tapped
@@ -95,8 +98,8 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: keep the past when this is true, such as 'credit_starved>50%', and half as"
-    " much after it; drop all else.",
+    help="With --ring: when this is true, such as 'credit_starved>50%', keep the ring and half as"
+    " much time after it; drop everything else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
@@ -274,6 +277,8 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
             size = parse_size_bytes(rotate, "--rotate")
         except ConfigError:
             size = 0
+    if 0 < size < _ROTATE_BYTES_MIN:
+        raise ConfigError(f"--rotate: {rotate!r} is too small; give 64kb or more, such as 256MiB")
     if not size:
         raise ConfigError(
             f"--rotate: {rotate!r} is neither a size nor a time; write 256MiB or 10min"

@@ -41,12 +41,12 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     metavar="TIME",
     default="5s",
     show_default=True,
-    help="Time between two looks at least; without new events there is none.",
+    help="Shortest time between two looks; without new events nothing is shown.",
 )
 @click.option(
     "--once",
     is_flag=True,
-    help="Look once, and end; needs no Spark but for --table.",
+    help="Look once and end; needs Spark only for --table.",
 )
 @click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
 @click.option(
@@ -59,7 +59,7 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     metavar="[FILE]",
     is_flag=False,
     flag_value=STDOUT,
-    help="Write a line of JSON for each look, into FILE or alone to stdout.",
+    help="Write a line of JSON for each look to FILE; without FILE, print only these lines.",
 )
 @spark_options
 def watch(
@@ -74,8 +74,8 @@ def watch(
 ) -> None:
     """Show what happens in traces that are still being written.
 
-    DIR is a run directory or a directory of them: of a tap with or without --ring and --rotate, of
-    a bench or a job that goes on. Spark's Structured Streaming follows the files; after each
+    DIR is a run directory or a directory of them: of a tap, also with --ring or --rotate, or of a
+    bench or a job that is still running. Spark's Structured Streaming follows the files; after each
     micro-batch the newest part is shown edge by edge: throughput, bounds of the latency, backlog,
     where the time goes, and what limits the edge. Runs that begin later are found.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from flinknet.units import format_duration_ns, format_size_bytes
+from flinknet.units import counted, format_duration_ns, format_size_bytes
 
 from .execution_graph import ConnectedEdge, ExecutionGraph
 from .job_graph import JobGraph
@@ -24,8 +24,8 @@ def stream_tree(graph: StreamGraph) -> str:
     """Nodes with the edges that leave them."""
     kind = "batch" if graph.is_batch else "streaming"
     lines = [
-        f'StreamGraph "{graph.job_name}" ({kind}): {_count(len(graph.nodes), "node")},'
-        f" {_count(len(graph.edges), 'edge')}"
+        f'StreamGraph "{graph.job_name}" ({kind}): {counted(len(graph.nodes), "node")},'
+        f" {counted(len(graph.edges), 'edge')}"
     ]
     for node in graph.nodes.values():
         maximum = "" if node.max_parallelism is None else f" of {node.max_parallelism}"
@@ -44,7 +44,7 @@ def job_tree(job: JobGraph) -> str:
     kind = "batch" if job.is_batch else "streaming"
     lines = [
         f'JobGraph "{job.name}" ({kind}, scheduled {job.schedule}):'
-        f" {_count(len(vertices), 'vertex', 'vertices')}, {_count(len(job.edges), 'edge')}"
+        f" {counted(len(vertices), 'vertex', 'vertices')}, {counted(len(job.edges), 'edge')}"
     ]
     for vertex in vertices:
         group = vertex.slot_sharing_group.name if vertex.slot_sharing_group else "none"
@@ -71,19 +71,19 @@ def execution_tree(graph: ExecutionGraph) -> str:
     """Vertices with their subtasks, and what each subtask reads."""
     lines = [
         f'ExecutionGraph "{graph.job.name}":'
-        f" {_count(graph.total_vertices, 'execution vertex', 'execution vertices')},"
-        f" {_count(graph.channels, 'execution edge')}"
+        f" {counted(graph.total_vertices, 'execution vertex', 'execution vertices')},"
+        f" {counted(graph.channels, 'execution edge')}"
     ]
     for vertex in graph.vertices.values():
         lines.append(
-            f"  {vertex.name}  {_count(vertex.parallelism, 'subtask')},"
+            f"  {vertex.name}  {counted(vertex.parallelism, 'subtask')},"
             f" {vertex.max_parallelism} key groups, {vertex.state.name}"
         )
         for edge in vertex.inputs:
             wiring = edge.wiring
             lines.append(
                 f"    reads {edge.result.producer.name}  {wiring.pattern.value}"
-                f" {wiring.producers} to {wiring.consumers}: {_count(wiring.channels, 'channel')},"
+                f" {wiring.producers} to {wiring.consumers}: {counted(wiring.channels, 'channel')},"
                 f" {edge.result.partition_type.name}"
             )
             lines += _shortened(
@@ -100,10 +100,11 @@ def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
     total, local = plan.channels_total, plan.local_channels
     connections = plan.connections_total
     lines = [
-        f'PhysicalPlan "{plan.graph.job.name}" on {_count(plan.task_managers, "TaskManager")} with'
-        f" {_count(plan.slots_per_task_manager, 'slot')} each: {_count(plan.tasks_total, 'task')},"
-        f" {_count(total, 'channel')} ({local} local, {total - local} remote),"
-        f" {_count(connections, 'TCP connection')}"
+        f'PhysicalPlan "{plan.graph.job.name}" on {counted(plan.task_managers, "TaskManager")} with'
+        f" {counted(plan.slots_per_task_manager, 'slot')} each:"
+        f" {counted(plan.tasks_total, 'task')},"
+        f" {counted(total, 'channel')} ({local:,} local, {total - local:,} remote),"
+        f" {counted(connections, 'TCP connection')}"
     ]
     if plan.stages > 1:
         lines.append(f"  {plan.stages} stages, one after the other")
@@ -116,7 +117,7 @@ def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
     lines += ["", "sockets"]
     lines += _shortened(
         (
-            f"  {connection}  {_count(sum(counts.values()), 'channel')}, opened by"
+            f"  {connection}  {counted(sum(counts.values()), 'channel')}, opened by"
             f" tm-{connection.consumer}"
             for connection, counts in plan.connections()
         ),
@@ -249,7 +250,3 @@ def _shortened(lines: Iterable[str], count: int, indent: str, what: str) -> list
     if count <= LINES_MAX:
         return list(lines)
     return [*islice(lines, LINES_MAX), f"{indent}… and {count - LINES_MAX} more {what}"]
-
-
-def _count(count: int, singular: str, plural: str = "") -> str:
-    return f"{count} {singular if count == 1 else plural or singular + 's'}"

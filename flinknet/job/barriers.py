@@ -22,13 +22,12 @@ from flinknet.core.consumer.checkpointed_input import (
     Gate,
 )
 from flinknet.core.producer import RecordWriter
-from flinknet.core.wire.events import (
+from flinknet.core.wire.checkpoint_barrier import (
     NO_ALIGNMENT_TIMEOUT_MS,
     AlignmentType,
-    CancelCheckpointMarker,
     CheckpointBarrier,
-    Event,
 )
+from flinknet.core.wire.events import CancelCheckpointMarker, Event
 from flinknet.units import NS_PER_MS
 
 from .checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckpoint

@@ -8,7 +8,8 @@ from dataclasses import replace
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer.checkpoint_barriers import AbortReason
 from flinknet.core.consumer.checkpointed_input import Gate
-from flinknet.core.wire.events import AlignmentType, CancelCheckpointMarker, CheckpointBarrier
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
+from flinknet.core.wire.events import CancelCheckpointMarker
 
 from .barriers import (
     CheckpointResponder,

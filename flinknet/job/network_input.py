@@ -20,8 +20,8 @@ from flinknet.core.consumer import (
     UnionInputGate,
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_consumed
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
-    CheckpointBarrier,
     EndOfInputChannelStateEvent,
     Event,
     EventAnnouncement,

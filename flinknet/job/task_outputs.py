@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import RecordWriter
-from flinknet.core.wire.events import (
-    CheckpointBarrier,
-    EndOfData,
-    EndOfOutputChannelStateEvent,
-    OtherEvent,
-)
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
+from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, OtherEvent
 
 from .barriers import OutputCheckpoints
 from .context import ProcessingContext

@@ -67,6 +67,14 @@ def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield key, str(value)
 
 
+def _why(error: Exception) -> str:
+    """What is wrong with a YAML document, and where, in one line."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
 def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     """Keys and texts of a YAML document; its scalars stay as they are written."""
     import yaml
@@ -75,8 +83,7 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
         document = yaml.load(text, Loader=yaml.BaseLoader)
         _check_size(document)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {why}") from None
+        raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {_why(error)}") from None
     if document is None:
         return {}, []
     if not isinstance(document, dict):

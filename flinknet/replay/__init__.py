@@ -9,8 +9,8 @@ says what it costs, `trade_off` advises (`advise`), and `answer` puts it togethe
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related (`recording_sets`, for `trace info`).
 `watch` observes what is still being written (`excerpt`: its newest part, as a run), `convert` makes
-a table of all events, `notebook` gives what was observed as DataFrames, `rerun` prepares a recorded
-run to be sent again. `spark` has the session and the ways into a trace.
+a table of all events, `rerun` prepares a recorded run to be sent again. `spark` has the session and
+the ways into a trace; `daemon` is the process that its workers are forked from.
 
 Events never pass through the driver: it makes work units (a file and some of its blocks, or a
 candidate setting), executors open the files themselves, and small tables come back. pyspark is

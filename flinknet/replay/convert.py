@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
 
+from .spark.settings import check_data_source
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -70,6 +72,7 @@ def convert(
 
 
 def _events(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    check_data_source()
     from .spark.source import register
 
     register(spark)

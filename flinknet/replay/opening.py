@@ -15,6 +15,7 @@ from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 from flinknet.results import TraceLoss
 from flinknet.storage import AnyPath, all_at, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
+from flinknet.trace.index import read_indexes, stamp_of
 from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
@@ -62,6 +63,22 @@ def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
     return [list(_damaged_blocks(file)) for file in files]
 
 
+@dataclass(frozen=True, slots=True)
+class FileReads:
+    """Who reads what is needed of all files: this process, unless others are asked to.
+
+    Attributes:
+        indexes: has `trace.file_index` know those of some files.
+        damaged: looks for damaged blocks before they are passed over.
+    """
+
+    indexes: Callable[[Sequence[TraceFile]], None] = read_indexes
+    damaged: Scan = damaged_blocks
+
+
+READ_HERE = FileReads()
+
+
 def _damaged_blocks(file: TraceFile) -> Iterator[int]:
     with TraceReader(file) as reader:
         for number in range(len(reader.blocks())):
@@ -72,12 +89,9 @@ def _damaged_blocks(file: TraceFile) -> Iterator[int]:
 
 
 def open_parts(
-    paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, scan: Scan = damaged_blocks
+    paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, reads: FileReads = READ_HERE
 ) -> Opened:
     """Every recording at some paths, or directly below them.
-
-    Args:
-        scan: what looks for damaged blocks before they are passed over.
 
     Raises: TraceFormatError for what is no recording; for one that is damaged unless that is to be
         passed over, and if none can be used.
@@ -86,7 +100,7 @@ def open_parts(
     losses = list(_without_manifest(paths))
     if on_damage is OnDamage.STOP:
         parts = all_at(found[0], lambda path: opened_part(Recording(str(path))), found)
-        return Opened(parts, losses)
+        return Opened(_with_indexes(parts, reads), losses)
     recordings = []
     failures = []
     for path in found:
@@ -100,7 +114,7 @@ def open_parts(
         raise failures[0]
     opened = [opened_part(each) for each in recordings]
     files = [file for part in opened for file in part.run.files]
-    damaged = dict(zip((file.path for file in files), scan(files), strict=True))
+    damaged = dict(zip((file.path for file in files), reads.damaged(files), strict=True))
     parts = []
     for part in opened:
         own = [
@@ -112,7 +126,26 @@ def open_parts(
         losses += [_skipped(part, each) for each in own]
         recording = replace(part.recording, damaged=[*part.recording.damaged, *own])
         parts.append(opened_part(recording) if own else part)
-    return Opened(parts, losses)
+    return Opened(_with_indexes(parts, reads), losses)
+
+
+def _with_indexes(parts: Sequence[Part], reads: FileReads) -> list[Part]:
+    """The recordings, with files as they are now, whose indexes were read."""
+    files = [file for part in parts for file in part.run.files]
+    stamps = iter(all_at(path_of(files[0].path), _stamp_of, files) if files else [])
+    found = []
+    for part in parts:
+        own = tuple(replace(file, stamp=next(stamps)) for file in part.run.files)
+        found.append(replace(part, run=replace(part.run, files=own)))
+    reads.indexes([file for part in found for file in part.run.files])
+    return found
+
+
+def _stamp_of(file: TraceFile) -> list[int]:
+    try:
+        return [*stamp_of(file)]
+    except OSError:  # its reader says what is wrong
+        return []
 
 
 def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[TraceLoss]:

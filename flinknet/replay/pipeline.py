@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flinknet.predict.grid import Grid
 from flinknet.results import JobAnswer, ReplayAnswer
+from flinknet.units import counted
 
 from .advise.targets import Target
 from .answer import answers_of
@@ -78,16 +79,16 @@ def replay_runs(
     """
     check_edge_timeouts(runs, edge_timeouts)
     units = work_units(runs)
-    on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
+    on_progress(f"reading {counted(len(runs), 'run')} in {counted(len(units), 'work unit')}")
     if checkpoint is not None and checkpoint.kept:
-        on_progress(f"going on from {_count(checkpoint.kept, 'unit')} in {checkpoint.directory}")
+        on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
     tables = observe(spark, runs, split, checkpoint)
     observed = collect(tables, runs)
 
     candidates = plan_candidates(
         observed, grid, max_records=max_records, split=split, may_slice=simulate is None
     )
-    simulating = f"simulating {_count(len(candidates.all), 'setting')}"
+    simulating = f"simulating {counted(len(candidates.all), 'setting')}"
     on_progress("; ".join([simulating, *candidates.why_long]))
     packed = tables.packed_arrivals()
     predicted = predict_all(spark, candidates, simulate, packed, checkpoint)
@@ -95,14 +96,14 @@ def replay_runs(
     plans = plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
     jobs = None
     if plans and simulate is None:
-        on_progress(f"simulating {_count(len(plans), 'job')} from end to end")
+        on_progress(f"simulating {counted(len(plans), 'job')} from end to end")
         jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
     advised = [advise(each, predicted, grid, targets) for each in compared]
     more = candidates.refined([each.advice for each in advised]) if refine else []
     if more:
-        on_progress(f"simulating {_count(len(more), 'setting')} in finer steps")
+        on_progress(f"simulating {counted(len(more), 'setting')} in finer steps")
         predicted = predict_more(spark, predicted, more, simulate, packed)
         advised = [advise(each, predicted, grid, targets) for each in compared]
 
@@ -118,7 +119,3 @@ def replay_runs(
         named | {"jobs": jobs.table},
         job_answers(jobs, observed, predicted),
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -30,9 +30,9 @@ from .executions import executions_of
 from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
 from .opening import (
     LEFT_OUT_KIND,
+    READ_HERE,
+    FileReads,
     OnDamage,
-    Scan,
-    damaged_blocks,
     named_losses,
     no_data,
     open_parts,
@@ -139,7 +139,7 @@ def open_runs(
     *,
     together: Together = Together.AUTO,
     on_damage: OnDamage = OnDamage.STOP,
-    scan: Scan = damaged_blocks,
+    reads: FileReads = READ_HERE,
 ) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
     with several exchanges, each edge. Recordings of one job are one run, see `joining`.
@@ -149,12 +149,12 @@ def open_runs(
         describe: adds the job to the manifest of what was recorded between processes.
         together: which recordings are one run.
         on_damage: what to do about what is damaged.
-        scan: what looks for damaged blocks before they are passed over.
+        reads: who reads what is needed of all files.
 
     Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
     """
     runs: list[RecordedRun] = []
-    opened = open_parts(paths, on_damage, scan)
+    opened = open_parts(paths, on_damage, reads)
     groups, idle = without_idle(groups_of(opened.parts, together))
     losses = [*opened.losses, *(no_data(each) for each in idle)]
     for group in groups:

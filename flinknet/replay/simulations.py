@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,8 +42,8 @@ from .spark.frames import (
     columns_of,
     in_order,
     map_units,
+    mapped,
     rows_of,
-    spark_schema_of,
     table_of,
 )
 from .spark.units import UNITS_MIN
@@ -123,18 +124,18 @@ def _predict_slices(
 ) -> DataFrame:
     by_key = {(each.run.run, each.number): each for each in candidates}
 
-    def merge(own_parts: pa.Table) -> pa.Table:
-        parts = sorted(rows_of(SlicePart, own_parts), key=lambda part: part.slice_from_ns)
-        candidate = by_key[parts[0].run, parts[0].candidate]
-        simulated_ns = slicings[candidate.run.run].simulated_ns
-        outcome = _outcome_of_slices(candidate, parts, simulated_ns)
-        return table_of(Outcome, [outcome])
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = (part for batch in batches for part in rows_of(SlicePart, batch))
+        for key, own in groupby(found, lambda part: (part.run, part.candidate)):
+            parts = sorted(own, key=lambda part: part.slice_from_ns)
+            outcome = _outcome_of_slices(by_key[key], parts, slicings[key[0]].simulated_ns)
+            yield from table_of(Outcome, [outcome]).to_batches()
 
+    keys = ("run", "candidate")
     plans = slice_plans(candidates, slicings)
     parts = simulated_slices(arrivals, plans, checkpoint)
-    parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), "run", "candidate")
-    merged = parts.groupBy("run", "candidate").applyInArrow(merge, spark_schema_of(Outcome))
-    return in_order(merged, "run", "candidate")
+    parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), *keys)
+    return in_order(mapped(parts.sortWithinPartitions(*keys), merge, Outcome), *keys)
 
 
 def _outcome_of_slices(

@@ -188,10 +188,11 @@ def _pieces(
 ) -> dict[int, tuple[Ramps, Ramps, Ramps]]:
     """Of each channel what comes before the slice, what comes in it, and what comes behind."""
     edges = (load_from_ns, unit.slice_from_ns, unit.slice_to_ns, load_to_ns)
+    known = frozenset(unit.channels)
     return {
         channel: (own.within(*edges[:2]), own.within(*edges[1:3]), own.within(*edges[2:]))
         for channel, own in arrivals.items()
-        if channel in unit.channels
+        if channel in known
     }
 
 

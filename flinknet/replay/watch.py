@@ -25,7 +25,8 @@ from .observe.observed import ObservedRun, observe_here
 from .observe.regimes import REGIMES
 from .observe.summaries import regime_shares
 from .read import WHOLE, AskedPart, open_runs
-from .spark.frames import table_of
+from .spark.frames import frame_of, table_of
+from .spark.settings import check_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,6 +107,7 @@ class Watch:
             on_look: called with each look, in a thread of Spark's.
             table: see `add_to_table`; None for none.
         """
+        check_data_source()
         from .spark.source import register
 
         def take(events: DataFrame, batch: int) -> None:
@@ -164,7 +166,7 @@ def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
     from pyspark.sql.functions import current_timestamp
 
     if look.edges:
-        rows = spark.createDataFrame(table_of(WatchRow, [_row(each) for each in look.edges]))
+        rows = frame_of(spark, table_of(WatchRow, [_row(each) for each in look.edges]))
         rows = rows.coalesce(1).withColumn("looked_at", current_timestamp())
         rows.write.mode("append").parquet(table)
 

@@ -1,11 +1,12 @@
-"""What a replay advises, as lines for the terminal: for each situation the setting that holds the
-targets, or the knee of the frontier, with the keys to set.
+"""What a replay advises, in words: for each situation the setting that meets the targets, or the
+knee of the frontier, with the keys to set. The terminal and the page show the same sentences.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from flinknet.results import Choice, ReplayAnswer, SituationAdvice, TradeOffPoint
@@ -19,38 +20,87 @@ KNEE = (
     " --target"
 )
 UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
+UNCHANGED = "nothing to change: its keys are the recorded ones"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A line about a setting; a doubt is a reason not to take it as it is."""
+
+    text: str
+    is_doubt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What is advised for one situation: a sentence, and what belongs to it.
+
+    Attributes:
+        head, text: the sentence; its head stands out.
+        meaning: what the head means.
+        is_none: nothing can be advised.
+        patch: keys for Flink's config.yaml; empty for none.
+    """
+
+    head: str
+    text: str
+    meaning: str = ""
+    is_none: bool = False
+    remarks: tuple[Remark, ...] = ()
+    patch: str = ""
+
+
+def recommendations(answer: ReplayAnswer) -> list[Recommendation]:
+    """The advice of one run, situation by situation; empty if there is none."""
+    advice, points = answer.advice, answer.trade_offs
+    if advice.withheld:
+        head = "no frontier, knee or setting is advised:"
+        return [Recommendation(head, f" {advice.withheld}", is_none=True)]
+    varied = what_varies(points)
+    found = [_recommendation(each, points, varied) for each in advice.situations]
+    return [each for each in found if each is not None]
 
 
 def advice_lines(answer: ReplayAnswer) -> list[str]:
-    """The advice of one run, with rich's markup; empty if there is none."""
-    advice = answer.advice
-    if advice.withheld:
-        return [
-            "",
-            f"[bold red]no frontier, knee or setting is advised:[/bold red] {advice.withheld}",
-            "",
-        ]
-    points = answer.trade_offs
-    varied = what_varies(points)
-    is_marked = any(is_on_frontier(answer, index) for index in advice.frontier)
+    """The same as lines for the terminal, with rich's markup; empty if there is none."""
+    is_marked = any(is_on_frontier(answer, index) for index in answer.advice.frontier)
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
-    found = [
-        each
-        for situation in advice.situations
-        if (each := _situation_lines(situation, points, varied))
-    ]
+    found = list(map(_lines_of, recommendations(answer)))
     for above, own in pairwise([[], *found]):
         lines += own if len(above) == len(own) == 1 else ["", *own]
     return [*lines, ""] if lines else []
 
 
-def _situation_lines(
+def _lines_of(recommendation: Recommendation) -> list[str]:
+    style = "bold red" if recommendation.is_none else "bold"
+    meaning = f" [dim]({recommendation.meaning})[/dim]" if recommendation.meaning else ""
+    lines = [f"[{style}]{recommendation.head}[/{style}]{recommendation.text}{meaning}"]
+    for remark in recommendation.remarks:
+        mark = "[yellow]![/yellow] " if remark.is_doubt else ""
+        lines.append(f"  {mark}{remark.text}")
+    if recommendation.patch:
+        lines.append("  for Flink's config.yaml:")
+        lines += [f"    {each}" for each in recommendation.patch.splitlines()]
+    return lines
+
+
+def _recommendation(
     situation: SituationAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str]
-) -> list[str]:
+) -> Recommendation | None:
     where = situation_label(situation, varied)
+    at = f" at {where}" if where else ""
     if situation.choice is not None:
-        return _choice_lines(situation.choice, situation.beyond_keys, points, varied, where)
-    return _knee_lines(situation, points, varied, where)
+        return _of_choice(situation.choice, situation.beyond_keys, points, varied, at)
+    if situation.knee is None:
+        why = situation.why_no_knee
+        return Recommendation("no knee", f"{at}: {why}") if why else None
+    return Recommendation(
+        "knee",
+        f" of the frontier: {label_of(points[situation.knee], varied)}",
+        KNEE,
+        remarks=_remarks_on_keys(situation.knee_patch, situation.beyond_keys),
+        patch=situation.knee_patch,
+    )
 
 
 def points_to_show(answer: ReplayAnswer) -> set[int]:
@@ -83,47 +133,34 @@ def is_on_frontier(answer: ReplayAnswer, index: int) -> bool:
     return any(other != index and situation_of(each) == own for other, each in enumerate(points))
 
 
-def _knee_lines(
-    situation: SituationAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str], where: str
-) -> list[str]:
-    at = f" at {where}" if where else ""
-    if situation.knee is None:
-        why = situation.why_no_knee
-        return [f"[bold]no knee[/bold]{at}: {why}"] if why else []
-    lines = [
-        f"[bold]knee[/bold] of the frontier: {label_of(points[situation.knee], varied)}"
-        f" [dim]({KNEE})[/dim]"
-    ]
-    return [*lines, *_patch_lines(situation.knee_patch, situation.beyond_keys)]
-
-
-def _choice_lines(
+def _of_choice(
     choice: Choice,
     beyond_keys: Sequence[str],
     points: Sequence[TradeOffPoint],
     varied: Sequence[str],
-    where: str,
-) -> list[str]:
+    at: str,
+) -> Recommendation:
     targets = ", ".join(choice.targets)
     if choice.point is None:
-        at = f" at {where}" if where else ""
-        lines = [f"[bold red]no predicted setting meets {targets}{at}[/bold red]"]
+        closest: tuple[Remark, ...] = ()
         if choice.nearest is not None:
             near = points[choice.nearest]
-            lines.append(f"  closest: {label_of(near, varied)}{_reached(choice, near)}")
-        return lines
+            closest = (Remark(f"closest: {label_of(near, varied)}{_reached(choice, near)}"),)
+        head = f"no predicted setting meets {targets}{at}"
+        return Recommendation(head, "", is_none=True, remarks=closest)
     point = points[choice.point]
-    lines = [
-        f"[bold]{targets}[/bold] is met with {label_of(point, varied)}{_reached(choice, point)}"
-    ]
+    remarks = []
     if choice.next_longer_ns is not None:
-        lines.append(
-            "  [dim]next longer predicted timeout:"
-            f" {format_duration_ns(choice.next_longer_ns)}[/dim]"
-        )
+        longer = format_duration_ns(choice.next_longer_ns)
+        remarks.append(Remark(f"next longer predicted timeout: {longer}"))
     if not choice.is_safe:
-        lines.append(f"  [yellow]![/yellow] {UNSAFE}")
-    return [*lines, *_patch_lines(choice.patch, beyond_keys)]
+        remarks.append(Remark(UNSAFE, is_doubt=True))
+    return Recommendation(
+        targets,
+        f" is met with {label_of(point, varied)}{_reached(choice, point)}",
+        remarks=(*remarks, *_remarks_on_keys(choice.patch, beyond_keys)),
+        patch=choice.patch,
+    )
 
 
 def _reached(choice: Choice, point: TradeOffPoint) -> str:
@@ -144,12 +181,8 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
     return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"
 
 
-def _patch_lines(patch: str, beyond_keys: Sequence[str]) -> list[str]:
-    lines = [f"  [yellow]![/yellow] {each}" for each in beyond_keys]
-    if patch:
-        return [
-            *lines,
-            "  for Flink's config.yaml:",
-            *(f"    {each}" for each in patch.splitlines()),
-        ]
-    return lines or ["  nothing to change: its keys are the recorded ones"]
+def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[Remark, ...]:
+    """What no key can set; or that no key needs to be set."""
+    if not patch and not beyond_keys:
+        return (Remark(UNCHANGED),)
+    return tuple(Remark(each, is_doubt=True) for each in beyond_keys)

@@ -18,7 +18,7 @@ from flinknet.results import (
     VertexTimes,
     Wiring,
 )
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import MISSING, counted, human_bytes, human_count, human_duration
 
 from .checkpoint_table import checkpoint_table
 from .console import WIDTH_OFF_TERMINAL, print_line
@@ -256,7 +256,7 @@ def _wiring_of(result: RunResult) -> str | None:
 def wiring_line(wiring: Wiring) -> str:
     """How many channels are local and remote, and what the remote ones share."""
     connections = len(wiring.connections)
-    over = f" over {connections} connection{'s' if connections != 1 else ''}" if connections else ""
+    over = f" over {counted(connections, 'connection')}" if connections else ""
     return f"Channels: {wiring.local_channels} local, {wiring.remote_channels} remote{over}."
 
 

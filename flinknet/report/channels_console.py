@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import Wiring
+from flinknet.units import counted
 
 from .bench_console import wiring_line
 
@@ -79,4 +80,4 @@ def print_placed_channels(console: Console, placed: Sequence[PlacedChannels]) ->
         console.print(table)
         console.print(Text(wiring_line(each.wiring)))
         for connection, count in each.wiring.connections.items():
-            console.print(Text(f"  {connection}: {count} channel{'s' if count != 1 else ''}"))
+            console.print(Text(f"  {connection}: {counted(count, 'channel')}"))

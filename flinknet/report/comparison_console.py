@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.comparison import Comparison, Difference, Outcome, Trend, Verdict
+from flinknet.results.comparison import Comparison, Difference, Outcome, Trend, Verdict
 
 from .comparison_texts import (
     columns_note,
@@ -21,10 +21,14 @@ from .comparison_texts import (
     trend_lines,
     trend_tables,
 )
-from .number_table import empty_table, fitting_table
+from .number_table import NAME_WIDTH, empty_table, folded_tables, width_of
 
 MEAN_WIDTH = 8
 """Of a number with its unit; the names of configurations above are folded."""
+
+_MEANS = _BASE, _CANDIDATE = ("base", "candidate")
+_CHANGES = _CHANGE, _INTERVAL, _VERDICT = ("change", "interval", "verdict")
+"""Columns."""
 
 _VERDICT_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 _OUTCOME_STYLES = {Outcome.PASS: "green", Outcome.REGRESSION: "red", Outcome.INCONCLUSIVE: "yellow"}
@@ -55,38 +59,47 @@ def print_differences(
     confidence: float,
 ) -> None:
     """One row for each metric: both means, the change with its interval, the verdict; below them
-    what the means are. Numbers are never cut, and the names of the two are folded.
+    what the means are. Numbers are never cut, and the names of the two are folded. Where there is
+    no room the means stand below the rest.
     """
     interval = f"{confidence * 100:g} % interval"
+    columns = (*_MEANS, *_CHANGES)
 
-    def build(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
-        table = empty_table(f"{escape(candidate)} against {escape(base)}", is_tight=is_tight)
+    def build(shown: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
+        title = f"{escape(candidate)} against {escape(base)}"
+        is_first = len(shown) == len(columns) or shown[0] == _CHANGE
+        table = empty_table(title if is_first else None, is_tight=is_tight)
         table.add_column("metric", no_wrap=True)
-        most = name_width and MEAN_WIDTH
-        for name in (base, candidate):
-            if name not in left_out:
+        names = {_BASE: base, _CANDIDATE: candidate, _CHANGE: "change", _INTERVAL: interval}
+        for column in shown:
+            if column in _MEANS:
                 table.add_column(
-                    escape(name),
+                    escape(names[column]),
                     justify="right",
                     overflow="fold",
                     min_width=MEAN_WIDTH,
-                    max_width=most,
+                    max_width=name_width and MEAN_WIDTH,
                 )
-        for name in ("change", interval):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("verdict", no_wrap=True)
+            elif column == _VERDICT:
+                table.add_column("verdict", no_wrap=True)
+            else:
+                table.add_column(names[column], justify="right", no_wrap=True)
         for row in metric_rows(differences, is_narrow=is_tight):
-            means = {base: row.base, candidate: row.candidate}
-            table.add_row(
-                row.metric,
-                *(mean for name, mean in means.items() if name not in left_out),
-                row.change,
-                row.interval,
-                Text(row.verdict.value, style=_VERDICT_STYLES.get(row.verdict, "")),
-            )
+            cells: dict[str, str | Text] = {
+                _BASE: row.base,
+                _CANDIDATE: row.candidate,
+                _CHANGE: row.change,
+                _INTERVAL: row.interval,
+                _VERDICT: Text(row.verdict.value, style=_VERDICT_STYLES.get(row.verdict, "")),
+            }
+            table.add_row(row.metric, *(cells[column] for column in shown))
         return table
 
-    console.print(fitting_table(build, [base, candidate], console.width))
+    if width_of(build(columns, is_tight=True, name_width=NAME_WIDTH)) <= console.width:
+        console.print(folded_tables(build, columns, console.width))
+    else:
+        for part in (_CHANGES, _MEANS):
+            console.print(folded_tables(build, part, console.width))
     console.print(Text(columns_note(differences)), soft_wrap=True)
 
 

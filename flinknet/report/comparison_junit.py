@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from flinknet.comparison import Candidate, Comparison, Outcome, Verdict, label_of
+from flinknet.results.comparison import Candidate, Comparison, Outcome, Verdict, label_of
 from flinknet.units import NS_PER_S
 
 from .comparison_texts import (

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from flinknet.comparison import Candidate, Comparison, LimitDecision, Outcome, Trend, Verdict
+from flinknet.results.comparison import (
+    Candidate,
+    Comparison,
+    LimitDecision,
+    Outcome,
+    Trend,
+    Verdict,
+)
 
 from .comparison_texts import (
     TrendTable,

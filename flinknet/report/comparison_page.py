@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flinknet.comparison import (
+from flinknet.results.comparison import (
     METRICS,
     Candidate,
     Comparison,

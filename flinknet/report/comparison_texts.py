@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flinknet.comparison import (
+from flinknet.results import Validity, validity_by
+from flinknet.results.comparison import (
     METRICS,
     RESULTS_MIN,
     Candidate,
@@ -18,7 +19,6 @@ from flinknet.comparison import (
     Verdict,
     label_of,
 )
-from flinknet.results import Validity, validity_by
 from flinknet.units import (
     MISSING,
     format_percent,

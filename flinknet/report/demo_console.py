@@ -14,7 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import FillSample, RunResult
-from flinknet.units import MISSING, format_percent, human_bytes, human_count, human_duration
+from flinknet.units import (
+    format_percent,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_rate,
+    human_share,
+)
 
 from .demos.shown import DemoRun, DemoShown, doubts_of
 from .page_parts import OverTime, TimeSeries
@@ -162,7 +169,7 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
     """What the runs have shown, in one sentence; or that they have not."""
     kept = {mode.flow_control: mode.neighbour_rate_ratio for mode in modes}
     tcp, credit = kept["tcp"], kept["credit"]
-    shares = f"{format_share(tcp)} without credit and {format_share(credit)} with it"
+    shares = f"{human_share(tcp)} without credit and {human_share(credit)} with it"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
             f"Unexpected: the neighbour kept {shares}, and should keep less than"
@@ -172,19 +179,14 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
         )
     return (
         f"Without credit, a consumer that stops taking buffers stops the whole connection: its"
-        f" neighbour keeps {format_share(tcp)} of its rate. With credit only its own channel stops:"
-        f" the neighbour keeps {format_share(credit)}."
+        f" neighbour keeps {human_share(tcp)} of its rate. With credit only its own channel stops:"
+        f" the neighbour keeps {human_share(credit)}."
     )
 
 
 def format_ratio(ratio: float) -> str:
     """A share, without a sign."""
     return format_percent(ratio).lstrip("+")
-
-
-def format_share(ratio: float | None) -> str:
-    """A share in whole percent."""
-    return MISSING if ratio is None else f"{ratio:.0%}"
 
 
 def _comparison(modes: Sequence[HeadOfLine]) -> Table:
@@ -197,17 +199,13 @@ def _comparison(modes: Sequence[HeadOfLine]) -> Table:
         style = "red" if ratio is not None and ratio <= STARVED_RATIO else "green"
         table.add_row(
             TITLES[mode.flow_control],
-            _rate(mode.solo_records_per_s),
+            human_rate(mode.solo_records_per_s),
             human_duration(mode.solo_p99_ns),
-            _rate(mode.neighbour_records_per_s),
+            human_rate(mode.neighbour_records_per_s),
             human_duration(mode.neighbour_p99_ns),
-            Text(format_share(ratio), style=style),
+            Text(human_share(ratio), style=style),
         )
     return table
-
-
-def _rate(per_s: float | None) -> str:
-    return MISSING if per_s is None else f"{human_count(per_s)}/s"
 
 
 def _plot_width(console_width: int, modes: int) -> int:
@@ -346,5 +344,5 @@ _LABELS: Mapping[str, Callable[[float], str]] = {
     "ns": human_duration,
     "bytes": human_bytes,
     "count": human_count,
-    "share": format_share,
+    "share": human_share,
 }

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flinknet.comparison import Comparison, Configuration, Difference, Trend, Verdict
 from flinknet.plain_values import to_plain
 from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult, WatchLook
+from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flinknet.results import FlinkMetrics, TaskMetrics, VertexMetrics
-from flinknet.units import MISSING, human_count
+from flinknet.units import human_count, human_share
 
 _SHARES = ("busy", "idle", "back_pressured")
 _RATES = ("records_in_per_s", "records_out_per_s")
@@ -32,7 +32,7 @@ def flink_table(flink: FlinkMetrics) -> Table:
             str(vertex.parallelism),
             *(_share_cell(vertex, name) for name in _SHARES),
             *(human_count(getattr(vertex, name)) for name in _RATES),
-            *(_percent(_highest(vertex.tasks, name)) for name in _USAGES),
+            *(human_share(_highest(vertex.tasks, name)) for name in _USAGES),
         )
     return table
 
@@ -52,13 +52,9 @@ def flink_lines(flink: FlinkMetrics) -> list[str]:
 def _share_cell(vertex: VertexMetrics, name: str) -> str:
     mean, highest = getattr(vertex, name), _highest(vertex.tasks, name)
     if mean is None or highest is None or f"{mean:.0%}" == f"{highest:.0%}":
-        return _percent(mean)
+        return human_share(mean)
     return f"{mean:.0%} ({highest:.0%})"
 
 
 def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
     return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)
-
-
-def _percent(share: float | None) -> str:
-    return MISSING if share is None else f"{share:.0%}"

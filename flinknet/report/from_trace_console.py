@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import ProcessorUse, RunWarning
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration
 
 from .warning_lines import print_warnings
 
@@ -34,12 +34,12 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
         cells = [
             human_count(predicted["throughput_records_per_s"]),
             human_count(measured["throughput_records_per_s"]),
-            _percent(error["throughput"]),
+            human_change(error["throughput"]),
         ]
         for name in ("p50", "p99"):
             cells.append(human_duration(predicted["latency_ns"][name]))
             cells.append(human_duration(measured["latency_ns"][name]))
-            cells.append(_percent(error[name]))
+            cells.append(human_change(error[name]))
         table.add_row(row["name"], *cells)
     console.print(table)
     if not document["is_complete"]:
@@ -66,7 +66,3 @@ def _processor_use(document: dict[str, Any] | None) -> ProcessorUse | None:
     if document is None:
         return None
     return ProcessorUse(**{name: each for name, each in document.items() if name != "taken_share"})
-
-
-def _percent(ratio: float | None) -> str:
-    return MISSING if ratio is None else f"{ratio:+.1%}"

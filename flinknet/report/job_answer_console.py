@@ -9,6 +9,7 @@ from rich.table import Table
 from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
 from flinknet.units import MISSING, format_duration_ns, human_count, human_duration
 
+from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 
 UNKNOWN = "unknown"
@@ -51,7 +52,7 @@ def job_lines(answer: JobAnswer) -> list[str]:
     known = {name: value for name, value in figures.items() if value is not None}
     used = f"{human_duration(answer.simulated_ns)} of the trace"
     if not known:
-        lines = ["model error unknown: the recorded setting could not be predicted"]
+        lines = [f"model error unknown: {UNPREDICTED}"]
     else:
         shown = ", ".join(f"{name} {value:+.1%}" for name, value in known.items())
         part = "all of it" if answer.is_whole else used
@@ -59,10 +60,7 @@ def job_lines(answer: JobAnswer) -> list[str]:
         if known and answer.observed.latency_ns.p50 is None:
             lines.append("latency of the job was not recorded, so its error is unknown")
     if any(abs(value) > ERROR_TO_BET_ON for value in known.values()):
-        lines.append(
-            f"Do not rely on the predictions below: the model is off by more than"
-            f" {ERROR_TO_BET_ON:.0%} where the answer is known."
-        )
+        lines.append(f"Do not rely on the predictions below: {OFF_TOO_FAR}.")
     whys: dict[str, list[str]] = {}
     for point in answer.points:
         why = point.why_unknown or point.total.why_no_latency

@@ -20,22 +20,17 @@ from flinknet.results import (
     PriorAttempt,
     TaskManagerStatus,
 )
-from flinknet.units import human_bytes, human_count, human_duration
+from flinknet.units import counted, human_bytes, human_count, human_duration
 
 from .latency_markers import print_latency_markers
-from .number_table import note_left_out
+from .number_table import print_table
 
 LINE_EVERY_NS = 5_000_000_000
-WIDTH_FOR_ALL = 115
-"""Of a terminal that has room for every column."""
-
 DUMPED_CHANNELS_MAX = 16
 """Channels of a gate that are listed."""
 
 FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
-
-ON_WIDE_ONLY = ("channels", "records", "bytes/s", "buffers", "max")
 
 
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
@@ -45,7 +40,7 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     when = f"after {human_duration(result['duration_ns'])}" if began else "before it began"
     heading = f"{result['name']}: {state} {when}"
     if result["restarts"]:
-        heading += f", {_times(result['restarts'], 'restart')}"
+        heading += f", {counted(result['restarts'], 'restart')}"
     console.print(Text(heading, style="bold"), soft_wrap=True)
     if reason and reason != f"it was {state}":
         console.print(Text(reason), soft_wrap=True)
@@ -54,11 +49,11 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     _print_failed(console, [each for each in prior if each.failure])
     if not result["vertices"]:
         return
-    console.print(vertex_table(result["vertices"]))
+    print_table(console, vertex_table(result["vertices"]))
     if result["edges"]:
-        console.print(edge_table(result["edges"], console.width))
+        print_table(console, edge_table(result["edges"]))
     for name, channels in result["connections"].items():
-        console.print(Text(f"  {name}: {_times(channels, 'channel')} on one connection", "dim"))
+        console.print(Text(f"  {name}: {counted(channels, 'channel')} on one connection", "dim"))
     checkpoints = result["checkpoints"]
     if checkpoints is not None:
         console.print(Text(_checkpoints(checkpoints)))
@@ -98,8 +93,8 @@ def _after(at_ns: int | None) -> str:
     return "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
 
 
-def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """What went over each edge; on a narrow terminal the columns that answer most."""
+def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
+    """What went over each edge."""
     columns = {
         "edge": [
             escape(f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}")
@@ -118,11 +113,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
             for each in edges
         ],
     }
-    if width < WIDTH_FOR_ALL:
-        columns = {name: cells for name, cells in columns.items() if name not in ON_WIDE_ONLY}
     table = _table(*columns)
-    left_out = ON_WIDE_ONLY if width < WIDTH_FOR_ALL else ()
-    note_left_out(table, left_out, WIDTH_FOR_ALL, instead=", or read result.json")
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table
@@ -169,14 +160,14 @@ def status_line(status: JobStatus) -> str:
     """Where a job stands, in one line."""
     parts = [f"{status.name or 'job'}: {status.state.lower()}"]
     if status.restarts:
-        parts.append(_times(status.restarts, "restart"))
+        parts.append(counted(status.restarts, "restart"))
     rate = max((each.records_in_per_s for each in status.vertices), default=0.0)
     if rate:
         parts.append(f"{human_count(rate)} records/s")
     if status.latency_ns_p99 is not None:
         parts.append(f"p99 {human_duration(status.latency_ns_p99)}")
     if status.checkpoints:
-        parts.append(_times(status.checkpoints, "checkpoint"))
+        parts.append(counted(status.checkpoints, "checkpoint"))
     if status.reason:
         parts.append(status.reason)
     return ", ".join(parts)
@@ -187,7 +178,7 @@ def print_status(console: Console, status: JobStatus) -> None:
     console.print(Text(status_line(status)), soft_wrap=True)
     _print_failed(console, status.failed_attempts)
     for table in _status_tables(status):
-        console.print(table)
+        print_table(console, table)
     for line in _sharing_lines(status):
         console.print(Text(line, "dim"), soft_wrap=True)
 
@@ -197,8 +188,8 @@ def print_cluster(console: Console, status: ClusterStatus) -> None:
     alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
     free = sum(each.slots - each.slots_in_use for each in alive)
     heading = (
-        f"cluster: {_times(len(alive), 'TaskManager')}, {_times(len(status.jobs), 'job')},"
-        f" {free} of {_times(sum(each.slots for each in alive), 'slot')} free"
+        f"cluster: {counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
+        f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
     )
     console.print(Text(heading), soft_wrap=True)
     if status.jobs:
@@ -207,23 +198,23 @@ def print_cluster(console: Console, status: ClusterStatus) -> None:
         for each in status.jobs:
             state, slots = each.state.lower(), str(each.slots)
             jobs.add_row(escape(each.name), each.job_id, state, slots, escape(each.run_dir))
-        console.print(jobs)
-    console.print(_manager_table(status.task_managers))
+        print_table(console, jobs)
+    print_table(console, _manager_table(status.task_managers))
 
 
 def _sharing_lines(status: JobStatus) -> Iterator[str]:
     """The connections that a job uses, and whom it shares them and its TaskManagers with."""
     for each in status.connections:
-        line = f"  {each.name}: {_times(each.channels, 'channel')} on one connection"
+        line = f"  {each.name}: {counted(each.channels, 'channel')} on one connection"
         if each.shared_with:
             line += f", shared with {' and '.join(each.shared_with)}"
         elif status.other_jobs:
             line += " of its own"
         if each.jobs_before:
-            line += f"; {_times(each.jobs_before, 'job')} that ended had it before"
+            line += f"; {counted(each.jobs_before, 'job')} that ended had it before"
         yield line
     for other in status.other_jobs:
-        slots = _times(other.slots, "slot")
+        slots = counted(other.slots, "slot")
         yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
 
 
@@ -231,7 +222,7 @@ def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:
     """The attempts that failed before the current ones; of many only the last."""
     hidden = len(attempts) - FAILED_LINES_MAX
     if hidden > 0:
-        console.print(Text(f"  {_times(hidden, 'earlier failed attempt')} in result.json", "dim"))
+        console.print(Text(f"  {counted(hidden, 'earlier failed attempt')} in result.json", "dim"))
     for each in attempts[-FAILED_LINES_MAX:]:
         where = f" on {each.task_manager}" if each.task_manager else ""
         text = f"  {each.task} attempt {each.attempt} failed{where}: {each.failure}"
@@ -244,7 +235,8 @@ def dump_lines(job: JobDump) -> list[str]:
     channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
     local = sum(is_local for _, _, is_local in channels)
     lines = [
-        f'"{job.name}" as it runs: {_times(len(tasks), "task")}, {_times(len(channels), "channel")}'
+        f'"{job.name}" as it runs: {counted(len(tasks), "task")},'
+        f" {counted(len(channels), 'channel')}"
         f" ({local} local, {len(channels) - local} remote)"
     ]
     for manager in job.task_managers:
@@ -253,7 +245,7 @@ def dump_lines(job: JobDump) -> list[str]:
             lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
             lines += [
                 f"    reads edge {gate.edge}: {_channels_line(gate)}"
-                f"; {_times(gate.exclusive_buffers, 'exclusive buffer')}"
+                f"; {counted(gate.exclusive_buffers, 'exclusive buffer')}"
                 for gate in task.gates
             ]
         lines += [
@@ -264,7 +256,7 @@ def dump_lines(job: JobDump) -> list[str]:
 
 
 def _partition_line(partition: PartitionDump) -> str:
-    count = _times(partition.subpartitions, "subpartition")
+    count = counted(partition.subpartitions, "subpartition")
     return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
 
 
@@ -340,12 +332,8 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
-
-
 def _checkpoints(summary: Mapping[str, Any]) -> str:
-    text = f"{summary['completed']} of {_times(summary['triggered'], 'checkpoint')} completed"
+    text = f"{summary['completed']} of {counted(summary['triggered'], 'checkpoint')} completed"
     if summary["duration_ns"]["p50"] is not None:
         text += f", p50 {human_duration(summary['duration_ns']['p50'])}"
     elif summary["duration_ns"]["mean"] is not None:

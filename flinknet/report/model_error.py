@@ -1,39 +1,81 @@
-"""How far the model is off on the recorded setting, and which part of the trace that is of, as
-lines for the terminal."""
+"""How far a replay can be trusted, in words: how far the model is off on the recorded setting,
+which part of the trace that is of, and what to doubt. The terminal and the page show the same
+sentences.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from flinknet.results import ERROR_TO_BET_ON, ReplayAnswer
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration
 
 _ERRORS_OF_RUN = {"throughput": "throughput", "p50": "p50", "p99": "p99"}
 _ERRORS_BETWEEN = {"throughput": "throughput", "buffers_per_s": "buffers/s"}
 
 
-def model_error_line(answer: ReplayAnswer) -> str:
-    """The error of each figure that was recorded, and what it is of."""
+UNPREDICTED = "the recorded setting could not be predicted"
+OFF_TOO_FAR = f"the model is off by more than {ERROR_TO_BET_ON:.0%} where the answer is known"
+"""Why not to rely on predictions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelErrorText:
+    """The error of each figure that was recorded, what it is of, and what follows from it.
+
+    Attributes:
+        figures: None where the recorded setting could not be predicted.
+        is_doubtful: that is so, or the model is off too far to rely on.
+    """
+
+    figures: str | None
+    used: str
+    consequence: str
+    is_doubtful: bool
+
+
+def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
+    """What is known of the model's error."""
     error, simulated = asdict(answer.model_error), answer.simulated
-    if all(value is None for value in error.values()):
-        return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
-    is_of_run = answer.trace.is_of_run
-    names = _ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN
-    parts = [f"{text} {percent(error[name])}" for name, text in names.items()]
-    if not is_of_run:
-        parts.append(_latency_of_backlog(answer))
     used = f"{human_count(simulated.records)} records"
     if not simulated.is_whole:
         used += f", {_simulated_part(answer)}"
-    line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
+    if all(value is None for value in error.values()):
+        return ModelErrorText(None, used, UNPREDICTED, is_doubtful=True)
+    is_of_run = answer.trace.is_of_run
+    names = _ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN
+    parts = [f"{text} {human_change(error[name])}" for name, text in names.items()]
+    if not is_of_run:
+        parts.append(_latency_of_backlog(answer))
+    figures = ", ".join(parts)
     if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
-        return line + (
-            f"\n[bold red]Do not rely on the predictions below:[/bold red] the model is off by more"
-            f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
-        )
-    can_repeat = answer.trace.is_of_run and not answer.trace.edge
-    check = " (check: flinknet bench again RUN)" if can_repeat else ""
-    return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
+        return ModelErrorText(figures, used, OFF_TOO_FAR, is_doubtful=True)
+    check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
+    consequence = f"on the recorded setting only; others may be further off{check}"
+    return ModelErrorText(figures, used, consequence, is_doubtful=False)
+
+
+def model_error_line(answer: ReplayAnswer) -> str:
+    """The same for the terminal, with rich's markup."""
+    found = model_error_text(answer)
+    if found.figures is None:
+        return f"[yellow]model error unknown:[/yellow] {found.consequence}"
+    line = f"[bold]model error[/bold]: {found.figures}  [dim]({found.used})[/dim]"
+    if found.is_doubtful:
+        warning = "[bold red]Do not rely on the predictions below:[/bold red]"
+        return f"{line}\n{warning} {found.consequence}."
+    return f"{line}\n  [dim]{found.consequence}[/dim]"
+
+
+def doubts_of(answer: ReplayAnswer) -> list[str]:
+    """What to know before the numbers: the run's own warnings, and what its trace shows."""
+    trace, remarks = answer.trace, answer.remarks
+    damaged = [
+        f"{file} is cut off; its whole blocks are used"
+        for file in trace.damaged_files
+        if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
+    ]
+    return [*damaged, *trace.warnings, *remarks]
 
 
 def _latency_of_backlog(answer: ReplayAnswer) -> str:
@@ -83,8 +125,3 @@ def _span(from_ns: int, to_ns: int) -> str:
 def _is_ordinary(answer: ReplayAnswer) -> bool:
     """Whether the whole measured part of a run counts."""
     return answer.trace.is_of_run and answer.trace.part.is_whole
-
-
-def percent(ratio: float | None) -> str:
-    """A share with its sign."""
-    return MISSING if ratio is None else f"{ratio:+.1%}"

@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 from typing import Generic, TypeVar
 
@@ -147,44 +146,6 @@ def empty_table(title: str | None, *, is_tight: bool) -> Table:
     if is_tight:
         table.padding = (0, 1, 0, 0)
     return table
-
-
-def fitting_table(build: Callable[..., Table], expendable: Sequence[str], width: int) -> Table:
-    """The table with the fewest columns left out that fits into the width.
-
-    Args:
-        build: makes the table, of the names that are left out, `is_tight` (empty_table) and
-            `name_width`, the most that a column of names may take, None for as much as there is.
-        expendable: names of columns that may be left out, in the order in which they go.
-    """
-
-    def needed(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> int:
-        return width_of(build(left_out, is_tight=is_tight, name_width=name_width))
-
-    if needed((), is_tight=False, name_width=None) <= width:
-        return build((), is_tight=False, name_width=None)
-    tight = partial(needed, is_tight=True, name_width=NAME_WIDTH)
-    count = 0
-    while count < len(expendable) and tight(expendable[:count]) > width:
-        count += 1
-    left_out = expendable[:count]
-    table = build(left_out, is_tight=True, name_width=None)
-    note_left_out(table, left_out, tight(()))
-    return table
-
-
-def note_left_out(
-    table: Table, left_out: Sequence[str], width: int, *, instead: str = ", or use --json"
-) -> None:
-    """Say below the table which columns are left out, and the width that has room for all.
-
-    Args:
-        instead: where all of them are without that room, as the end of a sentence.
-    """
-    if left_out:
-        names = escape(", ".join(left_out))
-        table.caption = f"Left out to fit: {names}. Widen the terminal to {width} columns{instead}."
-        table.caption_justify, table.caption_style = "left", ""
 
 
 def typical(values: Iterable[float | None]) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from flinknet.results import MessageCount, WindowMeasured
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import MISSING, human_bytes, human_duration, human_number, human_rate
 
 from .small_plots import sparkline
 
@@ -32,13 +32,13 @@ def over_time_table(windows: Sequence[WindowMeasured], width: int) -> Table:
     table.add_row(
         "throughput",
         sparkline(rates, marks, max(rates, default=0)),
-        f"{human_count(max(rates, default=None))}/s",
+        human_rate(max(rates, default=None)),
     )
     largest = max((mean for mean in means if mean is not None), default=None)
     table.add_row(
         "mean backlog",
         sparkline([mean or 0.0 for mean in means], marks, largest or 1),
-        MISSING if largest is None else f"{largest:.2f}",
+        human_number(largest),
     )
     return table
 

@@ -17,9 +17,10 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
-from .advice_lines import is_on_frontier, marks_of
+from .advice_lines import FRONTIER, is_on_frontier, marks_of, recommendations
 from .export import answer_document
 from .job_answer_console import job_lines, setting_of
+from .model_error import doubts_of, model_error_text
 from .page_parts import Page
 from .prediction_notes import notes_of
 from .recording_lines import recording_lines
@@ -79,11 +80,13 @@ def _page_with(document: Mapping[str, Any]) -> str:
 
 
 def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
-    """The answer with each setting in words and marked, as in the terminal, what varies, and the
-    notes of the predictions."""
+    """The answer with the sentences of the terminal, and each setting in words and marked."""
     document, points = answer_document(answer), answer.trade_offs
     return document | {
-        "recorded": recording_lines(answer.trace),
+        "model_error_text": to_plain(model_error_text(answer)),
+        "doubts": [*recording_lines(answer.trace), *doubts_of(answer)],
+        "recommendations": [to_plain(each) for each in recommendations(answer)],
+        "frontier_meaning": FRONTIER,
         "varies": what_varies(points),
         "notes": notes_of(points),
         "trade_offs": [

@@ -17,9 +17,6 @@ Unit = Literal["ns", "bytes", "count", "share"]
 
 Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
 
-COLORS: tuple[Color, ...] = ("blue", "orange", "green", "purple", "gold", "grey")
-"""Of several series, in this order."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lines:

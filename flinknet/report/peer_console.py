@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import PeerChannel, PeerResult
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration, human_number
 
 from .warning_lines import print_warnings
 
@@ -49,12 +49,12 @@ def _channel_table(result: PeerResult) -> Table:
             str(channel.index),
             f"{channel.partition[:8]}…#{_number(channel)} [{channel.subpartition}]",
             str(channel.records),
-            MISSING if channel.value_bytes is None else human_bytes(channel.value_bytes),
+            human_bytes(channel.value_bytes),
             str(channel.buffers),
             human_bytes(channel.buffer_bytes),
             str(channel.credit),
             str(channel.credit_messages),
-            MISSING if channel.backlog_max is None else str(channel.backlog_max),
+            human_number(channel.backlog_max),
         )
     return table
 

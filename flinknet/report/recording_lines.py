@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from flinknet.results import ClockRelation, ReplayedRecording, TraceDescription, TraceLoss
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
-from flinknet.units import human_duration
+from flinknet.units import counted, human_duration
 
 LOSSES_SHOWN = 8
 NAMES_SHOWN = 5
@@ -48,7 +48,7 @@ def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
     names = named([each.label for each in recordings])
     channels = sum(each.channels_counted for each in recordings)
     twice = sum(each.channels - each.channels_counted for each in recordings)
-    line = f"one run of {len(recordings):,} recordings ({names}): {_count(channels, 'channel')}"
+    line = f"one run of {len(recordings):,} recordings ({names}): {counted(channels, 'channel')}"
     line += of_what
     if not twice:
         return line
@@ -111,7 +111,3 @@ def named(names: Sequence[str], separator: str = ", ") -> str:
     more = len(names) - NAMES_SHOWN
     shown = separator.join(names[:NAMES_SHOWN])
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flinknet.results import RecordingSet, ReplayedRecording
-from flinknet.units import MISSING, human_duration
+from flinknet.units import human_duration
 
 from .console import console_for
 from .recording_lines import clock_lines, clock_text, loss_line, set_line
@@ -53,6 +53,6 @@ def _cells(recording: ReplayedRecording) -> list[str]:
     return [
         f"{recording.channels:,}",
         f"{recording.channels_counted:,}",
-        *(MISSING if at_ns is None else human_duration(at_ns) for at_ns in ends),
+        *map(human_duration, ends),
         clock_text(recording.clock),
     ]

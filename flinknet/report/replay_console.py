@@ -20,7 +20,7 @@ from flinknet.results import (
     ReplayedChannel,
     TradeOffPoint,
 )
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration, human_number
 
 from .advice_lines import (
     advice_lines,
@@ -32,7 +32,7 @@ from .checkpoint_table import replayed_checkpoints
 from .console import console_for
 from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer
-from .model_error import model_error_line, observed_part
+from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
@@ -134,17 +134,6 @@ def print_replays(
         print_job_answer(job, console)
 
 
-def doubts_of(answer: ReplayAnswer) -> list[str]:
-    """What to know before the numbers: the run's own warnings, and what its trace shows."""
-    trace, remarks = answer.trace, answer.remarks
-    damaged = [
-        f"{file} is cut off; its whole blocks are used"
-        for file in trace.damaged_files
-        if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
-    ]
-    return [*damaged, *trace.warnings, *remarks]
-
-
 def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
     """The settings, the advice and the notes; one line where nothing could be predicted."""
     points = answer.trade_offs
@@ -179,8 +168,8 @@ def _observed_table(answer: ReplayAnswer) -> Table:
             for name in _LATENCIES
         ),
         "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
-        "backlog": f"mean {_number(observed.backlog_buffers.mean)}, max"
-        f" {_number(observed.backlog_buffers.max)}"
+        "backlog": f"mean {human_number(observed.backlog_buffers.mean)}, max"
+        f" {human_number(observed.backlog_buffers.max)}"
         f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
         "credit": f"{credits.announced:,} in {credits.messages:,} messages;"
         f" starved for {human_duration(credits.starved_ns)}, summed over channels",
@@ -226,8 +215,8 @@ def _channels_table(channels: Sequence[ReplayedChannel], wanted: Sequence[int] |
             human_count(row.throughput_records_per_s),
             human_duration(row.latency_ns.p50),
             human_duration(row.latency_ns.p99),
-            _number(row.backlog_buffers.mean),
-            _number(row.backlog_buffers.max),
+            human_number(row.backlog_buffers.mean),
+            human_number(row.backlog_buffers.max),
             human_duration(row.starved_ns),
             *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
             *([split_bar(row.regimes or {}, BAR_MARKS)] if has_regimes else []),
@@ -315,8 +304,8 @@ def _cells(answer: ReplayAnswer, index: int, bar_marks: int) -> dict[str, str]:
         "records/s": human_count(point.throughput_records_per_s),
         "p50": _latency_cell(point, "p50"),
         "p99": _latency_cell(point, "p99"),
-        "backlog": _number(point.backlog_buffers.mean),
-        "max": _number(point.backlog_buffers.max),
+        "backlog": human_number(point.backlog_buffers.mean),
+        "max": human_number(point.backlog_buffers.max),
         "buffers/s": _buffers_cell(point),
         **dict(zip(PRICES, price_cells(point), strict=True)),
         "memory": human_bytes(point.memory_bytes),
@@ -360,9 +349,3 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
 
 def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=None)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return MISSING
-    return str(value) if isinstance(value, int) else f"{value:.2f}"

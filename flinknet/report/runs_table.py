@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from flinknet.results import ReplayAnswer
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration, human_number
 
 from .settings_in_words import timeout_text
 
@@ -29,19 +29,9 @@ def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
             human_count(observed.throughput_records_per_s),
             human_duration(observed.latency_ns.p50),
             human_duration(observed.latency_ns.p99),
-            _number(observed.backlog_buffers.mean),
-            _number(observed.backlog_buffers.max),
+            human_number(observed.backlog_buffers.mean),
+            human_number(observed.backlog_buffers.max),
             human_count(observed.buffers * 1e9 / observed.duration_ns),
-            *(_percent(each) for each in (error.throughput, error.p50, error.p99)),
+            *(human_change(each) for each in (error.throughput, error.p50, error.p99)),
         )
     return table
-
-
-def _percent(ratio: float | None) -> str:
-    return MISSING if ratio is None else f"{ratio:+.1%}"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return MISSING
-    return str(value) if isinstance(value, int) else f"{value:.2f}"

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration, human_number, human_share
 
 from .number_table import print_table
 
@@ -132,11 +132,11 @@ def panel(look: Plain) -> RenderableType:
             row.get("name") or str(row["channel"]),
             human_count(row["records_per_s"]),
             f"{human_bytes(row['bytes_per_s'])}/s",
-            _number(row["backlog_buffers"]),
-            _number(row["credits_available"]),
-            _share(row["starved_share"]),
-            _share(row["blocked_share"]),
-            _share(row["fill"]),
+            human_number(row["backlog_buffers"]),
+            human_number(row["credits_available"]),
+            human_share(row["starved_share"]),
+            human_share(row["blocked_share"]),
+            human_share(row["fill"]),
         )
     hidden = look["channels_open"] - min(len(look["channels"]), CHANNELS_SHOWN)
     more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
@@ -282,7 +282,7 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
             human_bytes(each["data_bytes"]),
             f"{each['records']:,}",
             f"{each['events']:,}",
-            _share(each["mean_fill"]),
+            human_share(each["mean_fill"]),
             human_duration(each["starved_ns"]),
             human_duration(each["blocked_ns"]),
         )
@@ -307,11 +307,3 @@ def _table(*names: str) -> Table:
     for name in names:
         table.add_column(name, justify="right")
     return table
-
-
-def _number(value: int | None) -> str:
-    return MISSING if value is None else str(value)
-
-
-def _share(share: float | None) -> str:
-    return MISSING if share is None else f"{share:.0%}"

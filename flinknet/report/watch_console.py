@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration, human_number, human_share
 
 from .small_plots import regime_legend, split_bar
 
@@ -108,9 +108,9 @@ def _edges_table(edges: tuple[WatchedEdge, ...]) -> Table:
             f"{human_bytes(edge.bytes_per_s)}/s",
             _bounds(edge.latency, edge.latency.p50_min_ns, edge.latency.p50_max_ns),
             _bounds(edge.latency, edge.latency.p99_min_ns, edge.latency.p99_max_ns),
-            MISSING if backlog.mean is None else f"{backlog.mean:.2f}",
-            MISSING if backlog.max is None else str(backlog.max),
-            MISSING if edge.starved is None else f"{edge.starved:.0%}",
+            human_number(backlog.mean),
+            human_number(backlog.max),
+            human_share(edge.starved),
         )
     if any(edge.latency.until != "consumed" for edge in edges):
         table.caption = "latency: at most, until a record passed the tap"

@@ -16,6 +16,8 @@ JSON.
     strangers   foreign connections at the data ports of a run; `disturbances` which warnings say
                  that a run was disturbed; `validity` how far a measurement can be used
     watch       the newest part of traces that are still being written
+    comparison  which of several configurations is better: a package of its own, which no other file
+                here imports
 """
 
 from .bottleneck import Bottleneck, Cause, Remedy

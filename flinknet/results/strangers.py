@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flinknet.units import human_bytes
+from flinknet.units import counted, human_bytes
 
 from .measures import RunWarning
 
@@ -54,14 +54,14 @@ class Strangers:
         if not self.connections and not self.requests:
             return None
         visitors = (
-            _counted(self.connections, "foreign connection")
+            counted(self.connections, "foreign connection")
             if self.connections
-            else _counted(self.requests, "foreign request")
+            else counted(self.requests, "foreign request")
         )
         sentence = (
             "the data ports had visitors that do not belong to this run:"
-            f" {_counted(self.connections, 'connection')},"
-            f" {_counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
+            f" {counted(self.connections, 'connection')},"
+            f" {counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
         )
         if not self.disturb:
             text = f"{sentence} find what connects to taskmanager.data.port."
@@ -72,7 +72,3 @@ class Strangers:
             " latency too high: find what connects to taskmanager.data.port, and run again.",
             f"{visitors} took time from the run",
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

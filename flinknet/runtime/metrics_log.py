@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from flinknet.trace.metrics import METRICS_NAME, is_within
+from flinknet.trace.metrics import METRICS_NAME, instant_of
 from flinknet.whole_files import whole_file
 
 
@@ -25,7 +26,7 @@ class MetricsLog:
         self._path = directory / METRICS_NAME
         self._file: IO[str] | None = None
         self._keep_ns = keep_ns
-        self._kept: list[tuple[int, int]] = []
+        self._kept: list[tuple[int, int]] = []  # ascending, without overlaps
         self._dropped_at_ns = 0
         self.error: str | None = None
 
@@ -58,8 +59,13 @@ class MetricsLog:
         """Do not drop what is around an instant: as much before it as is kept, and half of that
         after it.
         """
-        if self._keep_ns is not None:
-            self._kept.append((at_ns - self._keep_ns, at_ns + self._keep_ns // 2))
+        if self._keep_ns is None:
+            return
+        from_ns, to_ns = at_ns - self._keep_ns, at_ns + self._keep_ns // 2
+        while self._kept and self._kept[-1][1] >= from_ns:
+            first_ns, last_ns = self._kept.pop()
+            from_ns, to_ns = min(from_ns, first_ns), max(to_ns, last_ns)
+        self._kept.append((from_ns, to_ns))
 
     def drop_old(self, now_ns: int) -> None:
         """Drop lines that are too old; to be called now and then, it seldom does anything."""
@@ -67,11 +73,16 @@ class MetricsLog:
         if keep_ns is None or self._file is None or now_ns < self._dropped_at_ns + keep_ns:
             return
         self._dropped_at_ns = now_ns
-        spans = [*self._kept, (now_ns - keep_ns, now_ns + 1)]
+        starts_ns = [first_ns for first_ns, _ in self._kept]
         try:
             with self._path.open(encoding="utf-8") as file, whole_file(self._path) as kept:
                 for line in file:
-                    if any(is_within(line, *span) for span in spans):
+                    at_ns = instant_of(line)
+                    if at_ns is None:
+                        continue
+                    place = bisect_right(starts_ns, at_ns)
+                    is_kept = place > 0 and at_ns < self._kept[place - 1][1]
+                    if is_kept or now_ns - keep_ns <= at_ns <= now_ns:
                         kept.write(line.encode())
             self._file.close()
             self._file = self._path.open("a", encoding="utf-8")

@@ -128,6 +128,9 @@ class SimulatedTaskManager:
         if now_ns != self._wake_ns:
             return  # an earlier turn has taken this one's place
         self._wake_ns = NEVER_NS
+        if now_ns < self._free_since_ns:
+            self.wake(self._free_since_ns)  # it was woken in the middle of the turn that goes on
+            return
         self.idle_ns += now_ns - self._free_since_ns
         if now_ns > self._free_since_ns:
             now_ns += next(self._wakeups)

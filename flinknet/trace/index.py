@@ -7,7 +7,8 @@ and needs neither the header of the file nor its trailer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from flinknet.storage import AnyPath, all_at, path_of
 
 from .format import CHANNEL_ENTRY, BlockEntry, Extent
 from .reader import TraceReader
-from .trace_file import TraceFile
+from .trace_file import LEFT_OUT, TraceFile
 
 BLOCK_ROW = np.dtype(
     [
@@ -33,7 +34,7 @@ BLOCK_ROW = np.dtype(
 
 Stamp = tuple[int, int]
 
-FILES_KEPT = 4096
+FILES_KEPT = 1 << 16
 """Indexes that a process keeps: 48 bytes for a block, 24 for each channel of a file."""
 
 
@@ -103,28 +104,64 @@ def file_index(file: TraceFile) -> FileIndex:
         stamp = stamp_of(file)
     except OSError:  # the reader says what is wrong
         return _read(file)
-    kept = _kept.get(file)
-    if kept is None or kept[0] != stamp:
-        kept = keep_index(file, stamp, _read(file))
-    return kept[1]
+    return _known(file, stamp) or keep_index(file, stamp, _read(file))[1]
 
 
 def is_kept(file: TraceFile) -> bool:
     """Whether this process has the index of a file."""
+    return _known(file, stamp_of(file)) is not None
+
+
+def _known(file: TraceFile, stamp: Stamp) -> FileIndex | None:
+    """The index of a file that this process has, also where the file counts in a run as something
+    else than it was read as, and nothing of it is left out there."""
     kept = _kept.get(file)
-    return kept is not None and kept[0] == stamp_of(file)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    plain = _kept.get(replace(file, channels=[], offset_ns=0, recording=""))
+    if plain is None or plain[0] != stamp:
+        return None
+    found = _renumbered(plain[1], file)
+    return None if found is None else keep_index(file, stamp, found)[1]
+
+
+def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
+    """The index of a whole file by the channels and the clock of its run; None if it is not whole
+    there."""
+    numbers = file.numbers_of(index.channels["channel"])
+    if np.any(numbers == LEFT_OUT):
+        return None
+    blocks, channels = index.blocks.copy(), index.channels.copy()
+    channels["channel"] = numbers
+    for rows in (blocks, channels):
+        for name in ("first_ns", "last_ns"):
+            rows[name] += file.offset_ns
+    return replace(index, blocks=blocks, channels=channels[np.argsort(numbers, kind="stable")])
 
 
 def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
     """Keep the index of a file, which another process may have read."""
-    while len(_kept) >= FILES_KEPT:
-        del _kept[next(iter(_kept))]
-    _kept[file] = stamp, index
-    return _kept[file]
+    for oldest in list(_kept)[: max(len(_kept) + 1 - FILES_KEPT, 0)]:
+        _kept.pop(oldest, None)  # another thread may have done so
+    kept = _kept[file] = stamp, index
+    return kept
+
+
+def read_indexes(files: Sequence[TraceFile]) -> None:
+    """Have the indexes of files kept, those in a store at the same time; what is on this machine is
+    read when it is needed.
+
+    Raises: as TraceReader.
+    """
+    if files and not isinstance(path_of(files[0].path), Path):
+        all_at(path_of(files[0].path), file_index, files)
 
 
 def stamp_of(file: TraceFile) -> Stamp:
     """What an index is kept by. Raises: OSError, StorageError."""
+    if file.stamp:
+        size_bytes, changed_ns = file.stamp
+        return size_bytes, changed_ns
     return stamp_at(path_of(file.path))
 
 

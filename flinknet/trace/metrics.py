@@ -142,11 +142,16 @@ def is_within(line: str, from_ns: int | None, to_ns: int | None) -> bool:
     """Whether the instant of a line is; most of a long file need not be parsed."""
     if from_ns is None and to_ns is None:
         return True
-    digits = line.removeprefix(_INSTANT).partition(",")[0]
-    if not digits.isdecimal() or len(digits) > _INSTANT_DIGITS_MAX:
+    at_ns = instant_of(line)
+    if at_ns is None:
         return False
-    at_ns = int(digits)
     return (from_ns is None or from_ns <= at_ns) and (to_ns is None or at_ns < to_ns)
+
+
+def instant_of(line: str) -> int | None:
+    """The instant of a line, without parsing the rest; None for what is no line."""
+    digits = line.removeprefix(_INSTANT).partition(",")[0]
+    return int(digits) if digits.isdecimal() and len(digits) <= _INSTANT_DIGITS_MAX else None
 
 
 def number_of(value: Any) -> float | None:

@@ -43,6 +43,8 @@ class TraceFile:
         offset_ns: what its instants lack to be instants of the run's clock.
         skipped: numbers of blocks that are damaged and passed over.
         recording: what its recording is called where several are the run; else empty.
+        stamp: size, and when it was changed, when it was opened for an analysis; empty: whoever
+            keeps something of it looks again.
     """
 
     path: str
@@ -50,6 +52,7 @@ class TraceFile:
     offset_ns: int = 0
     skipped: list[int] = field(default_factory=list)
     recording: str = ""
+    stamp: list[int] = field(default_factory=list)
 
     def __hash__(self) -> int:
         return hash(self.path)

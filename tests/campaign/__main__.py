@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -15,6 +16,8 @@ from pathlib import Path
 from queue import Empty
 from time import monotonic
 
+from tests import tally
+
 from .drawn_exchange import SHAPE_SEEDS
 from .exchange import tls_wrap
 from .marks import MARKS
@@ -26,6 +29,9 @@ FAILURES_MAX = 5
 
 Report = tuple[int, Marks, Failure | None]
 """Runs since the last one, what they reached, and how the last one failed."""
+
+GARBAGE_OBJECTS = 20_000
+"""After so many new ones they are collected."""
 
 REPORT_S = 1.0
 GRACE_S = 45.0
@@ -112,14 +118,23 @@ def _campaign(arguments: argparse.Namespace) -> int:
         f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
         f" {len(MARKS) - len(unreached)} of {len(MARKS)} states reached"
     )
+    total = tally.add("campaign", runs, took_s, len(failures))
+    print(
+        f"{total.runs} runs of campaigns in this checkout so far, in {total.seconds / 3600:.1f} h;"
+        f" {total.findings} failures at {total.commits} commits"
+    )
     for failure in failures.values():
         print(f"FAILED {failure.kind}\n       {failure.command}")
     return int(bool(failures) or (bool(unreached) and not arguments.any_marks))
 
 
 def _prepare() -> None:
-    """What all processes share is made before they are forked."""
+    """What all processes share is made before they are forked, and not looked at by the collector
+    of garbage, which runs less often: a trial leaves little behind.
+    """
     tls_wrap()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS)
 
 
 def _work(

@@ -17,10 +17,9 @@ from flinknet.capture.observer import layout_of_release
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
 from flinknet.core.wire.events import (
-    AlignmentType,
     CancelCheckpointMarker,
-    CheckpointBarrier,
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,

@@ -10,7 +10,8 @@ from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.recording import About, CaptureRecording, Rotation
 from flinknet.capture.trigger import METRICS, Trigger
 from flinknet.core.buffers.data_type import DataType
-from flinknet.core.wire.events import CheckpointBarrier, encode_pipelined
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
+from flinknet.core.wire.events import encode_pipelined
 from flinknet.core.wire.messages import AddCredit, ResumeConsumption
 from flinknet.errors import ConfigError, TraceError
 from flinknet.trace import TraceReader, TraceWriter, open_run

@@ -160,7 +160,7 @@ def test_channels_one_by_one_or_not(flinknet: Flinknet) -> None:
 def test_arguments_reach_the_program(flinknet: Flinknet) -> None:
     result = flinknet("plan", JOBS / "shuffle.py", "1000", "--layer", "physical", "--slots", 100)
     assert result.exit_code == 1  # a million channels need more than the default memory
-    assert "1000000 channels" in result.stdout
+    assert "1,000,000 channels" in result.stdout
 
 
 def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:

@@ -81,9 +81,9 @@ def test_help_shows_the_bounds_of_factors() -> None:
 def test_help_states_how_many_records_are_simulated_by_default() -> None:
     shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).output.split())
     assert (
-        f"of what must be simulated message by message {MAX_RECORDS};"
-        f" {MAX_RECORDS_CAPTURED} of a tap or a capture;"
-        f" {MAX_RECORDS_AT_MAX_RATE} at the highest rate]"
+        f"where each message must be simulated, {MAX_RECORDS};"
+        f" for a tap or a capture, {MAX_RECORDS_CAPTURED};"
+        f" at the highest rate, {MAX_RECORDS_AT_MAX_RATE}]"
     ) in shown
 
 

@@ -3,15 +3,17 @@
     python -m tests.fuzz                          a minute of each target, from its corpus
     python -m tests.fuzz --seconds 600 trace      ten minutes of one
     python -m tests.fuzz --keep                   and keep what reached new code in the corpus
-    python -m tests.fuzz --input FILE trace       one input again
+    python -m tests.fuzz --input FILE trace       one input again; - for standard input
 
-It runs the interpreted core, whose lines it can see. Exit code 1 if any input failed; the input
-lies next to the report then.
+It runs the interpreted core, whose lines it can see. Exit code 1 if any input failed; the input is
+kept in a file then, and printed in base64, for logs that outlive the file.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import multiprocessing
 import os
 import re
 import subprocess
@@ -25,14 +27,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.fuzz.json_mutator import json_mutator
+from tests import tally
+from tests.fuzz.fork import be_fuzzed
 from tests.fuzz.target import Target, read_corpus, write_corpus
 
 HANG_S = 10
 MEMORY_MB = 2048
 WORDS_MAX = 1000
-_CHILD = "FLINKNET_FUZZED"
 _REACHING = "--reaching"
+_INTERPRETED = {"FLINKNET_COMPILED": "0", "PYTHONWARNINGS": "ignore"}
+
+_FORKS = multiprocessing.get_context("forkserver")
+"""Forks a process that has imported and instrumented all targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=-1, help="of each target at most")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--keep", action="store_true", help="write new inputs to the corpus")
-    parser.add_argument("--input", type=Path, help="run this one only")
+    parser.add_argument("--input", help="run this file only; - for standard input")
     parser.add_argument("--out", type=Path, default=Path("fuzz-failures"))
     options = parser.parse_args(arguments)
     known = _targets()
@@ -63,30 +69,44 @@ def main(arguments: list[str]) -> int:
     if not known.keys() >= set(names):
         parser.error(f"targets are {', '.join(known)}")
     if options.input is not None:
+        is_piped = options.input == "-"
+        data = sys.stdin.buffer.read() if is_piped else Path(options.input).read_bytes()
         for name in names:
-            known[name].run(options.input.read_bytes())
+            known[name].run(data)
         return 0
     try:
         import atheris  # noqa: F401
     except ImportError:
         parser.error("Atheris is missing: pip install 'atheris>=3'")
+    os.environ |= _INTERPRETED
+    _FORKS.set_forkserver_preload(["tests.fuzz.instrumented"])
     outcomes = []
-    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
+    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7} {'so far':>12}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        for each in pool.map(lambda name: _fuzz(name, options), names):
+        for each in pool.map(lambda name: _fuzz(known[name], options), names):
             outcomes.append(each)
             rate = each.runs / max(each.seconds, 1e-3)
-            print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
+            findings = int(each.failed is not None)
+            total = tally.add(f"fuzz: {each.name}", each.runs, each.seconds, findings)
+            print(
+                f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7} {total.runs:>12,}",
+                flush=True,
+            )
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
         if not each.runs:
             print(f"\n{each.log}\n{each.name} did not run")
         if each.failed is not None:
-            print(
-                f"\n{each.log}\n{each.name} failed; once more: python -m tests.fuzz"
-                f" --input {each.failed} {each.name}"
-            )
+            print(f"\n{each.log}\n{each.name} failed; once more:")
+            print(once_more(each.name, each.failed))
     return int(any(each.failed is not None or not each.runs for each in outcomes))
+
+
+def once_more(name: str, failed: Path) -> str:
+    """The commands that run a failed input again: from its file, and without it."""
+    again = "python -m tests.fuzz --input"
+    text = base64.b64encode(failed.read_bytes()).decode()
+    return f"{again} {failed} {name}\necho {text} | base64 -d | {again} - {name}"
 
 
 def _targets() -> dict[str, Target]:
@@ -95,17 +115,9 @@ def _targets() -> dict[str, Target]:
     return {each.name: each for each in (*wire_targets.TARGETS, *file_targets.TARGETS)}
 
 
-def _target(name: str) -> Target:
-    """One of them; the readers of files are imported for their own only."""
-    from tests.fuzz import wire_targets
-
-    known = {each.name: each for each in wire_targets.TARGETS}
-    return known[name] if name in known else _targets()[name]
-
-
-def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
+def _fuzz(target: Target, options: argparse.Namespace) -> Outcome:
     """Fuzz one target in a process of its own."""
-    target = _targets()[name]
+    name = target.name
     with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
         old, new = Path(place, "old"), Path(place, "new")
         for directory in (old, new):
@@ -117,8 +129,12 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
             (old / f"{number:05}").write_bytes(data)
         words.write_text(_words(given))
         began = time.monotonic()
-        ran = _child(
+        ran = _fuzzed(
             name,
+            Path(place, "log"),
+            f"-timeout={HANG_S}",
+            f"-rss_limit_mb={MEMORY_MB}",
+            f"-max_len={target.max_bytes}",
             f"-max_total_time={options.seconds}",
             f"-runs={options.runs}",
             f"-artifact_prefix={place}/",
@@ -131,11 +147,19 @@ def _fuzz(name: str, options: argparse.Namespace) -> Outcome:
         failed = _kept(Path(place), options.out, name)
         inputs = len(known)
         if options.keep and failed is None:
-            found = _child(name, _REACHING, str(old), str(new)).split()
+            found = _reaching(name, old, new)
             inputs = len(found)
             assert found, "not even the seeds can be read"
             write_corpus(name, [Path(path).read_bytes() for path in found])
     return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
+
+
+def _fuzzed(name: str, log: Path, *arguments: str) -> str:
+    """Run Atheris on one target; returns what it said."""
+    process = _FORKS.Process(target=be_fuzzed, args=(name, arguments, log))
+    process.start()
+    process.join()
+    return log.read_text(errors="replace") if log.exists() else f"it ended with {process.exitcode}"
 
 
 def _words(inputs: Sequence[bytes]) -> str:
@@ -161,22 +185,13 @@ def _tail(log: str) -> str:
     return log[start:][:6000] if start >= 0 else log[-2000:]
 
 
-def _child(name: str, *flags: str) -> str:
-    """Run Atheris on one target; returns what it said."""
-    command = [
-        *(sys.executable, "-m", "tests.fuzz"),
-        *(f"-timeout={HANG_S}", f"-rss_limit_mb={MEMORY_MB}"),
-        f"-max_len={_target(name).max_bytes}",
-        *flags,
-    ]
-    done = subprocess.run(
-        command,
-        env=os.environ | {"FLINKNET_COMPILED": "0", _CHILD: name, "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
-    return done.stdout if _REACHING in flags else done.stdout + done.stderr
+def _reaching(name: str, *directories: Path) -> list[str]:
+    """The files of some directories that `_print_reaching` names, in a process that is not
+    instrumented.
+    """
+    command = [sys.executable, "-m", "tests.fuzz", _REACHING, name, *map(str, directories)]
+    done = subprocess.run(command, env=os.environ | _INTERPRETED, capture_output=True, text=True)
+    return done.stdout.split()
 
 
 def _print_reaching(target: Target, directories: Iterable[Path]) -> None:
@@ -207,24 +222,8 @@ def _print_reaching(target: Target, directories: Iterable[Path]) -> None:
             print(path)
 
 
-def _be_fuzzed(name: str) -> None:
-    """The process of one target: Atheris's own command line."""
-    import atheris
-
-    with atheris.instrument_imports(include=["flinknet"], enable_loader_override=False):
-        target = _target(name)
-    if target.json_from is None:
-        atheris.Setup(sys.argv, target.run)
-    else:
-        mutator = json_mutator(target.json_from)
-        atheris.Setup(sys.argv, target.run, custom_mutator=mutator)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    if _CHILD in os.environ and sys.argv[-3] == _REACHING:
-        _print_reaching(_target(os.environ[_CHILD]), map(Path, sys.argv[-2:]))
-    elif _CHILD in os.environ:
-        _be_fuzzed(os.environ[_CHILD])
+    if sys.argv[1:2] == [_REACHING]:
+        _print_reaching(_targets()[sys.argv[2]], map(Path, sys.argv[3:]))
     else:
         sys.exit(main(sys.argv[1:]))

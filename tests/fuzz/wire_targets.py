@@ -264,6 +264,7 @@ def control_seeds() -> Iterator[bytes]:
         yield bytes((case.when == by_clients.LATER,)) + case.data
     for message in MESSAGES:
         yield b"\3" + encode_message(message)
+    yield b"\1" + by_clients.CANCEL + b"\xff" * 8  # may still be taken after the fault
 
 
 TARGETS = (

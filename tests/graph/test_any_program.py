@@ -17,6 +17,7 @@ from flinknet.graph.documents import (
     stream_document,
 )
 from flinknet.graph.failover import SchedulingTopology, subtasks_to_restart
+from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from tests.graph.programs import environment, same
 
 Step = tuple[str, int, int, int]
@@ -112,11 +113,11 @@ def test_every_layer_has_all_of_the_one_before(
             assert stages[0] < stages[1]
     for task in plan.tasks():
         assert 0 <= task.slot < slots
-    for layer, document in (
-        (stream, stream_document(stream)),
-        (job, job_document(job)),
-        (execution, execution_document(execution)),
-        (plan, physical_document(plan)),
+    for text, document in (
+        (stream_tree(stream), stream_document(stream)),
+        (job_tree(job), job_document(job)),
+        (execution_tree(execution), execution_document(execution)),
+        (physical_tree(plan), physical_document(plan)),
     ):
-        assert str(layer)
+        assert text
         assert document

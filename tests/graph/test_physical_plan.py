@@ -234,7 +234,7 @@ def test_a_million_channels_are_planned_without_making_them(
     assert plan.local_channels == 10 * 100 * 100
     assert plan.connections_total == 90
     text = physical_tree(plan)
-    assert "1000000 channels (100000 local, 900000 remote), 90 TCP connections" in text
+    assert "1,000,000 channels (100,000 local, 900,000 remote), 90 TCP connections" in text
     assert len(json.dumps(physical_document(plan))) > 1000
     assert len(execution_tree(plan.graph).splitlines()) < 50
     for picture in (physical_picture(plan), execution_picture(plan.graph)):
@@ -256,8 +256,8 @@ def test_a_thousand_task_managers_are_reported_in_a_few_lines(
 
     monkeypatch.setattr(Traffic, "__iter__", counted)
     text = physical_tree(plan)
-    assert "1000 TaskManagers with 1 slot each" in text
-    assert "1000000 channels (1000 local, 999000 remote), 999000 TCP connections" in text
+    assert "1,000 TaskManagers with 1 slot each" in text
+    assert "1,000,000 channels (1,000 local, 999,000 remote), 999,000 TCP connections" in text
     assert "… and 998984 more connections" in text
     assert len(text.splitlines()) < 100
     document = physical_document(plan)

@@ -12,11 +12,13 @@ from flinknet.config import NetworkConfig
 from flinknet.core.buffers import DataType
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.producer import ForwardSelector, RecordWriter
-from flinknet.core.wire.events import (
+from flinknet.core.wire.checkpoint_barrier import (
     NO_ALIGNMENT_TIMEOUT_MS,
     AlignmentType,
-    CancelCheckpointMarker,
     CheckpointBarrier,
+)
+from flinknet.core.wire.events import (
+    CancelCheckpointMarker,
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,

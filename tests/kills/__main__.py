@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +30,7 @@ import psutil
 from flinknet.errors import FlinknetError
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.verify import verify_run
+from tests import tally
 from tests.kills.subjects import CODES, INT, KILL, STOP, SUBJECTS, Running, Subject
 
 STOPPED_S = 2.0
@@ -56,7 +58,7 @@ def main(arguments: list[str]) -> int:
     if not kinds:
         parser.error(f"nothing is called {options.only}")
     outcomes: Counter[str] = Counter()
-    failed = 0
+    failed, began_s = 0, time.monotonic()
     for number in range(options.times):
         kind = kinds[number % len(kinds)]
         seed = f"{options.seed}.{number}"
@@ -71,6 +73,7 @@ def main(arguments: list[str]) -> int:
     for name, count in sorted(outcomes.items()):
         print(f"{count:>5} {name}")
     print(f"{options.times} trials, {failed} failed")
+    tally.add("kills", options.times, time.monotonic() - began_s, failed)
     return int(failed > 0)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from flinknet import notebook
 from flinknet.errors import FlinknetError
 from flinknet.predict.grid import Grid
-from flinknet.replay import notebook
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.replay.spark.session import spark_errors

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flinknet import notebook
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import ConfigError, FlinknetError
-from flinknet.replay import notebook
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, event
 from tests.replay.advise.test_caveats import add_events
 
@@ -23,7 +25,7 @@ def test_the_example_of_the_page_runs(
     spark: Any, sawtooth_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(
-        r"```python\n(from flinknet\.replay import notebook\n.+?)```",
+        r"```python\n(from flinknet import notebook\n.+?)```",
         PAGE.read_text(encoding="utf-8"),
         re.DOTALL,
     )
@@ -32,6 +34,30 @@ def test_the_example_of_the_page_runs(
     assert "sum(value)" in shown
     assert re.search(r"\|\s+0\|\s*1000\|", shown)  # records of channel 0
     assert re.search(r"\|\s+5000000\|", shown)
+
+
+def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
+    """Each cell, and what it shows: the value of its last line, as Jupyter has it."""
+    pytest.importorskip("matplotlib")
+    document = json.loads((PAGE.parent / "notebook.ipynb").read_text(encoding="utf-8"))
+    known: dict[str, Any] = {}
+    shown = []
+    for cell in document["cells"]:
+        if cell["cell_type"] == "code":
+            tree = ast.parse("".join(cell["source"]).replace("runs/demo", str(sawtooth_run)))
+            last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, "cell", "exec"), known)
+            if isinstance(last, ast.Expr):
+                shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), known))
+    tables, latency, throughput, backlog, answers, chart, rows, page = shown
+    assert "what consumers took" in tables._repr_html_()
+    assert list(latency["count"]) == [1000, 1000]
+    for picture in (throughput, backlog, chart):
+        assert picture._repr_svg_().lstrip().startswith("<?xml")
+    assert len(repr(tables)) < 200
+    assert "<td>observed</td>" in answers._repr_html_()
+    assert list(rows["kind"][:2]) == ["observed", "predicted"]
+    assert page._repr_html_().startswith("<iframe srcdoc=")
 
 
 def test_tables_are_lazy(spark: Any, tmp_path: Path, make_run: Any) -> None:
@@ -49,6 +75,12 @@ def test_tables_are_lazy(spark: Any, tmp_path: Path, make_run: Any) -> None:
 def test_what_is_no_run_is_named(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(FlinknetError, match="not a run directory"):
         notebook.observed(spark, str(tmp_path))
+
+
+@pytest.mark.parametrize("ask", [notebook.observed, notebook.predicted, notebook.predicted_jobs])
+def test_no_run_at_all_is_named(ask: Any) -> None:
+    with pytest.raises(ConfigError, match="no run is named"):
+        ask(None)
 
 
 @pytest.mark.parametrize("ask", [notebook.events, notebook.observed, notebook.predicted])

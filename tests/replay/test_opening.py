@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,16 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.replay.advise.caveats import warnings_of
 from flinknet.replay.joining import Together
-from flinknet.replay.opening import OnDamage
+from flinknet.replay.opening import FileReads, OnDamage
 from flinknet.replay.read import RecordedRun, open_runs
-from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
+from flinknet.trace import (
+    ProcessInfo,
+    RunManifest,
+    TraceFile,
+    TraceReader,
+    TraceWriter,
+    index,
+)
 from flinknet.trace.recordings import open_recordings
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import event, rows_of
@@ -46,6 +54,21 @@ def damage(file: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 3] ^= 0xFF
     file.write_bytes(data)
+
+
+def test_files_are_looked_at_once_and_their_indexes_asked_for_together(
+    taps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def note(files: Sequence[TraceFile]) -> None:
+        asked.append([file.path for file in files])
+        monkeypatch.setattr(index, "stamp_at", None)
+
+    (run,) = open_runs([taps], reads=FileReads(note))
+    assert asked == [[str(taps / f"tap-{number}" / FILE) for number in range(2)]]
+    for file in run.files:
+        index.file_index(file)
 
 
 def test_what_a_tap_says_that_it_lost_is_named(taps: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.predict.grid import Grid
-from flinknet.replay.opening import OnDamage
+from flinknet.replay.opening import FileReads, OnDamage
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
+from flinknet.replay.spark import indexes
 from flinknet.replay.spark.damage import find_damaged
-from flinknet.trace import ClockInfo, TraceFile
+from flinknet.trace import ClockInfo, TraceFile, index
 from tests.replay_documents import documents
 from tests.tapped_job import MS, SECOND, SOURCE, Place, TappedChannel, write_tapped_job
 
@@ -84,6 +86,35 @@ def test_executors_find_damaged_blocks_and_the_rest_is_answered(spark: Any, tmp_
     (loss,) = answers[0]["trace"]["losses"]
     assert (loss["kind"], loss["count"]) == ("damaged_blocks", 162)
     assert [each["observed"]["buffers"] for each in answers] == [40, 80]
+
+
+@pytest.mark.spark
+def test_executors_read_the_indexes_of_many_files(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taps = write_taps(tmp_path / "taps")
+    here = [index._read(file) for run in open_runs([taps]) for file in run.files]
+    monkeypatch.setattr(indexes, "INDEXES_HERE_MAX", 1)
+    monkeypatch.setattr(indexes, "FILES_AT_ONCE", 1)
+    monkeypatch.setattr(index, "_kept", {})
+    reads = FileReads(partial(indexes.read_indexes, lambda: spark))
+    runs = open_runs([taps], reads=reads)
+    monkeypatch.setattr(index, "_read", None)
+    found = [index.file_index(file) for run in runs for file in run.files]
+    for one, other in zip(here, found, strict=True):
+        assert one is not other
+        assert one.blocks.tobytes() == other.blocks.tobytes()
+        assert one.channels.tobytes() == other.channels.tobytes()
+        assert (one.is_whole, one.index_bytes) == (other.is_whole, other.index_bytes)
+
+
+def test_the_indexes_of_few_files_need_no_spark(tmp_path: Path) -> None:
+    taps = write_taps(tmp_path / "taps")
+
+    def spark() -> Any:
+        raise AssertionError("not for two files")
+
+    assert open_runs([taps], reads=FileReads(partial(indexes.read_indexes, spark)))
 
 
 def test_info_shows_the_set(tmp_path: Path) -> None:

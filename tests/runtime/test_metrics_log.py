@@ -11,7 +11,7 @@ from flinknet.runtime.cluster.collected import Collected
 from flinknet.runtime.cluster.progress import ProgressMeter
 from flinknet.runtime.cluster.reports import Statistics, TaskCounts
 from flinknet.runtime.metrics_log import MetricsLog
-from flinknet.trace.metrics import METRICS_NAME, describe_metrics
+from flinknet.trace.metrics import METRICS_NAME, describe_metrics, metrics_lines
 
 TIMES = {
     "busyTimeMsPerSecond": 700,
@@ -70,6 +70,20 @@ def test_progress_keeps_the_last_metrics_of_each_task() -> None:
         ("sink 0", 0.7, 0.1, 0.2),
     ]
     assert tasks[0].in_pool_usage is None
+
+
+def test_what_is_kept_around_instants_adds_up(tmp_path: Path) -> None:
+    kept_ns = (200, 260, 300, 1000)
+    log = MetricsLog(tmp_path, keep_ns=100)
+    for now_ns in range(0, 2000, 10):
+        log.write([{"at_ns": now_ns, "task_manager": "tm-0"}])
+        if now_ns in kept_ns:
+            log.keep_around(now_ns)
+        log.drop_old(now_ns)
+    log.close()
+    found = [line["at_ns"] for line in metrics_lines(tmp_path)]
+    old = [each for each in found if each < 1800]
+    assert old == [*range(100, 350, 10), *range(900, 1050, 10)]
 
 
 def test_old_lines_are_dropped_but_for_those_that_are_to_be_kept(tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ ONCE_FAILED = {
         {"flow control": 7, "floating buffers": 1, "record bytes": 3, "rate": 1, "records": 5}
         | {"stalls": 4, "stall 1 at": 348_497, "stall 1 length": 337_840, "capacity bytes": 3},
     ),
+    "a stranger woke a TaskManager in the middle of its turn, and turns overlapped for ever": (
+        18216101112,
+        {"parallelism": 2, "segment size bytes": 1, "exclusive buffers": 1, "floating buffers": 2}
+        | {"placement": 3, "record bytes": 3, "record spread bytes": 2, "buffer timeout": 1}
+        | {"records": 3, "slow consumer": 2, "slow delay": 2, "costs": 1, "strangers": 7}
+        | {"stranger 0 at": 1_018_114},
+    ),
 }
 
 

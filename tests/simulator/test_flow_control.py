@@ -12,7 +12,7 @@ import pytest
 from flinknet.config import CREDIT, TCP, NetworkConfig, Scenario, SlowConsumer
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.wire.events import CheckpointBarrier
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.checkers import check_memory, check_records

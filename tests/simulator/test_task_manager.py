@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.simulator.scheduler import Scheduler
@@ -19,6 +19,7 @@ class End:
         self.arrivals_ns = list(arrivals_ns)
         self.sent_bytes = 0
         self.connection = SimpleNamespace(next_deadline_ns=lambda: None)
+        self.wake: Callable[[int], None] = lambda at_ns: None
         self._done = done
 
     @property
@@ -28,6 +29,7 @@ class End:
     def receive(self, *, now_ns: int) -> int:
         self._done.append(f"receives at {now_ns}")
         self.arrivals_ns.pop(0)
+        self.wake(now_ns)
         return now_ns
 
     def pump(self, *, now_ns: int) -> int:
@@ -48,17 +50,20 @@ class Reader:
         return now_ns + WORK_NS, NEVER_NS
 
 
-def turns(*arrivals_ns: int, answers_at_once: bool) -> list[str]:
+def turns(*arrivals_ns: int, answers_at_once: bool, is_woken_meanwhile: bool = False) -> list[str]:
     """What a TaskManager does when bytes come at those instants."""
     done: list[str] = []
     scheduler = Scheduler(start_ns=0)
     pool = NetworkBufferPool(4, 1024)
     each = SimulatedTaskManager("tm-0", scheduler, pool, answers_at_once=answers_at_once)
-    reader: Any = Reader(done)
-    each.ends, each.tasks = [End(done, *arrivals_ns)], [reader]  # type: ignore[list-item]
+    end, reader = End(done, *arrivals_ns), Reader(done)
+    if is_woken_meanwhile:
+        end.wake = each.wake
+    each.ends, each.tasks = [end], [reader]  # type: ignore[list-item]
     each.wake(arrivals_ns[0])
     while scheduler.step():
         pass
+    assert each.idle_ns >= 0
     return done
 
 
@@ -81,4 +86,12 @@ def test_where_turns_have_no_costs_of_their_own_all_is_sent_in_each() -> None:
     assert turns(10, 60, answers_at_once=False) == [
         *("receives at 10", "works", "sends"),
         *("receives at 110", "works", "sends"),
+    ]
+
+
+def test_a_turn_that_is_asked_for_in_the_middle_of_another_begins_behind_it() -> None:
+    assert turns(10, 60, answers_at_once=False, is_woken_meanwhile=True) == [
+        *("receives at 10", "works", "sends"),
+        *("receives at 110", "works", "sends"),
+        *("works", "sends"),
     ]

@@ -14,6 +14,7 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from flinknet.errors import TraceError
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.run_directory import seal_run
 from flinknet.trace.verify import verify_run
+from tests import tally
 from tests.sample_traces import summary
 from tests.synthetic_trace import write_run
 
@@ -149,6 +151,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--times", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
+    began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="damage-") as place:
         run = Path(place) / "run"
         if options.run is None:
@@ -158,7 +161,9 @@ def main(arguments: list[str]) -> int:
         outcomes = campaign(run, seed=options.seed, times=options.times)
     for outcome, count in outcomes.most_common():
         print(f"{count:>7} {outcome}")
-    return int(not outcomes.keys() <= {FOUND, REFUSED, HARMLESS})
+    silent = outcomes.keys() - {FOUND, REFUSED, HARMLESS}
+    tally.add("damage", options.times, time.monotonic() - began_s, len(silent))
+    return int(bool(silent))
 
 
 if __name__ == "__main__":

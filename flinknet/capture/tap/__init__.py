@@ -19,9 +19,9 @@ a certificate and a key that the cluster trusts, and from Flink 2.3 on a certifi
 the host's name.
 
 `relay` moves bytes between two `ends`, `proxy` waits for sockets, `session` does the rest; all of
-it is one event loop on one thread. `delays`: how long bytes were held up. `view`: what is shown.
-`rest_watch` holds the process that asks the JobManager. `redirected` asks the kernel where a
-connection was going that it turned away to the tap.
+it is one event loop on one thread. `redirected`: where a connection that the kernel turned away to
+the tap was on its way to. `delays`: how long bytes were held up. `view`: what is shown.
+`rest_watch` holds the process that asks the JobManager.
 """
 
 from .ends import TlsContexts, create_contexts

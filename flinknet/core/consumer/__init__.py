@@ -6,7 +6,8 @@
     partition_requests  what has become of the requests of a connection; request_backoff: when one
                         is repeated
     input_channel       a channel over a connection: sequence, credit not announced yet;
-                        buffer_manager: its free buffers; local_channel: one without a connection
+                        buffer_manager: its free buffers; priority_events: what overtakes data in
+                        its queue; local_channel: one without a connection
     input_gate          the door for tasks: all channels of an input, in turns; union_gate: several
                         gates as one; decompression: a gate whose buffers may be compressed
     record_reader       from buffers to records

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from flinknet.core.wire.events import CheckpointBarrier
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.units import NS_PER_MS
 
 from .checkpoint_barriers import (

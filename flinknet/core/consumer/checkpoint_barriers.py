@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from flinknet.core.wire.events import CheckpointBarrier
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.units import NS_PER_MS
 
 

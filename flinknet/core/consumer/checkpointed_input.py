@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import DataType
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
     CancelCheckpointMarker,
-    CheckpointBarrier,
     EndOfData,
     EndOfPartitionEvent,
     Event,

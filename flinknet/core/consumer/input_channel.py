@@ -10,22 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import (
-    DataType,
     LocalBufferPool,
     MemorySegment,
     NetworkBuffer,
     NetworkBufferPool,
-    free_memory,
 )
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
-from flinknet.core.wire.events import (
-    CheckpointBarrier,
-    Event,
-    EventAnnouncement,
-    OtherEvent,
-    decode_event,
-    encode_pipelined,
-)
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import (
@@ -38,12 +29,19 @@ from flinknet.errors import (
 )
 
 from .buffer_manager import BufferManager
+from .priority_events import (
+    PRIORITIZED_EVENT,
+    TIMEOUTABLE_BARRIER,
+    ReceivedBuffers,
+    add_priority_event,
+    announce_barrier,
+    check_order,
+    data_bytes_before,
+    make_unaligned,
+)
 
 RUN_BYTES = 192 * 1024
 """Data that a task reads at once, at most: six segments, which are in the cache still."""
-
-_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
-_TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
 
 
 class PartitionRequestClient(Protocol):
@@ -143,7 +141,7 @@ class RemoteInputChannel:
         self.index_in_input = index_in_gate
         self.expected_sequence_number = 0
         self.unannounced_credit = 0
-        self.received: deque[tuple[NetworkBuffer, int]] = deque()
+        self.received: ReceivedBuffers = deque()
         self.is_released = False
         self.error: FlinknetError | None = None
         self.connection: PartitionRequestClient | None = None
@@ -352,9 +350,9 @@ class RemoteInputChannel:
             self.connection.close_channel(self)
 
     def check_invariants(self) -> None:
-        """Assert that it announces no more credit than it has free buffers, that what it holds
-        was not given back, and that priority events lead in the order in which they were sent. The
-        credit of a channel without exclusive buffers starts again after a blocking event.
+        """Assert that it announces no more credit than it has free buffers, and that what it holds
+        was not given back and waits in its order. The credit of a channel without exclusive
+        buffers starts again after a blocking event.
         """
         self.buffers.check_invariants()
         credit, free = self.unannounced_credit, self.buffers.available_buffers
@@ -362,41 +360,16 @@ class RemoteInputChannel:
         assert self.is_released or not self.initial_credit or credit <= free, (
             f"unannounced credit {credit} with {free} free buffers"
         )
-        before: int | None = None
-        is_priority = True
-        for buffer, number in self.received:
-            assert buffer.references > 0, f"buffer {number} was given back before it was read"
-            if buffer.data_type == _PRIORITIZED_EVENT:
-                assert is_priority, f"priority event {number} waits behind others"
-                assert before is None or not _is_before(number, before), (
-                    f"priority event {number} waits behind {before}"
-                )
-                before = number
-            else:
-                is_priority = False
+        check_order(self.received)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
         """Let a barrier that was announced overtake the data before it, as an unaligned one."""
-        announced = (_TIMEOUTABLE_BARRIER, sequence_number)
-        queued = [(buffer.data_type, number) for buffer, number in self.received]
-        if announced not in queued:
-            raise RuntimeError(f"channel {self.index} holds no barrier {sequence_number}")
-        position = queued.index(announced)
-        buffer, _ = self.received[position]
-        del self.received[position]
-        barrier = decode_event(buffer.payload)
-        assert isinstance(barrier, CheckpointBarrier)
-        buffer.recycle()
-        self._overtake(_priority_event(barrier.as_unaligned()), sequence_number)
+        if make_unaligned(self.received, sequence_number):
+            self._queue(self, True)
 
     def data_bytes_before(self, sequence_number: int | None) -> int:
         """Bytes of the data that waits and was sent before a message; of all if None."""
-        return sum(
-            buffer.size_bytes
-            for buffer, number in self.received
-            if buffer.data_type in IS_BUFFER
-            and (sequence_number is None or _is_before(number, sequence_number))
-        )
+        return data_bytes_before(self.received, sequence_number)
 
     def _receive_event(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
@@ -405,8 +378,9 @@ class RemoteInputChannel:
         it may still become one.
         """
         data_type = buffer.data_type
-        if data_type == _PRIORITIZED_EVENT:
-            self._overtake(buffer, sequence_number)
+        if data_type == PRIORITIZED_EVENT:
+            if add_priority_event(self.received, buffer, sequence_number):
+                self._queue(self, True)
             return
         if data_type in IS_BLOCKING_UPSTREAM:
             if backlog_buffers:
@@ -419,21 +393,9 @@ class RemoteInputChannel:
         self.received.append((buffer, sequence_number))
         if len(self.received) == 1:
             self._queue(self, False)
-        if data_type == _TIMEOUTABLE_BARRIER:
-            barrier = decode_event(buffer.payload)
-            assert isinstance(barrier, CheckpointBarrier)
-            announcement = EventAnnouncement(barrier, sequence_number)
-            self._overtake(_priority_event(announcement), sequence_number)
-
-    def _overtake(self, buffer: NetworkBuffer, sequence_number: int) -> None:
-        """Queue a priority event behind the others of its kind and before the rest."""
-        position = 0
-        for queued, _ in self.received:
-            if queued.data_type != _PRIORITIZED_EVENT:
-                break
-            position += 1
-        self.received.insert(position, (buffer, sequence_number))
-        if position == 0:
+        if data_type == TIMEOUTABLE_BARRIER and announce_barrier(
+            self.received, buffer, sequence_number
+        ):
             self._queue(self, True)
 
     def _check_sequence_number(self, sequence_number: int, buffer: NetworkBuffer | None) -> None:
@@ -445,17 +407,3 @@ class RemoteInputChannel:
         self.expected_sequence_number = (
             expected + 1 if expected != 0x7FFFFFFF else next_sequence_number(expected)
         )
-
-
-def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
-    """A buffer or event that the consumer makes for itself, in memory of no pool."""
-    return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
-
-
-def _priority_event(event: Event) -> NetworkBuffer:
-    return unpooled_buffer(encode_pipelined(event), _PRIORITIZED_EVENT)
-
-
-def _is_before(number: int, other: int) -> bool:
-    """Whether a sequence number comes before another; they wrap at 32 bits."""
-    return (number - other) & 0xFFFF_FFFF > 0x7FFF_FFFF

@@ -14,8 +14,9 @@ from flinknet.core.buffers import BufferSlice, DataType, LocalBufferPool, Networ
 from flinknet.core.wire.events import EndOfInputChannelStateEvent, OtherEvent
 from flinknet.errors import FlinknetError, GateClosedError
 
-from .input_channel import RemoteInputChannel, unpooled_buffer
+from .input_channel import RemoteInputChannel
 from .local_channel import LocalInputChannel
+from .priority_events import PRIORITIZED_EVENT, unpooled_buffer
 
 InputChannel = RemoteInputChannel | LocalInputChannel
 """A channel of either kind; `is_local` tells which."""
@@ -29,8 +30,6 @@ Polled = tuple[InputChannel, InputBuffer, int]
 
 RECOVERED = -1
 """Sequence number of what was not sent."""
-
-_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 
 
 class SingleInputGate:
@@ -240,10 +239,10 @@ class SingleInputGate:
             buffer, sequence_number = received.popleft()
             if received or channel.error is not None:
                 self._is_queued[index] = True
-                if buffer.data_type != _PRIORITIZED_EVENT:
+                if buffer.data_type != PRIORITIZED_EVENT:
                     ready.append(channel)
                 else:
-                    is_next = received and received[0][0].data_type == _PRIORITIZED_EVENT
+                    is_next = received and received[0][0].data_type == PRIORITIZED_EVENT
                     self._requeue(channel, has_priority=bool(is_next))
             return channel, buffer, sequence_number
         if self.is_closed and not self.is_finished:
@@ -317,7 +316,7 @@ class SingleInputGate:
             return None
         if piece.next_data_type and not self._is_queued[channel.index_in_gate]:
             self._is_queued[channel.index_in_gate] = True
-            self._requeue(channel, has_priority=piece.next_data_type == _PRIORITIZED_EVENT)
+            self._requeue(channel, has_priority=piece.next_data_type == PRIORITIZED_EVENT)
         return channel, piece, piece.sequence_number
 
     def _requeue(self, channel: InputChannel, *, has_priority: bool) -> None:

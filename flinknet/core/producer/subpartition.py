@@ -27,7 +27,8 @@ from flinknet.core.buffers import (
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 from flinknet.core.probe import FlushReason
-from flinknet.core.wire.events import CheckpointBarrier, decode_event, encode_pipelined
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
+from flinknet.core.wire.events import decode_event, encode_pipelined
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)

@@ -7,7 +7,8 @@
 - `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
   consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: frames looked
   at by who is no peer.
-- `events`, `records`: what a payload holds. `record_counter`: how many records end in it.
+- `events` (with `checkpoint_barrier`), `records`: what a payload holds. `record_counter`: how many
+  records end in it.
 - `stored_buffers`: buffers in a file. `modified_utf8`: strings as Java has them.
 - `compression` (with `lzo`): how a payload may be packed.
 

@@ -7,7 +7,7 @@ everyone else the exact size (`encode`).
 | tag | event | body | since |
 |---|---|---|---|
 | 0 | EndOfPartitionEvent | | |
-| 1 | CheckpointBarrier | see there | |
+| 1 | CheckpointBarrier | see `checkpoint_barrier` | |
 | 2 | EndOfSuperstepEvent | | |
 | 3 | OtherEvent | utf class name, what the class writes | |
 | 4 | CancelCheckpointMarker | i64 checkpoint id | |
@@ -24,18 +24,16 @@ everyone else the exact size (`encode`).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, Self
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
 
+from .checkpoint_barrier import AlignmentType, CheckpointBarrier
 from .ids import Bytes
 from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
-
-NO_ALIGNMENT_TIMEOUT_MS: Final = 0x7FFF_FFFF_FFFF_FFFF
-"""An aligned barrier with this timeout stays aligned."""
 
 SERIALIZER_INITIAL_BYTES: Final = 128
 """The array a DataOutputSerializer starts with: the least that is sent for tags 3 and 11."""
@@ -45,8 +43,6 @@ _TAG_AND_I8 = struct.Struct(">ib")
 _TAG_AND_I32 = struct.Struct(">ii")
 _TAG_AND_I64 = struct.Struct(">iq")
 _TAG_AND_TWO_I32 = struct.Struct(">iii")
-_BARRIER_START = struct.Struct(">iqqb")
-_BARRIER_END = struct.Struct(">bq")
 _U16 = struct.Struct(">H")
 _I32 = struct.Struct(">i")
 _ALIGNED_AND_KIND = struct.Struct(">?i")
@@ -58,37 +54,6 @@ class StopMode(IntEnum):
 
     DRAIN = 0
     NO_DRAIN = 1
-
-
-class SnapshotType(IntEnum):
-    """What the barrier asks for, with the action after a savepoint."""
-
-    CHECKPOINT = 0
-    SAVEPOINT = 1
-    SAVEPOINT_SUSPEND = 2
-    SAVEPOINT_TERMINATE = 3
-    FULL_CHECKPOINT = 4
-
-    @property
-    def is_savepoint(self) -> bool:
-        """Savepoints carry a format byte."""
-        return SnapshotType.SAVEPOINT <= self <= SnapshotType.SAVEPOINT_TERMINATE
-
-
-class SavepointFormatType(IntEnum):
-    """The format of a savepoint's files."""
-
-    CANONICAL = 0
-    NATIVE = 1
-
-
-class AlignmentType(IntEnum):
-    """How the receiver aligns its channels (Flink: CheckpointOptions.AlignmentType)."""
-
-    AT_LEAST_ONCE = 0
-    ALIGNED = 1
-    UNALIGNED = 2
-    FORCED_ALIGNED = 3
 
 
 class _BareEvent:
@@ -110,89 +75,6 @@ class EndOfPartitionEvent(_BareEvent):
     """Nothing of this subpartition follows."""
 
     TAG: ClassVar[int] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointBarrier:
-    """Separates the records before a checkpoint from those after it.
-
-    | i32 tag | i64 id | i64 timestamp | i8 kind | i8 format, savepoints only |
-    | i32 length of location, -1 for none | location | i8 alignment | i64 timeout |
-    """
-
-    checkpoint_id: int
-    timestamp_ms: int
-    snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
-    alignment: AlignmentType = AlignmentType.ALIGNED
-    aligned_timeout_ms: int = NO_ALIGNMENT_TIMEOUT_MS
-    location: bytes | None = None
-    savepoint_format: SavepointFormatType | None = None
-
-    TAG: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        if self.snapshot_type.is_savepoint != (self.savepoint_format is not None):
-            raise LocalProtocolError("a savepoint has a format, and nothing else has one")
-
-    @property
-    def is_unaligned(self) -> bool:
-        """It overtakes data, and no channel waits for the others."""
-        return self.alignment is AlignmentType.UNALIGNED
-
-    @property
-    def is_timeoutable(self) -> bool:
-        """It is aligned, and turns unaligned when that takes too long."""
-        return self.alignment is AlignmentType.ALIGNED and self.aligned_timeout_ms not in (
-            0,
-            NO_ALIGNMENT_TIMEOUT_MS,
-        )
-
-    def as_unaligned(self) -> CheckpointBarrier:
-        """The same barrier after its timeout (Flink: CheckpointBarrier.asUnaligned)."""
-        return replace(
-            self, alignment=AlignmentType.UNALIGNED, aligned_timeout_ms=NO_ALIGNMENT_TIMEOUT_MS
-        )
-
-    def encode(self) -> bytes:
-        parts = [
-            _BARRIER_START.pack(self.TAG, self.checkpoint_id, self.timestamp_ms, self.snapshot_type)
-        ]
-        if self.savepoint_format is not None:
-            parts.append(bytes((self.savepoint_format,)))
-        if self.location is None:
-            parts.append(_I32.pack(-1))
-        else:
-            parts += (_I32.pack(len(self.location)), self.location)
-        parts.append(_BARRIER_END.pack(self.alignment, self.aligned_timeout_ms))
-        return b"".join(parts)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        _, checkpoint_id, timestamp_ms, kind = _BARRIER_START.unpack_from(data)
-        snapshot_type = SnapshotType(kind)
-        at = _BARRIER_START.size
-        savepoint_format = None
-        if snapshot_type.is_savepoint:
-            savepoint_format = SavepointFormatType(data[at])
-            at += 1
-        (length,) = _I32.unpack_from(data, at)
-        at += _I32.size
-        location = None
-        if length != -1:
-            if not 0 <= length <= len(data) - at:
-                raise FrameCorruptedError(f"a barrier with a location of {length} bytes")
-            location = data[at : at + length]
-            at += length
-        alignment, aligned_timeout_ms = _BARRIER_END.unpack_from(data, at)
-        return cls(
-            checkpoint_id,
-            timestamp_ms,
-            snapshot_type,
-            AlignmentType(alignment),
-            aligned_timeout_ms,
-            location,
-            savepoint_format,
-        )
 
 
 @dataclass(frozen=True, slots=True)

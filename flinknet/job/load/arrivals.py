@@ -81,6 +81,8 @@ class ScheduledArrivals:
         if self._left == 0:
             return
         count = _CHUNK_RECORDS
+        if self._left is not None and self._counted_from_ns <= self._origin_ns:
+            count = min(count, self._left)
         if self._law == "poisson":
             offsets = np.cumsum(self._random.exponential(self._gap_ns, count))
             instants = self._origin_ns + offsets
@@ -125,7 +127,7 @@ class RecordedArrivals:
         if next_ns is None or next_ns > until_ns:
             return self._instants[:0]
         rest = self._instants[start : start + limit]
-        taken = rest[: int(np.searchsorted(rest, until_ns, side="right"))]
+        taken = rest[: int(rest.searchsorted(until_ns, side="right"))]
         self._position = start + len(taken)
         if self._position < len(self._instants):
             self._next_ns = int(self._instants[self._position])

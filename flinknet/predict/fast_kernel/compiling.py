@@ -1,20 +1,27 @@
-"""How the functions of the kernel are compiled, and how they read the memory."""
+"""How functions are compiled and kept, and how those of the kernel read the memory."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import types
+from numba.core import caching
 from numba.extending import intrinsic
+from numba.misc.appdirs import AppDirs
 from numba.np.arrayobj import make_array
+
+from flinknet import histogram
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 _intrinsic: Any = intrinsic
+_config: Any = numba.config
+_app_dirs: Any = AppDirs
 _make_array: Any = make_array
 _pointer_to: Any = types.CPointer
 
@@ -27,23 +34,69 @@ def compiled(function: _Function) -> _Function:
 
 
 def kept_on_disk(function: _Function) -> _Function:
-    """Compiled once for all processes, where there is a place to keep it.
+    """Compiled once for all processes, where there is a place to keep it."""
+    dispatcher = numba.njit(**_HOW)(function)
+    with suppress(RuntimeError):  # no directory can be written to
+        dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+    return cast(_Function, dispatcher)
 
-    What is kept is found by the file of the function, its code and what it closes over, whatever
-    became of the functions that it calls: so it has to close over `digest_of` their files.
+
+class _ByContent(caching._CacheLocator):
+    """Machine code is found by the sources that it was made from, wherever they lie: all clones
+    and environments of a user share it. numba's own cache looks at one file, by its path, and
+    never at those of the functions that are called.
+
+    It lies where numba keeps what has no other place: in NUMBA_CACHE_DIR, or with the user's
+    caches.
     """
-    try:
-        return cast(_Function, numba.njit(cache=True, **_HOW)(function))
-    except RuntimeError:  # no directory can be written to
-        return compiled(function)
+
+    def __init__(self, function: Callable[..., object], file: str) -> None:
+        folder = Path(file).parent
+        self._line = function.__code__.co_firstlineno
+        self._digest = digest_of(folder)
+        root = _config.CACHE_DIR or _app_dirs(appname="numba", appauthor=False).user_cache_dir
+        self._path = Path(root, f"flinknet-{folder.name}-{self._digest[:16]}")
+
+    def get_cache_path(self) -> str:
+        return str(self._path)
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., object], file: str) -> _ByContent | None:
+        """None where the sources are in an archive, or nothing can be written."""
+        if not Path(file).exists():
+            return None
+        locator = cls(function, file)
+        try:
+            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+        return locator
 
 
-def digest_of(folder: Path) -> int:
-    """A number that changes with any source file of a folder."""
+class _CacheOfResults(caching.CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012 - so numba declares it
+        _ByContent,
+        *caching.CompileResultCacheImpl._locator_classes,
+    ]
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _CacheOfResults
+
+
+def digest_of(folder: Path) -> str:
+    """A text that changes with any source file of a folder, and with the histogram's, whose numbers
+    are compiled in."""
     digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.py")):
+    for file in [*sorted(folder.glob("*.py")), Path(histogram.__file__)]:
         digest.update(file.read_bytes())
-    return int.from_bytes(digest.digest()[:7], "big")
+    return digest.hexdigest()
 
 
 def _pointer(_context: Any, array: Any) -> Any:

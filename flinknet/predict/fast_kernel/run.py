@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from . import words as w
-from .compiling import compiled, digest_of, kept_on_disk, pointer
+from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .sink import step_sink
 from .source import may_finish, start_source, step_source
@@ -84,38 +81,29 @@ def _next_task_manager(m: Words, now: int) -> int:
     return found
 
 
-def _run_of(sources: int) -> Callable[[Ints, Floats, int], int]:
-    """Compiled of sources with that digest, or kept on disk since."""
+@kept_on_disk
+def run(memory: Ints, numbers: Floats, buckets: int) -> int:
+    """Run an exchange to its end.
 
-    @kept_on_disk
-    def run(memory: Ints, numbers: Floats, buckets: int) -> int:
-        _ = sources  # see kept_on_disk
-        m: Words = pointer(memory)
-        f: Numbers = pointer(numbers)
-        for number in range(m[w.SOURCES]):
-            start_source(m, m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS)
-        for number in range(m[w.CHANNELS]):
-            notify(m, m[w.FIRST_CHANNEL] + number * w.CHANNEL_WORDS)
-        while m[w.ENDED] == w.DONE:
-            now = earliest_ns(m, m[w.WAKES])
-            if now == w.NEVER:
-                break
-            m[w.TURNS] += 1
-            if m[w.TURNS] > m[w.TURNS_MAX]:
-                return w.TOO_LONG
-            _turn(m, f, w.COUNTS + buckets, _next_task_manager(m, now), now)
-        return m[w.ENDED]
+    Args:
+        memory: laid out by `fast_path`.
+        numbers: costs, and room for four times as many numbers as there are buckets.
+        buckets: of a latency histogram.
 
-    return run
-
-
-run = _run_of(digest_of(Path(__file__).parent))
-"""Run an exchange to its end.
-
-Args:
-    memory: laid out by `fast_path`.
-    numbers: costs, and room for four times as many numbers as there are buckets.
-    buckets: of a latency histogram.
-
-Returns: DONE, or why it must be run by the simulator.
-"""
+    Returns: DONE, or why it must be run by the simulator.
+    """
+    m: Words = pointer(memory)
+    f: Numbers = pointer(numbers)
+    for number in range(m[w.SOURCES]):
+        start_source(m, m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS)
+    for number in range(m[w.CHANNELS]):
+        notify(m, m[w.FIRST_CHANNEL] + number * w.CHANNEL_WORDS)
+    while m[w.ENDED] == w.DONE:
+        now = earliest_ns(m, m[w.WAKES])
+        if now == w.NEVER:
+            break
+        m[w.TURNS] += 1
+        if m[w.TURNS] > m[w.TURNS_MAX]:
+            return w.TOO_LONG
+        _turn(m, f, w.COUNTS + buckets, _next_task_manager(m, now), now)
+    return m[w.ENDED]

@@ -134,10 +134,11 @@ def read_window(
                 arrivals.add(EventBlock(block).data_at(TracePoint.SENT))
                 parts.add_waits(block)
                 if count < rows_max:
-                    parts.add(block)
+                    own = _first_of(block, rows_max)
+                    parts.add(own)
                     count += len(block["at_ns"])
                     if count >= rows_max:
-                        rows_to_ns = min(rows_to_ns, int(block["at_ns"].max()))
+                        rows_to_ns = min(rows_to_ns, int(own["at_ns"].max()))
                         if not with_arrivals:
                             break
     return Window(
@@ -270,6 +271,14 @@ def _in_order(parts: Sequence[Ramps]) -> Ramps:
     joined = Ramps.joined(parts)
     order = np.argsort(joined.first_ns, kind="stable")
     return Ramps(joined.records[order], joined.first_ns[order], joined.last_ns[order])
+
+
+def _first_of(block: EventColumns, rows_max: int) -> EventColumns:
+    """The first rows of a block, by their instants, where it has more than are wanted of a file."""
+    at_ns = block["at_ns"]
+    if len(at_ns) <= rows_max:
+        return block
+    return _where(block, at_ns <= np.partition(at_ns, rows_max - 1)[rows_max - 1])
 
 
 def _where(rows: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:

@@ -16,6 +16,7 @@ from typing import Any
 
 from flinknet import __version__
 from flinknet.errors import RunFailedError, TraceError
+from flinknet.job.load.plan import LoadPlan
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
@@ -219,7 +220,8 @@ def write_files(
         reached_ns: goes with it: up to when.
         stop_ns: of the run, where to end early.
     """
-    sides = [channel_ends(found, number) for number in task_managers]
+    load = found.load
+    sides = [channel_ends(found, load, number) for number in task_managers]
     with ExitStack() as stack:
         writers = []
         for number in task_managers:
@@ -247,9 +249,12 @@ def _has_parent() -> bool:
     return parent is None or parent.is_alive()
 
 
-def channel_ends(found: SynthPlan, task_manager: int) -> list[ChannelEnd]:
-    """The ends of channels that a TaskManager has."""
-    load = found.load
+def channel_ends(found: SynthPlan, load: LoadPlan, task_manager: int) -> list[ChannelEnd]:
+    """The ends of channels that a TaskManager has.
+
+    Args:
+        load: of the plan.
+    """
     sources, sinks = load.sources, load.sinks
     ends = []
     for law, channel in zip(found.laws, load.channels, strict=True):

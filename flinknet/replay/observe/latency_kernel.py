@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.histogram import SUB_BUCKET_BITS, SUB_BUCKETS, VALUE_BITS
-
-from ..spark.worker import compiled
+from flinknet.predict.fast_kernel.compiling import kept_on_disk
 
 Ints = npt.NDArray[np.int64]
 
@@ -82,4 +81,4 @@ def _count_latencies(
     whole[0], whole[1], whole[2] = total, smallest, largest
 
 
-count_latencies = compiled(_count_latencies)
+count_latencies = kept_on_disk(_count_latencies)

@@ -207,7 +207,7 @@ def observe(
             suit its size.
         checkpoint: where the answers of units are kept; None: nowhere.
     """
-    read_indexes(spark, [file for run in runs for file in run.files])
+    read_indexes(lambda: spark, [file for run in runs for file in run.files])
     tree = replace(tree_of(runs, split), checkpoint=checkpoint)
     whole = tables_of(spark, pass_units(runs, split), tree, _buckets(runs))
     tables = {name: named_table(whole, name, tree.row(name)) for name in _TABLES}

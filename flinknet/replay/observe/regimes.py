@@ -6,7 +6,6 @@ place is the channel's regime. Without such a record the channel is idle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
@@ -178,12 +177,6 @@ def _switched(
     order = np.argsort(place, kind="stable")
     order = order[np.argsort(at_ns[order], kind="stable")]
     return from_switches(at_ns[order], is_on[order], to_ns)
-
-
-def split_time_slice(unit: TimeSlice, events: Mapping[int, SortedEvents]) -> Iterator[Columns]:
-    """Rows of RegimeRow: the time of each channel of a slice."""
-    for channel in unit.channels:
-        yield regime_rows(unit, channel, regimes_in(unit, events[channel]))
 
 
 def regimes_in(unit: TimeSlice, events: SortedEvents) -> Regimes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..spark.worker import compiled
+from flinknet.predict.fast_kernel.compiling import kept_on_disk
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
@@ -67,14 +67,14 @@ def _sum_within(
     return sums
 
 
-def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> int:
+def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> np.int64:
     """Begin the row of a span's next window. Returns: when the window begins, as `since_ns`."""
     row[:] = 0
     row[0], row[1] = span, since_ns // width_ns
     return row[1] * width_ns  # type: ignore[no-any-return]
 
 
-_open_window = compiled(_open)
+_open_window = kept_on_disk(_open)
 
 
 def _sum_windows(
@@ -209,7 +209,7 @@ def _starve(
     return count
 
 
-_starve_one = compiled(_starve)
+_starve_one = kept_on_disk(_starve)
 
 
 def _starve_all(
@@ -246,8 +246,8 @@ def _starve_all(
     return 0, found
 
 
-count_kinds = compiled(_count_kinds)
-sum_within = compiled(_sum_within)
-sum_windows = compiled(_sum_windows)
-sample_windows = compiled(_sample_windows)
-starve_all = compiled(_starve_all)
+count_kinds = kept_on_disk(_count_kinds)
+sum_within = kept_on_disk(_sum_within)
+sum_windows = kept_on_disk(_sum_windows)
+sample_windows = kept_on_disk(_sample_windows)
+starve_all = kept_on_disk(_starve_all)

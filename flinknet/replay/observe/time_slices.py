@@ -46,8 +46,8 @@ EVENTS_PER_FILE = 1 << 17
 EVENTS_PER_CHANNEL = 1_500
 """Of a slice of many channels: each of them takes half a millisecond."""
 
-EVENTS_PER_TIME_SLICE_MAX = 16_000_000
-"""For the memory of a process: 20 bytes an event are set aside."""
+EVENTS_PER_TIME_SLICE_MAX = 10_000_000
+"""For the memory of a process: with 10,000 channels 46 bytes an event are set aside."""
 
 OUTSIDE_EVENTS = 500_000
 """As many of a file before and behind the measured part are units of their own."""

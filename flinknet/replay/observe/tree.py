@@ -85,8 +85,9 @@ class Tree:
         whole = pa.concat_tables(parts)
         if name == WORK:
             return whole
-        if name in self.in_time_slices.tables:
-            return self.in_time_slices.tables[name].merge(whole)
+        in_slice = self.in_time_slices.tables.get(name)
+        if in_slice is not None:
+            return in_slice.merge(whole) if len(parts) > 1 else whole
         question = self.questions[name]
         if question.combine is not None and len(parts) == 1:
             return whole  # a unit gives few answers to such a question
@@ -94,10 +95,10 @@ class Tree:
 
     def merge(self, name: str, parts: Sequence[pa.Table]) -> pa.Table:
         """The rows of a table."""
-        question = self.questions.get(name)
-        if question is None:
-            return self.combine(name, parts)
-        return question.merge(pa.concat_tables(parts))
+        whole = pa.concat_tables(parts)
+        if name in self.in_time_slices.tables:
+            return self.in_time_slices.tables[name].merge(whole)
+        return self.questions[name].merge(whole) if name in self.questions else whole
 
     def row(self, name: str) -> type:
         """The dataclass of the rows of a table."""

@@ -71,7 +71,10 @@ class Checkpoint:
                 return rows_of(kind, stream.read_all())
         rows = make()
         table = table_of(kind, rows)
-        with whole_file(path) as file, pa.ipc.new_stream(file, table.schema) as stream:
+        with (  # a task may run twice at the same time: speculation, a lost executor
+            whole_file(path, has_other_writers=True) as file,
+            pa.ipc.new_stream(file, table.schema) as stream,
+        ):
             stream.write_table(table)
         return rows
 

@@ -59,12 +59,11 @@ def connected_session(
 
 
 def _session(remote: str) -> Any:
-    from pyspark.errors import PySparkImportError
     from pyspark.sql import SparkSession
 
     try:
         return SparkSession.builder.remote(remote).getOrCreate()
-    except (ImportError, PySparkImportError) as error:
+    except ImportError as error:
         raise FlinknetError(
             "Spark Connect needs more packages than are installed: pip install 'flinknet[connect]'"
             f" ({str(error).splitlines()[0]})"

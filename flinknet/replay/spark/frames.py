@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, reduce
-from itertools import chain
+from itertools import chain, islice
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .settings import WORK_UNITS_MAX, has_arrow_tables
 from .worker import freeze_what_is_loaded
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 
 TABLE_BYTES_MAX = 16 << 20
 """Of units in one table that is handed to Spark."""
+
+UNITS_AT_ONCE = 10_000
+"""That are turned into a table: as Python objects they take some ten times as much."""
+
+ANSWERS_PER_BATCH = 1_000
+"""Columns of a thousand answers are in memory twice while they become a batch."""
 
 Merge = Callable[[pa.Table], pa.Table]
 """Makes one table from the rows of all units."""
@@ -172,15 +179,38 @@ def _table_of_units(spark: SparkSession, units: Sequence[DataclassInstance]) -> 
     """Units as a table with about as many partitions as rows. Spark has one partition for all of a
     larger table (spark.sql.execution.arrow.localRelationThreshold), so that is made of several.
     """
-    kind = type(units[0])
-    table = table_of(kind, units)
-    parts = max(1, -(-table.nbytes // TABLE_BYTES_MAX))
-    size = -(-len(units) // parts)
-    frames = [
-        spark.createDataFrame(table.slice(start, size).combine_chunks())
-        for start in range(0, len(units), size)
-    ]
+    frames = [frame_of(spark, table) for table in _tables_of(units)]
     return reduce(lambda left, right: left.union(right), frames)
+
+
+def _tables_of(units: Sequence[Unit]) -> Iterator[pa.Table]:
+    """Units as tables of at most TABLE_BYTES_MAX, as far as their rows are of like size."""
+    for start in range(0, len(units), UNITS_AT_ONCE):
+        table = table_of(type(units[0]), units[start : start + UNITS_AT_ONCE])
+        parts = max(1, -(-table.nbytes // TABLE_BYTES_MAX))
+        size = -(-table.num_rows // parts)
+        for first in range(0, table.num_rows, size):
+            yield table.slice(first, size).combine_chunks()
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A table of the driver in Spark, with a partition for each row as far as they are few."""
+    if has_arrow_tables():
+        return spark.createDataFrame(table)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = spark.createDataFrame(table.to_pylist(), from_arrow_schema(table.schema))
+    return rows.repartition(min(max(table.num_rows, 1), WORK_UNITS_MAX))
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """A table of Spark, brought to the driver."""
+    if has_arrow_tables():
+        return frame.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(frame.schema))
 
 
 def merged(parts: DataFrame, merge: Merge, row: type) -> DataFrame:
@@ -219,10 +249,15 @@ def columns_of(kind: type[Row], rows: Sequence[Row]) -> Columns:
 
 
 def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Rows as one Arrow batch; none without a row."""
-    found = list(answers)
-    if not found:
-        return []
+    """Rows as Arrow batches, one for many answers; none without a row."""
+    rest = iter(answers)
+    batches = []
+    while found := list(islice(rest, ANSWERS_PER_BATCH)):
+        batches += _record_batch(found, schema)
+    return batches
+
+
+def _record_batch(found: Sequence[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
     columns = {
         name: np.concatenate([each[name] for each in found])
         if isinstance(found[0][name], np.ndarray)

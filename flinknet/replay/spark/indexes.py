@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flinknet.trace import TraceFile
+from flinknet.errors import TraceError
+from flinknet.storage import path_of
+from flinknet.trace import TraceFile, index
 from flinknet.trace.format import CHANNEL_ENTRY
-from flinknet.trace.index import BLOCK_ROW, FileIndex, file_index, is_kept, keep_index, stamp_of
+from flinknet.trace.index import BLOCK_ROW, FileIndex, file_index, is_kept, keep_index, stamp_at
 
 from .frames import Columns, collected, columns_of, map_units
 
@@ -18,7 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INDEXES_HERE_MAX = 32
-"""As many files are read by the driver itself."""
+"""As many files of this machine are read by the driver itself."""
+
+INDEXES_IN_STORE_MAX = 8
+"""The same of a store, where each takes several requests."""
+
+FILES_AT_ONCE = 256
+"""In one job: what comes of them passes through the memory of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +52,46 @@ class IndexRow:
     index_bytes: int
 
 
-def read_indexes(spark: SparkSession, files: Sequence[TraceFile]) -> None:
-    """Have executors read the indexes of files, if they are many, for `trace.file_index`.
+def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) -> None:
+    """Have the indexes of files kept for `trace.file_index`, read by executors if they are many.
+
+    Args:
+        spark: gives the session, which may start with that.
 
     Raises: as TraceReader.
     """
     missing = [file for file in files if not is_kept(file)]
-    if len(missing) <= INDEXES_HERE_MAX:
+    is_here = not missing or isinstance(path_of(missing[0].path), Path)
+    if len(missing) <= (INDEXES_HERE_MAX if is_here else INDEXES_IN_STORE_MAX):
+        index.read_indexes(missing)
         return
     units = [IndexUnit(number, file.absolute()) for number, file in enumerate(missing)]
-    for row in collected(IndexRow, map_units(spark, units, _read, IndexRow)):
-        index = FileIndex(
-            np.frombuffer(row.blocks, BLOCK_ROW),
-            np.frombuffer(row.channels, CHANNEL_ENTRY),
-            row.is_whole,
-            row.dropped_events,
-            row.index_bytes,
-        )
-        keep_index(missing[row.number], (row.size_bytes, row.changed_ns), index)
+    for start in range(0, len(units), FILES_AT_ONCE):
+        own = map_units(spark(), units[start : start + FILES_AT_ONCE], _read, IndexRow)
+        for row in collected(IndexRow, own):
+            found = FileIndex(
+                np.frombuffer(row.blocks, BLOCK_ROW),
+                np.frombuffer(row.channels, CHANNEL_ENTRY),
+                row.is_whole,
+                row.dropped_events,
+                row.index_bytes,
+            )
+            keep_index(missing[row.number], (row.size_bytes, row.changed_ns), found)
 
 
 def _read(unit: IndexUnit) -> Iterable[Columns]:
-    index = file_index(unit.file)
+    try:
+        found = file_index(unit.file)
+        stamp = stamp_at(path_of(unit.file.path))
+    except (TraceError, OSError):  # the driver finds the same, and says so
+        return
     row = IndexRow(
         unit.number,
-        *stamp_of(unit.file),
-        index.blocks.tobytes(),
-        index.channels.tobytes(),
-        index.is_whole,
-        index.dropped_events,
-        index.index_bytes,
+        *stamp,
+        found.blocks.tobytes(),
+        found.channels.tobytes(),
+        found.is_whole,
+        found.dropped_events,
+        found.index_bytes,
     )
     yield columns_of(IndexRow, [row])

@@ -9,8 +9,10 @@ up linear algebra only). It also opens a package that Java 24 removed, which onl
 login looks into; newer ones warn. So Spark is given a JAVA_HOME of ours, whose `bin/java` drops
 these arguments and becomes the real one.
 
-PySpark leaves its JVM running until Python ends, lets it write to our stderr, and answers Ctrl-C by
-calling it, often in the middle of another call. Here its stderr is a file, and what ends us
+PySpark waits for its JVM, leaves it running until Python ends, lets it write to our stderr, and
+answers Ctrl-C by calling it, often in the middle of another call. Here it loads while Python does
+other things, as spark-submit has it: whoever knows its port and its secret connects. Its stderr is
+a file, and what ends us
 (Ctrl-C, and SIGTERM and SIGHUP that are handled) ends it first: nothing that a replay has computed
 is lost with it, and the workers end when their JVM does.
 """
@@ -30,6 +32,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -173,6 +176,7 @@ def _replace_with_symlink(link: Path, target: Path) -> None:
     draft.replace(link)
 
 
+_LOOK_S = 0.05
 _EXIT_WAIT_S = 10.0
 _DEATH_WAIT_S = 0.2
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
@@ -182,21 +186,26 @@ _NOT_REGISTERED = "spark-application-"
 
 
 @contextlib.contextmanager
-def spark_context(environment: Mapping[str, str], log: Path) -> Iterator[Any]:
-    """A SparkContext with a JVM of its own, for the time of the block.
+def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[[], Any]]:
+    """A JVM of its own, for the time of the block, which loads while the block goes on.
 
     Args:
         environment: variables that the JVM and its Python workers get in addition to ours; one
             names the file of Spark's settings.
-        log: file that takes what they write to stderr.
+        log: file that takes what they write to stderr, in a directory for this session alone.
 
-    Raises: FlinknetError if Spark does not start, with the reason in one line, or if its
-        JVM ends before the block does and that ends the block.
+    Yields: what waits for the JVM and makes its SparkContext; it raises FlinknetError if Spark does
+        not start, with the reason in one line.
+
+    Raises: FlinknetError if its JVM ends before the block does and that ends the block.
     """
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_Ending())
+        jvm = _Jvm(environment, log)
+        stack.callback(jvm.end)
+        ending.takes(jvm.process)
         try:
-            yield _start(environment, log, stack, ending)
+            yield partial(_context_of, jvm, stack, ending)
         except Exception as error:  # what PySpark meets in its clean-up without a JVM
             if ending.raised is not None:
                 raise ending.raised from error
@@ -205,33 +214,25 @@ def spark_context(environment: Mapping[str, str], log: Path) -> Iterator[Any]:
             raise
 
 
-def _start(
-    environment: Mapping[str, str],
-    log: Path,
-    stack: contextlib.ExitStack,
-    ending: _Ending,
-) -> Any:
-    """A SparkContext that goes with the stack, and its JVM with it."""
+def _context_of(jvm: _Jvm, stack: contextlib.ExitStack, ending: _Ending) -> Any:
+    """A SparkContext that goes with the stack."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
     try:
-        with log.open("wb") as stderr, _environment(environment):
-            gateway = launch_gateway(None, {"stderr": stderr})  # type: ignore[no-untyped-call]
-            stack.callback(_end, gateway, SparkContext)
-            ending.takes(gateway.proc)
+        with _environment(jvm.connection()):
+            ending.is_used = True
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            stack.callback(_disconnect, gateway, SparkContext)
             conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # as spark-submit has it there
             context = SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError as error:
         raise FlinknetError(f"Spark does not start: {cause_in(str(error))}") from error
     except (PySparkException, Py4JError, OSError) as error:
-        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        lines = [line for line in said if not line.lstrip().startswith(("at ", "..."))]
-        why = lines[-1] if lines else str(error)
-        raise FlinknetError(f"Spark does not start: {' '.join(why.split())}") from error
-    stack.callback(_stop, context, gateway.proc)
+        raise FlinknetError(f"Spark does not start: {jvm.complaint() or error}") from error
+    stack.callback(_stop, context, jvm.process)
     ending.expected_by(context)
     if context.applicationId.startswith(_NOT_REGISTERED):
         raise FlinknetError(
@@ -239,6 +240,73 @@ def _start(
             f" is a Spark master of version {context.version}, and can connect to this machine"
         )
     return context
+
+
+class _Jvm:
+    """The process, started as PySpark starts it: it ends when its stdin is closed, and writes into
+    a file where it listens."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        self._environment = dict(environment)
+        self._log = log
+        self._address = log.with_name("gateway")
+        self._is_connected = False
+        home = environment["SPARK_HOME"]
+        arguments = shlex.split(environment["PYSPARK_SUBMIT_ARGS"])
+        with log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [f"{home}/bin/spark-submit", *arguments],
+                stdin=subprocess.PIPE,
+                stderr=stderr,
+                env={
+                    **os.environ,
+                    **environment,
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
+                },
+                preexec_fn=_ignore_interrupts,
+            )
+
+    def connection(self) -> dict[str, str]:
+        """Wait until it listens. Returns: the variables by which PySpark finds it.
+
+        Raises: FlinknetError if it ends before.
+        """
+        while not self._address.exists():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self.process.wait(_LOOK_S)
+                why = self.complaint() or f"its JVM ended with exit code {code}"
+                raise FlinknetError(f"Spark does not start: {why}")
+        written = self._address.read_bytes()
+        self._is_connected = True
+        return {
+            **self._environment,
+            "PYSPARK_GATEWAY_PORT": str(int.from_bytes(written[:4], "big")),
+            "PYSPARK_GATEWAY_SECRET": written[8:].decode(),  # behind its length
+        }
+
+    def complaint(self) -> str | None:
+        """The last line that it wrote to stderr, but for stacks."""
+        said = self._log.read_text(errors="replace").strip().splitlines()
+        lines = [line for line in said if not line.lstrip().startswith(("at ", "..."))]
+        return " ".join(lines[-1].split()) if lines else None
+
+    def end(self) -> None:
+        """Close its stdin and wait; one that only loads has nothing to save."""
+        if not self._is_connected:
+            self.process.kill()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(_EXIT_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches all processes of a terminal; what becomes of the JVM is for us to say."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def cause_in(text: str) -> str:
@@ -251,9 +319,8 @@ def cause_in(text: str) -> str:
 
 
 class _Ending:
-    """What Ctrl-C does, and SIGTERM and SIGHUP where they have a handler: nothing while the JVM is
-    launched, which takes seconds; then they end the JVM first. One that comes again does not
-    disturb the end that goes on.
+    """What Ctrl-C does, and SIGTERM and SIGHUP where they have a handler: nothing until there is a
+    JVM; then they end it first. One that comes again does not disturb the end that goes on.
     """
 
     def __init__(self) -> None:
@@ -264,6 +331,7 @@ class _Ending:
         self._context: Any = None
         self._is_ending = False
         self.raised: BaseException | None = None
+        self.is_used = False
         self._warnings = warnings.catch_warnings()
 
     def __enter__(self) -> _Ending:
@@ -294,7 +362,7 @@ class _Ending:
 
         The connection to it may break a moment before the process has ended.
         """
-        if self._process is None:
+        if self._process is None or not self.is_used:
             return None
         try:
             code = self._process.wait(_DEATH_WAIT_S)
@@ -349,15 +417,8 @@ def _stop(context: Any, process: subprocess.Popen[bytes]) -> None:
         context.stop()
 
 
-def _end(gateway: Any, spark_context_class: Any) -> None:
-    """End the JVM; it ends when its stdin is closed."""
+def _disconnect(gateway: Any, spark_context_class: Any) -> None:
     spark_context_class._active_spark_context = None
     spark_context_class._gateway = spark_context_class._jvm = None
     with contextlib.suppress(Exception):  # the JVM may be gone; py4j has no better name for that
         gateway.shutdown()
-    gateway.proc.stdin.close()
-    try:
-        gateway.proc.wait(_EXIT_WAIT_S)
-    except subprocess.TimeoutExpired:
-        gateway.proc.kill()
-        gateway.proc.wait()

@@ -16,6 +16,8 @@ import pyarrow.parquet
 from flinknet.storage import AnyPath, StoragePath, path_of
 from flinknet.whole_files import whole_file
 
+from .frames import arrow_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -30,11 +32,11 @@ def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
         place.mkdir(parents=True, exist_ok=True)
         path = place / "part-00000.parquet"
         if isinstance(path, StoragePath):
-            schema = table.limit(0).toArrow().schema
+            schema = arrow_of(table.limit(0)).schema
             write = partial(_written, path=str(path), schema=schema)
             table.coalesce(1).mapInArrow(write, "rows bigint").collect()
         else:
-            _write(path, table.toArrow())
+            _write(path, arrow_of(table))
 
 
 def _written(

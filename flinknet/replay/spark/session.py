@@ -13,10 +13,11 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import flinknet
@@ -24,7 +25,7 @@ from flinknet.errors import FlinknetError
 
 from .class_archive import ClassArchive
 from .connect import connected_session, is_connected
-from .jvm import JavaRuntime, cause_in, find_java, launcher_home, spark_context
+from .jvm import JavaRuntime, cause_in, find_java, launcher_home, loading_jvm
 from .masters import is_here, is_local
 from .settings import (
     LOG_CONFIGURATION,
@@ -33,9 +34,9 @@ from .settings import (
     SHIP_ENVIRONMENT,
     SessionOptions,
     conf_dir,
-    find_pyspark,
     for_executors,
     properties_text,
+    pyspark_version,
     settings_of,
     spark_home,
     submitted_settings,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+DAEMON = "flinknet.replay.daemon"
+"""What Python workers on this machine are forked from."""
 
 UNKNOWN_CORES = 8
 """Of a server of Spark Connect, which does not say how many it has."""
@@ -69,43 +73,63 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session that ends, with its JVM and all its files, when the block ends.
 
+    Args and Raises: as of `loading_session`.
+    """
+    with loading_session(options, record=record) as session:
+        yield session()
+
+
+@contextmanager
+def loading_session(
+    options: SessionOptions | None = None, *, record: Path | None = None
+) -> Iterator[Callable[[], SparkSession]]:
+    """A session that ends, with its JVM and all its files, when the block ends. A JVM of its own
+    loads while the block prepares what the session is for.
+
     Args:
         options: None for all cores of this machine, or what the platform says. What spark-submit
             started has a JVM already, and takes from it what the options do not say.
         record: file that takes the names of the classes that its JVM loads, see `ClassArchive`.
 
-    Raises: FlinknetError if Spark cannot be started, ConfigError for options that cannot be.
+    Yields: what waits for the session; it raises FlinknetError if Spark cannot be started.
+
+    Raises: FlinknetError if there is no Spark or no Java, ConfigError for options that cannot be.
     """
     options = options or SessionOptions()
-    find_pyspark()
+    pyspark_version()
     if options.master is None and options.remote is None and os.environ.get("SPARK_REMOTE"):
         options = replace(options, remote=os.environ["SPARK_REMOTE"])
     options.check()
     work_dir = Path(tempfile.mkdtemp(prefix="flinknet-spark-"))
     try:
         if options.remote is not None:
-            code = code_zip(work_dir) if options.ship == SHIP_CODE else None
-            with spark_errors(), connected_session(options.remote, options.conf, code) as session:
-                yield session
-            return
-        started = (
-            _submitted_session(options, work_dir)
-            if is_submitted()
-            else _own_session(options, work_dir, record)
-        )
+            started = _connected_session(options.remote, options, work_dir)
+        elif is_submitted():
+            started = _submitted_session(options, work_dir)
+        else:
+            started = _own_session(options, work_dir, record)
         with started as session:
-            if options.ship == SHIP_CODE:
-                session.sparkContext.addPyFile(str(code_zip(work_dir)))
             yield session
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 
 
 @contextmanager
+def _connected_session(
+    remote: str, options: SessionOptions, work_dir: Path
+) -> Iterator[Callable[[], SparkSession]]:
+    code = code_zip(work_dir) if options.ship == SHIP_CODE else None
+    with ExitStack() as stack, spark_errors():
+        yield lambda: stack.enter_context(connected_session(remote, options.conf, code))
+
+
+@contextmanager
 def _own_session(
     options: SessionOptions, work_dir: Path, record: Path | None
-) -> Iterator[SparkSession]:
+) -> Iterator[Callable[[], SparkSession]]:
     settings = settings_of(options, work_dir)
+    if is_local(settings["spark.master"]):
+        settings.setdefault("spark.python.daemon.module", DAEMON)
     _, archive = java_and_archive()
     settings[_JAVA_OPTIONS] = " ".join(
         [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
@@ -117,8 +141,26 @@ def _own_session(
         "JAVA_HOME": str(archive.directory),
         "SPARK_CONF_DIR": str(conf_dir() or archive.empty_directory),
     }
-    with spark_context(environment, work_dir / "stderr") as context:
-        yield _session_of(context)
+    with loading_jvm(environment, work_dir / "stderr") as context:
+
+        def started() -> SparkSession:
+            own = _session_of(context())
+            Thread(target=_warm_up, args=(own,), daemon=True).start()
+            return _with_code(own, options, work_dir)
+
+        yield started
+
+
+def _warm_up(session: SparkSession) -> None:
+    """Have Python workers load, and the JVM what queries need, while the first one is made."""
+    with suppress(Exception):  # the session may end before; who has work for it meets what is wrong
+        session.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+
+
+def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
+    if options.ship == SHIP_CODE:
+        session.sparkContext.addPyFile(str(code_zip(work_dir)))
+    return session
 
 
 def java_and_archive() -> tuple[JavaRuntime, ClassArchive]:
@@ -151,9 +193,11 @@ def count_to_ten(spark: SparkSession) -> None:
     import pyarrow as pa
     from pyspark.sql import functions as f
 
+    from .frames import arrow_of, frame_of
+
     table = pa.table({"id": list(range(10)), "text": ["even", "odd"] * 5})
-    rows = spark.createDataFrame(table).mapInArrow(lambda batches: batches, "id long, text string")
-    counts = rows.groupBy("text").agg(f.sum("id"), f.count("id")).toArrow()
+    rows = frame_of(spark, table).mapInArrow(lambda batches: batches, "id long, text string")
+    counts = arrow_of(rows.groupBy("text").agg(f.sum("id"), f.count("id")))
     if sum(counts.column("count(id)").to_pylist()) != table.num_rows:
         raise FlinknetError(f"Spark did not count to {table.num_rows}")
 
@@ -247,7 +291,20 @@ def is_submitted() -> bool:
 
 
 @contextmanager
-def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[SparkSession]:
+def _submitted_session(
+    options: SessionOptions, work_dir: Path
+) -> Iterator[Callable[[], SparkSession]]:
+    with ExitStack() as stack:
+
+        def started() -> SparkSession:
+            session = _session_of_submit(options, work_dir)
+            stack.callback(session.stop)
+            return _with_code(session, options, work_dir)
+
+        yield started
+
+
+def _session_of_submit(options: SessionOptions, work_dir: Path) -> SparkSession:
     """The settings of spark-submit go before what we would set, and options before both."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -262,11 +319,7 @@ def _submitted_session(options: SessionOptions, work_dir: Path) -> Iterator[Spar
     for name, value in settings.items():
         conf.set(name, value)
     with spark_errors():
-        session = SparkSession.builder.config(conf=conf).getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+        return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
 def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
@@ -282,6 +335,7 @@ def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} {more}",
         "SPARK_HOME": str(spark_home()),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
+        "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),  # else one for each thread
         "SPARK_LOCAL_DIRS": str(work_dir),
     }
     if is_local(master):

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from flinknet.errors import ConfigError, FlinknetError
@@ -28,10 +29,16 @@ WORK_UNITS_MAX = 1_000
 """A table made by the driver has a partition for each row up to this number: each row is a work
 unit."""
 
-OLDEST_SPARK = (4, 0)
+OLDEST_SPARK = (3, 5)
+
+SPARK_4 = (4, 0)
+"""Takes Arrow tables from Python and gives them back as such, and has data sources in Python."""
 
 LOG_CONFIGURATION = "log4j2.properties"
 """Of a Spark that the platform has not configured: a file in the directory for its own files."""
+
+DRIVER_MEMORY = "768m"
+"""Of the heap: with what else a JVM takes it is less than 1 GiB."""
 
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
@@ -126,7 +133,7 @@ def settings_of(
     """
     settings = OF_SESSIONS | {
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": DRIVER_MEMORY,
         **submitted_settings(options, environ),
     }
     master = settings.setdefault("spark.master", LOCAL_MASTER)
@@ -245,25 +252,50 @@ def pyspark_version() -> str:
 
 
 def _new_enough(version: str) -> str:
-    if tuple(int(each) for each in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
-        raise FlinknetError(
-            f"Spark {version} is too old: flinknet needs 4.0 or newer, for it hands"
-            " Arrow tables to Spark and takes groups of rows back as such"
-        )
+    if _release(version) < OLDEST_SPARK:
+        oldest = ".".join(map(str, OLDEST_SPARK))
+        raise FlinknetError(f"Spark {version} is too old: flinknet needs {oldest} or newer")
     return version
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+
+
+def has_arrow_tables() -> bool:
+    """Whether PySpark takes Arrow tables and gives them back."""
+    import pyspark
+
+    return _release(pyspark.__version__) >= SPARK_4
+
+
+def check_data_source() -> None:
+    """See that Spark can read traces as a format of its own.
+
+    Raises: FlinknetError if it is too old for that.
+    """
+    import pyspark
+
+    if _release(pyspark.__version__) < SPARK_4:
+        raise FlinknetError(
+            f"Spark {pyspark.__version__} has no data sources in Python: reading events as a table"
+            " or a stream needs Spark 4.0 or newer"
+        )
 
 
 def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
     """The Spark that is started: that of SPARK_HOME if PySpark is of the same version, as an
     installed PySpark is not always; else the one in PySpark.
     """
-    import pyspark
-
-    own = Path(pyspark.__file__).parent
+    found = find_spec("pyspark")  # it is not imported: that takes a while, in which a JVM can load
+    assert found is not None, "pyspark_version has found it"
+    assert found.origin is not None
+    own = Path(found.origin).parent
     if not environ.get("SPARK_HOME"):
         return own
     home = Path(environ["SPARK_HOME"])
-    is_same = any(home.glob(f"jars/spark-core_*-{pyspark.__version__}.jar"))
+    is_same = any(home.glob(f"jars/spark-core_*-{pyspark_version()}.jar"))
     return home if is_same or not (own / "jars").is_dir() else own
 
 

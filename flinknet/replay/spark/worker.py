@@ -1,4 +1,4 @@
-"""What helps the Python processes that Spark starts: compiled functions, and no time or words lost.
+"""What helps the Python processes that Spark starts: no time is lost in them, and no words.
 
 Spark's workers collect garbage after every task, and look through all that they have ever loaded
 for it: 80 ms and more once there are pandas and the compiler, as long as many a task takes. When a
@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
@@ -44,16 +43,3 @@ def ignore_abandoned_pipes() -> None:
             print_exc(*args, **options)
 
     traceback.print_exc = print_others
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function in machine code, which is found again by the next process where it can be kept
-    on disk. Used only where there is much to do: loading the compiler takes half a second.
-    """
-    import numba
-
-    try:
-        fast: Callable[..., Any] = numba.njit(cache=True)(function)
-    except RuntimeError:  # no directory can be written to
-        fast = numba.njit()(function)
-    return fast

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import human_count, human_duration, human_share
 
 from ..bench_page import task_bars
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
@@ -41,7 +41,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
             Row(
                 [
                     name,
-                    *(_percent(each) for each in shares[name]),
+                    *(human_share(each) for each in shares[name]),
                     human_duration(waits_after_ns.get(name)),
                 ]
             )
@@ -162,16 +162,12 @@ def _lesson(
             " or a higher --rate."
         ]
     source, last_relay, sink = names[0], names[-2], names[-1]
-    rate = MISSING if taken_per_s is None else human_count(taken_per_s)
     return [
-        f"The sink takes {rate} of {human_count(rate_per_s)} records/s. The buffers before it fill"
-        f" up first: {last_relay} waits after {human_duration(waits_after_ns[last_relay])},"
+        f"The sink takes {human_count(taken_per_s)} of {human_count(rate_per_s)} records/s."
+        f" The buffers before it fill up first:"
+        f" {last_relay} waits after {human_duration(waits_after_ns[last_relay])},"
         f" {source} after {human_duration(waits_after_ns[source])}.",
-        f"{source} was back-pressured {_percent(shares[source][1])} of the time, and {sink} busy"
-        f" {_percent(shares[sink][0])}: the bottleneck is the first busy task after the"
+        f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
+        f" {human_share(shares[sink][0])}: the bottleneck is the first busy task after the"
         " back-pressured ones.",
     ]
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}"

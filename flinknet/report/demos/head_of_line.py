@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinknet.results import FillSample
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import human_duration, human_number, human_rate, human_share
 
 from ..bench_page import PLACES, places_run
 from ..demo_console import (
@@ -14,7 +14,6 @@ from ..demo_console import (
     HeadOfLine,
     RateSample,
     doubts,
-    format_share,
     fullest,
     lesson,
     setup,
@@ -70,11 +69,11 @@ def _table(modes: Sequence[HeadOfLine]) -> Table:
         Row(
             [
                 TITLES[mode.flow_control],
-                _rate(mode.solo_records_per_s),
+                human_rate(mode.solo_records_per_s),
                 human_duration(mode.solo_p99_ns),
-                _rate(mode.neighbour_records_per_s),
+                human_rate(mode.neighbour_records_per_s),
                 human_duration(mode.neighbour_p99_ns),
-                format_share(mode.neighbour_rate_ratio),
+                human_share(mode.neighbour_rate_ratio),
             ]
         )
         for mode in modes
@@ -93,12 +92,14 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     rates = _rates_at(mode.rates, sample.at_ns)
     lines = [phase]
     if rates is not None:
-        lines[0] += f" B.3 takes {_rate(rates.neighbour_per_s)}, B.4 {_rate(rates.paused_per_s)}."
+        lines[0] += (
+            f" B.3 takes {human_rate(rates.neighbour_per_s)}, B.4 {human_rate(rates.paused_per_s)}."
+        )
         if rates.paused_credit is not None:
             lines.append(
-                f"Credit of A.2: {rates.paused_credit}, with {_known(rates.paused_backlog)} buffers"
-                f" queued; of A.1: {_known(rates.neighbour_credit)}, with"
-                f" {_known(rates.neighbour_backlog)} queued."
+                f"Credit of A.2: {rates.paused_credit}, with {human_number(rates.paused_backlog)}"
+                f" buffers queued; of A.1: {human_number(rates.neighbour_credit)}, with"
+                f" {human_number(rates.neighbour_backlog)} queued."
             )
     blocked = []
     if not sample.is_reading:
@@ -116,11 +117,3 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
 def _rates_at(rates: Sequence[RateSample], at_ns: int) -> RateSample | None:
     before = [each for each in rates if each.at_ns <= at_ns]
     return before[-1] if before else None
-
-
-def _known(count: int | None) -> str:
-    return MISSING if count is None else str(count)
-
-
-def _rate(per_s: float | None) -> str:
-    return MISSING if per_s is None else f"{human_count(per_s)}/s"

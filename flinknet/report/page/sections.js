@@ -1,46 +1,13 @@
 // The sections of one run.
 
-const DOUBTFUL_FROM = 0.5;
-
-const knownErrors = (answer) => Object.values(answer.model_error).filter((value) => value !== null);
-const isDoubtful = (answer) => !knownErrors(answer).length || knownErrors(answer).some((value) => Math.abs(value) > DOUBTFUL_FROM);
-
-// Of a tap or a capture, and where a part was asked for, the offsets say which part it is.
-const isPart = ({origin, part}) => part && ((origin ?? "run") !== "run" || part.to_ns - part.from_ns !== part.whole_ns);
-
-function simulatedPart({trace, simulated}) {
-  const what = (trace.origin ?? "run") === "run" ? "measured part" : "trace";
-  if (simulated.windows > 1) {
-    const whole = trace.part ? trace.part.to_ns - trace.part.from_ns : trace.measured_duration_ns;
-    return `${simulated.windows} windows, ${duration(simulated.window_ns)} of the ${what}'s ${duration(whole)}, compared with all of it`;
-  }
-  if (!isPart(trace)) return `the first ${duration(simulated.window_ns)} of the measured part`;
-  const from = trace.part.from_ns, to = duration(from + simulated.window_ns);
-  return `${from ? `${duration(from)} to ${to}` : `the first ${to}`} of the ${what}`;
-}
-
-function modelError(answer) {
-  const {model_error: error, simulated, trace} = answer;
-  const known = knownErrors(answer), isDoubted = isDoubtful(answer);
-  const figures = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"],
-    ["latency_at_most", "mean latency at most"]].filter(([name]) => name in error && !("buffers_per_s" in error && error[name] === null));
-  const check = (trace.origin ?? "run") === "run" && !trace.edge ? " (check: flinknet bench --from-trace RUN)" : "";
-  const used = `${count(simulated.records)} records${simulated.is_whole ? "" : `, ${simulatedPart(answer)}`}`;
-  return h("div", {class: `banner${isDoubted ? " doubt" : ""}`, id: "model-error"},
+function modelError({model_error_text: {figures, used, consequence, is_doubtful: isDoubtful}}) {
+  return h("div", {class: `banner${isDoubtful ? " doubt" : ""}`, id: "model-error"},
     h("strong", {}, term("Model error", "(predicted − observed) / observed, for the setting that was recorded: the one prediction that can be checked."),
-      known.length ? ` on the recorded setting: ${figures.map(([name, text]) => `${text} ${change(error[name])}`).join(", ")}`
-        : " unknown: the recorded setting could not be predicted"),
-    h("p", {class: "small"}, `From ${used}. `, !known.length ? "" : isDoubted
-      ? `Do not rely on the predictions below: the model is off by more than ${DOUBTFUL_FROM * 100} % where the answer is known.`
-      : `That is the recorded setting only; others may be further off${check}.`));
+      figures === null ? " unknown" : ` on the recorded setting: ${figures}`),
+    h("p", {class: "small"}, `From ${used}. `, isDoubtful && figures !== null ? `Do not rely on the predictions below: ${consequence}.` : `${capital(consequence)}.`));
 }
 
-function doubts(answer) {
-  const {trace} = answer;
-  const lines = [...(answer.recorded || []), ...(trace.damaged_files.length ? [`Cut off, its whole blocks are used: ${trace.damaged_files.join(", ")}.`] : []),
-    ...(trace.warnings || []), ...(answer.remarks || [])];
-  return lines.length ? h("div", {class: "banner doubt", id: "doubts"}, lines.map((line) => h("p", {class: "small"}, line))) : null;
-}
+const doubts = ({doubts: lines}) => lines.length ? h("div", {class: "banner doubt", id: "doubts"}, lines.map((line) => h("p", {class: "small"}, line))) : null;
 
 function facts(answer) {
   const observed = answer.observed;

@@ -91,13 +91,14 @@ function tradeOffs(answer) {
       labels, recorded: isRecordedLine ? labels.indexOf(recorded.setting[state.x]) : -1, marks,
       tip: (index) => pointTip(answer, line[index]),
     };
+    const isDoubtful = answer.model_error_text.is_doubtful;
     const series = (metric, color, error) => ({
       name: METRICS[metric].name, color, values: line.map((point) => METRICS[metric].value(point)),
-      band: bandOf(line, metric, isDoubtful(answer) ? null : error),
+      band: bandOf(line, metric, isDoubtful ? null : error),
     });
     const error = answer.model_error;
     const isBetween = line.some((point) => point.latency_high_ns);
-    const ofError = isDoubtful(answer) ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
+    const ofError = isDoubtful ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
     const ofLatency = isBetween ? "The band is the 90 % interval." : ofError;
     const memory = new Set(line.map((point) => METRICS.memory.value(point)));
     return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
@@ -150,14 +151,14 @@ function settingsTable(answer) {
   const heads = [...answer.varies.map((name) => [name]), ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99],
     ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers],
     ["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU, 1 core", MEANING.cpu], ["memory", MEANING.memory], [""]];
-  heads.splice(answer.varies.length, 0, ["", FRONTIER]);
+  heads.splice(answer.varies.length, 0, ["", capital(answer.frontier_meaning)]);
   const rows = answer.trade_offs.map((point) => ({recorded: point.is_recorded, cells: [
     ...answer.varies.map((name) => point.setting[name]), point.is_on_frontier ? "◆" : "",
     count(point.throughput_records_per_s), duration(point.latency_ns.p50), duration(point.latency_ns.p99),
     fixed(point.backlog_buffers.mean), count(point.backlog_buffers.max), count(point.buffers_per_s),
     ...priceCells(point), bytes(point.memory_bytes), point.marks.map((mark) => `← ${mark}`).join(" ")]}));
   return h("details", {open: rows.length <= 12 ? "" : null}, h("summary", {}, `All ${rows.length} settings`),
-    rows.length && answer.trade_offs.some((point) => point.is_on_frontier) ? h("p", {class: "note small"}, `◆ on the frontier: ${FRONTIER.toLowerCase()}`) : null,
+    rows.length && answer.trade_offs.some((point) => point.is_on_frontier) ? h("p", {class: "note small"}, `◆ on the frontier: ${answer.frontier_meaning}.`) : null,
     table(heads, rows));
 }
 

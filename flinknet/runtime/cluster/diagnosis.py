@@ -17,7 +17,7 @@ from flinknet.results import (
     ProcessorUse,
     RunWarning,
 )
-from flinknet.units import human_count, human_duration
+from flinknet.units import counted, human_count, human_duration
 
 from .asked_rate import KEPT, AskedRate
 from .control_messages import Start
@@ -278,7 +278,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
     if _shares_cores(processors):
         return RunWarning(
             CORES_SHARED,
-            f"{task_managers} TaskManagers share {cores} core{'s' if cores > 1 else ''}, and one"
+            f"{task_managers} TaskManagers share {counted(cores, 'core')}, and one"
             f" waited for a core {taken:.0%} of the time: throughput may be lower and latency"
             " higher than on separate machines; use fewer --task-managers, or more cores.",
             f"too few cores: a TaskManager waited {taken:.0%} of the time for one",

@@ -19,7 +19,7 @@ from flinknet.core.consumer.checkpoint_barriers import (
     Alignment,
     SingleCheckpointBarrierHandler,
 )
-from flinknet.core.wire.events import (
+from flinknet.core.wire.checkpoint_barrier import (
     NO_ALIGNMENT_TIMEOUT_MS,
     AlignmentType,
     CheckpointBarrier,

@@ -8,8 +8,8 @@ import pytest
 
 from flinknet.core.buffers import DataType, NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
-from flinknet.core.consumer.input_channel import unpooled_buffer
 from flinknet.core.consumer.input_gate import RECOVERED
+from flinknet.core.consumer.priority_events import unpooled_buffer
 from flinknet.core.probe import NullProbe
 from flinknet.core.wire.events import EndOfInputChannelStateEvent, decode_event
 from flinknet.core.wire.frames import FrameDecoder

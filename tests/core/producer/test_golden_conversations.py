@@ -10,15 +10,13 @@ import pytest
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.producer import PipelinedResultPartition
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier, SnapshotType
 from flinknet.core.wire.events import (
-    AlignmentType,
     CancelCheckpointMarker,
-    CheckpointBarrier,
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
     Event,
-    SnapshotType,
     data_type_of,
     decode_event,
     encode_pipelined,

@@ -13,13 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType, NetworkBufferPool
 from flinknet.core.probe import FlushReason
 from flinknet.core.producer import PipelinedResultPartition, PipelinedSubpartition
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier, SnapshotType
 from flinknet.core.wire.events import (
-    AlignmentType,
     CancelCheckpointMarker,
-    CheckpointBarrier,
     EndOfData,
     Event,
-    SnapshotType,
     data_type_of,
     decode_event,
     encode_pipelined,

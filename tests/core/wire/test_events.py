@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
-from flinknet.core.wire.events import (
-    EVENT_CLASSES,
+from flinknet.core.wire.checkpoint_barrier import (
     NO_ALIGNMENT_TIMEOUT_MS,
     AlignmentType,
     CheckpointBarrier,
+    SavepointFormatType,
+    SnapshotType,
+)
+from flinknet.core.wire.events import (
+    EVENT_CLASSES,
     EndOfPartitionEvent,
     Event,
     EventAnnouncement,
     OtherEvent,
-    SavepointFormatType,
-    SnapshotType,
     WatermarkEvent,
     data_type_of,
     decode_event,

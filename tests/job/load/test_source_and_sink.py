@@ -20,13 +20,9 @@ from flinknet.core.producer import (
     RebalanceSelector,
     RecordWriter,
 )
-from flinknet.core.wire.events import AlignmentType as Alignment
-from flinknet.core.wire.events import (
-    CancelCheckpointMarker,
-    CheckpointBarrier,
-    SnapshotType,
-    encode_pipelined,
-)
+from flinknet.core.wire.checkpoint_barrier import AlignmentType as Alignment
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier, SnapshotType
+from flinknet.core.wire.events import CancelCheckpointMarker, encode_pipelined
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import FrameCorruptedError, ProducerFailedError
 from flinknet.job.load.arrivals import RecordedArrivals, ScheduledArrivals

@@ -22,7 +22,7 @@ from flinknet.predict.synth.run import write_file
 from flinknet.replay.observe import latency, time_slices, widening
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.regimes import split_time_slice
+from flinknet.replay.observe.regimes import regime_rows, regimes_in
 from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.trace import BytesRead, TraceFile, index
@@ -64,7 +64,9 @@ def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     """The sums that `merge_regimes` takes, without Spark."""
     sums: dict[tuple[Any, ...], int] = {}
     for unit in time_slices.time_slices_of([run], split):
-        for answer in split_time_slice(unit, read_time_slice(unit)):
+        events = read_time_slice(unit)
+        for own in unit.channels:
+            answer = regime_rows(unit, own, regimes_in(unit, events[own]))
             columns_of = (answer[name] for name in ("channel", "from_ns", "regime", "ns"))
             for channel, from_ns, regime, ns in zip(*columns_of, strict=True):
                 key = int(channel), int(from_ns), regime

@@ -14,6 +14,7 @@ from flinknet.replay.observe.one_pass import answers_of, pass_units
 from flinknet.replay.observe.tree import tables_here
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.checkpoint import Checkpoint
+from flinknet.whole_files import whole_file
 from tests.recorded_run import write_run
 
 
@@ -43,6 +44,23 @@ def test_rows_are_made_once_and_come_back_as_they_were(tmp_path: Path) -> None:
     assert checkpoint.rows(Unit(1), "else", Row, lambda: []) == []
     assert checkpoint.kept == 3
     assert replace(checkpoint, stamp="other").rows(Unit(1), "", Row, lambda: []) == []
+
+
+def test_a_unit_that_runs_twice_at_the_same_time_is_kept_once(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path), "stamp")
+    rows = [Row("a")]
+
+    def twin() -> list[Row]:
+        return checkpoint.rows(Unit(1), "", Row, lambda: rows)
+
+    with whole_file(tmp_path / "a", has_other_writers=True) as first:
+        first.write(b"first")
+        with whole_file(tmp_path / "a", has_other_writers=True) as second:
+            second.write(b"second")
+    assert (tmp_path / "a").read_bytes() == b"first"
+    assert checkpoint.rows(Unit(1), "", Row, twin) == rows
+    assert checkpoint.rows(Unit(1), "", Row, lambda: []) == rows
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == ["", ".arrow"]
 
 
 def test_a_replay_goes_on_from_what_was_kept(

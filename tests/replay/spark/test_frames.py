@@ -8,8 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flinknet.replay.spark import frames
 from flinknet.replay.spark.frames import (
+    arrow_of,
     columns_of,
+    frame_of,
     map_units,
     record_batches,
     rows_of,
@@ -76,6 +79,27 @@ def test_no_units_are_a_table_without_rows(spark: Any) -> None:
     units: list[Outer] = []
     found = map_units(spark, units, lambda _: [], Inner)
     assert (found.columns, found.count()) == (["name", "share"], 0)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_spark_4", [True, False])
+def test_a_table_comes_back_from_spark(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, *, is_spark_4: bool
+) -> None:
+    monkeypatch.setattr(frames, "has_arrow_tables", lambda: is_spark_4)
+    inner = [Inner("a", 0.5), Inner("b", None)]
+    table = table_of(Nested, [Nested(number, b"\0x", inner[number:]) for number in range(3)])
+    frame = frame_of(spark, table)
+    assert frame.rdd.getNumPartitions() == 3
+    found = arrow_of(frame).select(table.column_names).sort_by("number")
+    assert rows_of(Nested, found) == rows_of(Nested, table)
+
+
+@dataclass(frozen=True)
+class Nested:
+    number: int
+    data: bytes
+    inner: list[Inner]
 
 
 @dataclass(frozen=True)

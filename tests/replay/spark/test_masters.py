@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-import pyspark
 import pytest
 from click.testing import CliRunner
 
@@ -22,19 +13,22 @@ from flinknet.cli import main
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import synthesize
-from flinknet.replay.spark.jvm import find_java, launcher_home
+from tests.replay.spark.spark_processes import (
+    QUICK_JAVA,
+    SPARK_HOME,
+    answer,
+    arguments,
+    begin,
+    cluster_within,
+    ended,
+)
 from tests.runtime.processes import wait_until
 from tests.shared_spark import commands_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket]
 
-SPARK_HOME = Path(pyspark.__file__).parent
 MS = 1_000_000
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-"""For a JVM that lives for seconds."""
-
-DAEMON = {"SPARK_DAEMON_MEMORY": "512m", "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA}
 TWO_EXECUTORS = (
     *("--spark-conf", "spark.executor.cores=1"),
     *("--spark-conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"),
@@ -63,129 +57,17 @@ def local_answer(run: Path, spark: Any, tmp_path_factory: pytest.TempPathFactory
     return out.read_bytes()
 
 
-def environment() -> dict[str, str]:
-    """What Spark's own scripts need."""
-    return os.environ | {
-        "JAVA_HOME": str(launcher_home(find_java())),
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
-
-
-def arguments(run: Path) -> tuple[str, ...]:
-    """Of every replay here."""
-    return ("trace", "replay", str(run), "--buffer-timeout", "1ms,-1", "--split", "3")
-
-
-def begin(
-    run: Path, out: Path, *options: str, command: tuple[str, ...] = ()
-) -> subprocess.Popen[str]:
-    """A replay in a process of its own."""
-    command = command or (sys.executable, "-m", "flinknet")
-    return subprocess.Popen(
-        [*command, *arguments(run), *options, "--json", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-
-
-def answer(run: Path, out: Path, *options: str, command: tuple[str, ...] = ()) -> bytes:
-    """The JSON of a replay, whose stderr only says that it begins."""
-    replay = begin(run, out, *options, command=command)
-    error = ended(replay)
-    if not command or not command[0].endswith("spark-submit"):
-        assert error == "flinknet: starting Spark …\n"
-    return out.read_bytes()
-
-
-def ended(replay: subprocess.Popen[str]) -> str:
-    """What a replay that ends well says on stderr."""
-    _, error = replay.communicate()
-    assert replay.returncode == 0, error
-    assert "Traceback" not in error
-    return error
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Spark's own, of processes of this machine."""
-
-    url: str
-    worker: int
-
-    def executors(self) -> list[psutil.Process]:
-        """Those that have begun to work: each has started a Python process."""
-        found = []
-        for child in psutil.Process(self.worker).children(recursive=True):
-            with suppress(psutil.Error):
-                if "pyspark.daemon" in child.cmdline():
-                    found.append(psutil.Process(child.ppid()))
-        return [each for each in found if each.name() == "java"]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A standalone cluster on loopback: a master, and a worker with room for two executors."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(name: str, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [
-                str(SPARK_HOME / "bin" / "spark-class"),
-                f"org.apache.spark.deploy.{name}",
-                *arguments,
-            ],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env=environment() | DAEMON | {"SPARK_CONF_DIR": str(tmp_path)},
-        )
-        started.append(process)
-        return process
-
-    (tmp_path / "log4j2.properties").write_text(
-        "rootLogger.level = info\nrootLogger.appenderRef.e.ref = e\n"
-        "appender.e.type = Console\nappender.e.name = e\nappender.e.target = SYSTEM_ERR\n"
-        "appender.e.layout.type = PatternLayout\nappender.e.layout.pattern = %m%n\n"
-    )
-    ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    try:
-        master = start("master.Master", *ports)
-        url = told(master, r"Starting Spark master at (spark://\S+)")
-        more = ("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"))
-        worker = start("worker.Worker", *ports, *more, url)
-        told(worker, r"(Successfully registered) with master")
-        yield Cluster(url, worker.pid)
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            process.communicate()
-
-
-def told(process: subprocess.Popen[str], pattern: str) -> str:
-    """What a process says on stderr."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        found = re.search(pattern, line)
-        if found:
-            return found[1]
-    raise AssertionError(f"it ended with {process.wait()} before it said {pattern}")
-
-
 def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid_run(
-    run: Path, local_answer: bytes, cluster: Cluster, tmp_path: Path
+    run: Path, local_answer: bytes, spark: Any, tmp_path: Path
 ) -> None:
     out = tmp_path / "cluster.json"
-    replay = begin(run, out, "--master", cluster.url, *TWO_EXECUTORS)
-    wait_until(lambda: bool(cluster.executors()), replay)
-    cluster.executors()[0].kill()
-    assert replay.poll() is None
-    ended(replay)
+    with cluster_within(spark, tmp_path) as cluster:
+        (worker,) = cluster.workers
+        replay = begin(run, out, "--master", cluster.url, *TWO_EXECUTORS)
+        wait_until(lambda: bool(cluster.executors(worker)), replay)
+        cluster.executors(worker)[0].kill()
+        assert replay.poll() is None
+        ended(replay)
     assert out.read_bytes() == local_answer
 
 
@@ -194,6 +76,7 @@ def test_spark_submit_gives_the_same_bytes_another_time_on_one_thread(
 ) -> None:
     assert b'"method": "kernel"' in local_answer
     submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[1]")
+    submit += ("--driver-java-options", QUICK_JAVA)
     script = str(Path(flinknet.__main__.__file__))
     found = answer(run, tmp_path / "submitted.json", command=(*submit, script))
     assert found == local_answer

@@ -15,6 +15,7 @@ from flinknet.replay.spark import session
 from flinknet.replay.spark.masters import connect_address
 from flinknet.replay.spark.settings import (
     SessionOptions,
+    check_data_source,
     find_pyspark,
     parse_conf,
     properties_text,
@@ -46,7 +47,7 @@ def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Pa
     asked = SessionOptions("local[1]", properties_file=tmp_path / "mine", has_ui=True)
     found = settings_of(asked, tmp_path, environ)
     assert (found["spark.master"], found["spark.a"]) == ("local[1]", "3")
-    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("1g", "true")
+    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("768m", "true")
     assert found["spark.driver.host"] == "127.0.0.1"
 
 
@@ -69,8 +70,8 @@ def test_executors_of_spark_submit_learn_where_storage_is(
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     for master in ("yarn", "local[2]"):
         found.clear()
-        with session._submitted_session(SessionOptions(master), tmp_path):
-            pass
+        with session._submitted_session(SessionOptions(master), tmp_path) as started:
+            started()
         assert ("spark.executorEnv.AWS_REGION" in found) is (master == "yarn")
 
 
@@ -144,9 +145,16 @@ def test_what_does_not_go_together_is_refused(options: SessionOptions, says: str
 
 
 def test_a_spark_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.8")
-    with pytest.raises(FlinknetError, match=r"Spark 3\.5\.8 is too old: flinknet needs 4\.0"):
+    monkeypatch.setattr("pyspark.__version__", "3.4.4")
+    with pytest.raises(FlinknetError, match=r"Spark 3\.4\.4 is too old: flinknet needs 3\.5"):
         find_pyspark({})
+
+
+def test_spark_3_5_replays_but_reads_no_traces_as_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.8")
+    assert find_pyspark({}) == "3.5.8"
+    with pytest.raises(FlinknetError, match=r"Spark 3\.5\.8 has no data sources in Python"):
+        check_data_source()
 
 
 def test_the_spark_of_the_platform_is_started_if_pyspark_is_of_its_version(tmp_path: Path) -> None:

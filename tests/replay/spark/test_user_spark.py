@@ -1,23 +1,36 @@
-"""On a Spark of the user, whose executors have no flinknet, and of a run in a store, the answer is
-the same, to the byte: a standalone cluster, Spark Connect.
+"""Wherever a run lies and Spark runs, the answer is the same, to the byte: one core or all, a
+store, clusters whose executors have no flinknet or one of whose workers dies, Spark Connect.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet
 import pytest
 
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import synthesize
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
-from tests.replay.spark.test_masters import SPARK_HOME, answer, environment, told
+from tests.replay.spark.spark_processes import (
+    SparkProcesses,
+    answer,
+    begin,
+    ended,
+    spark_processes,
+    told,
+)
+from tests.runtime.processes import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.cluster]
+
+MS = 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -31,35 +44,9 @@ def local_answer(run: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def start_java(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a process of Spark that says on stderr what it does."""
-    started: list[subprocess.Popen[str]] = []
-    own = {"SPARK_DAEMON_MEMORY": "512m", "SPARK_CONF_DIR": str(tmp_path)}
-
-    def start(name: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        command = (str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}")
-        process = subprocess.Popen(
-            [*command, *arguments],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env=environment() | own | more,
-        )
-        started.append(process)
-        return process
-
-    (tmp_path / "log4j2.properties").write_text(
-        "rootLogger.level = info\nrootLogger.appenderRef.e.ref = e\n"
-        "appender.e.type = Console\nappender.e.name = e\nappender.e.target = SYSTEM_ERR\n"
-        "appender.e.layout.type = PatternLayout\nappender.e.layout.pattern = %m%n\n"
-        "logger.quiet.name = org.apache.spark\nlogger.quiet.level = warn\n"
-        "logger.deploy.name = org.apache.spark.deploy\nlogger.deploy.level = info\n"
-        "logger.connect.name = org.apache.spark.sql.connect\nlogger.connect.level = info\n"
-    )
-    yield start
-    for process in reversed(started):
-        process.terminate()
-        process.communicate()
+def processes(tmp_path: Path) -> Iterator[SparkProcesses]:
+    with spark_processes(tmp_path) as found:
+        yield found
 
 
 @pytest.fixture
@@ -74,23 +61,29 @@ def python_without_flinknet(tmp_path: Path) -> Path:
     return python
 
 
+def test_all_cores_give_the_bytes_of_one(run: Path, local_answer: bytes, tmp_path: Path) -> None:
+    assert answer(run, tmp_path / "all.json", "--master", "local[*]") == local_answer
+
+
+def test_a_run_in_a_store_gives_the_same_bytes(
+    run: Path, local_answer: bytes, store: ObjectStore, tmp_path: Path
+) -> None:
+    there = store.upload(run, "alone")
+    found = answer(there, tmp_path / "store.json", "--master", "local[2]")
+    assert found.replace(there.encode(), str(run).encode()) == local_answer
+
+
 def test_a_cluster_without_flinknet_answers_of_a_run_in_a_store(
     run: Path,
     local_answer: bytes,
-    start_java: Callable[..., subprocess.Popen[str]],
+    processes: SparkProcesses,
     store: ObjectStore,
     python_without_flinknet: Path,
     tmp_path: Path,
 ) -> None:
-    ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    master = start_java("master.Master", *ports)
-    url = told(master, r"Starting Spark master at (spark://\S+)")
-    more = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
-    worker = start_java("worker.Worker", *ports, *more, url, AWS_ENDPOINT_URL="")
-    told(worker, r"(Successfully registered) with master")
-
+    cluster = processes.cluster(AWS_ENDPOINT_URL="")
     there = store.upload(run, "run")
-    options = ("--master", url, "--ship", "code", "--out", f"s3://{BUCKET}/tables")
+    options = ("--master", cluster.url, "--ship", "code", "--out", f"s3://{BUCKET}/tables")
     python = f"spark.pyspark.python={python_without_flinknet}"
     found = answer(there, tmp_path / "cluster.json", *options, "--spark-conf", python)
     assert found.replace(there.encode(), str(run).encode()) == local_answer
@@ -99,14 +92,35 @@ def test_a_cluster_without_flinknet_answers_of_a_run_in_a_store(
     assert tables.num_rows
 
 
+def test_a_cluster_of_two_workers_gives_the_same_bytes_when_one_is_killed_in_mid_run(
+    processes: SparkProcesses, tmp_path: Path
+) -> None:
+    network = NetworkConfig(buffer_timeout_ns=5 * MS)
+    workload = WorkloadConfig(producers=4, consumers=4, rate_per_s=20_000.0, duration_ns=1)
+    large = tmp_path / "large"
+    synthesize(plan(Scenario(network=network, workload=workload), events=3_000_000), large)
+    here = answer(large, tmp_path / "here.json", "--master", "local[1]")
+    cluster = processes.cluster(workers=2, cores=1)
+    on_two = ("--master", cluster.url)
+    assert answer(large, tmp_path / "two.json", *on_two) == here
+    replay = begin(large, tmp_path / "killed.json", *on_two)
+    wait_until(lambda: all(cluster.executors(each) for each in cluster.workers), replay)
+    worker = psutil.Process(cluster.workers[0])
+    for process in (worker, *worker.children(recursive=True)):
+        process.kill()
+    assert replay.poll() is None
+    ended(replay)
+    assert (tmp_path / "killed.json").read_bytes() == here
+
+
 def test_spark_connect_answers_without_flinknet_on_its_server(
     run: Path,
     local_answer: bytes,
-    start_java: Callable[..., subprocess.Popen[str]],
+    processes: SparkProcesses,
     python_without_flinknet: Path,
     tmp_path: Path,
 ) -> None:
-    server = start_java(
+    server = processes.start(
         "SparkSubmit",
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
         *("--master", "local[2]", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"),

@@ -15,8 +15,8 @@ import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.core.buffers import DataType, NetworkBuffer
-from flinknet.core.consumer.input_channel import unpooled_buffer
 from flinknet.core.consumer.input_gate import RECOVERED
+from flinknet.core.consumer.priority_events import unpooled_buffer
 from flinknet.errors import RemoteTransportError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
 from flinknet.graph.execution import ExecutionState

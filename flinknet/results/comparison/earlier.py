@@ -10,15 +10,9 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from flinknet.errors import ConfigError
-from flinknet.results import (
-    BacklogSummary,
-    CreditSummary,
-    FlushCounts,
-    LatencySummary,
-    Measured,
-    RunWarning,
-)
 
+from ..measures import BacklogSummary, CreditSummary, FlushCounts, LatencySummary, RunWarning
+from ..run import Measured
 from .compared import ComparedRun, Configuration
 
 _DECISIVE = {

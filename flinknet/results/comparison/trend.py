@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
+from flinknet.units import counted
+
 from .compared import Configuration
 from .differences import NEGLIGIBLE
 from .student_t import student_t_quantile
@@ -74,7 +76,7 @@ class Trend:
         if (step := self.step) is None:
             return None
         moved = "rose" if step.change > 0 else "fell"
-        results = f"{step.results_after} result{'s' if step.results_after > 1 else ''}"
+        results = counted(step.results_after, "result")
         return (
             f"{self.metric} of {self.config} {moved} by {abs(step.change):.1%}"
             f" ({step.low:+.1%} … {step.high:+.1%}) with the result of {step.since or 'no date'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flinknet.results import Measured
+from ..run import Measured
 
 
 @dataclass(frozen=True, slots=True)

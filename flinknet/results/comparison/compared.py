@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.results import Measured, RunWarning, Validity, is_disturbed, validity_of
-
+from ..disturbances import is_disturbed
+from ..measures import RunWarning
+from ..run import Measured
+from ..validity import Validity, validity_of
 from .differences import Difference, difference, summary
 from .limits import Limit, LimitDecision, Outcome
 from .metrics import METRICS

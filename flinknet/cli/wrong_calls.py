@@ -1,0 +1,48 @@
+"""One line about a call that click does not understand, in the words of all other errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+PROGRAM = "flinknet"
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within a range."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number; give {self._range()}", param, ctx)
+        if not self.min <= number <= (number if self.max is None else self.max):
+            self.fail(f"{number} is out of range: give {self._range()}", param, ctx)
+        return number
+
+    def _range(self) -> str:
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+
+
+def line_of(error: click.UsageError) -> str:
+    """What is wrong with a call, and where help on it is."""
+    context = error.ctx
+    path = context.command_path if context else PROGRAM
+    if isinstance(error, NoArgsIsHelpError) and context is not None:
+        assert isinstance(context.command, click.Group)
+        names = ", ".join(context.command.list_commands(context))
+        return f"{path}: give a command: {names} (see {path} --help)"
+    text = error.format_message()
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+        text = f"{_name_of(error.param, context)}: {error.message}" if error.param else text
+    return f"{text.rstrip('.')} (see {path} --help)"
+
+
+def _name_of(parameter: click.Parameter, context: click.Context | None) -> str:
+    if isinstance(parameter, click.Option):
+        return parameter.opts[-1]
+    return (parameter.metavar or parameter.human_readable_name).strip("[].")

@@ -1,0 +1,113 @@
+# mypyc
+"""What a channel over a connection has received and the task has not read: priority events first,
+in the order in which they were sent, then the rest (Flink: PrioritizedDeque of SequenceBuffer).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flinknet.core.buffers import DataType, MemorySegment, NetworkBuffer, free_memory
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
+from flinknet.core.wire.events import Event, EventAnnouncement, decode_event, encode_pipelined
+
+PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
+TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
+
+ReceivedBuffers = deque[tuple[NetworkBuffer, int]]
+"""Buffers and events, each with its sequence number."""
+
+
+def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
+    """A buffer or event that the consumer makes for itself, in memory of no pool."""
+    return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
+
+
+def add_priority_event(
+    received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
+) -> bool:
+    """Queue a priority event behind the others of its kind and before the rest.
+
+    Returns: whether it is the first of its kind.
+    """
+    position = 0
+    for queued, _ in received:
+        if queued.data_type != PRIORITIZED_EVENT:
+            break
+        position += 1
+    received.insert(position, (buffer, sequence_number))
+    return position == 0
+
+
+def announce_barrier(
+    received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
+) -> bool:
+    """Queue the announcement of a barrier that waits for its turn and may time out.
+
+    Returns: whether no priority event waited before.
+    """
+    announcement = EventAnnouncement(_barrier_in(buffer), sequence_number)
+    return add_priority_event(received, _priority_event(announcement), sequence_number)
+
+
+def make_unaligned(received: ReceivedBuffers, sequence_number: int) -> bool:
+    """Replace the announced barrier with this number by an unaligned one, which overtakes the data
+    before it.
+
+    Returns: whether no priority event waited before.
+    Raises: RuntimeError if no such barrier waits.
+    """
+    queued = [(buffer.data_type, number) for buffer, number in received]
+    announced = (TIMEOUTABLE_BARRIER, sequence_number)
+    if announced not in queued:
+        raise RuntimeError(f"no barrier {sequence_number} waits to be read")
+    position = queued.index(announced)
+    buffer, _ = received[position]
+    del received[position]
+    unaligned = _barrier_in(buffer).as_unaligned()
+    buffer.recycle()
+    return add_priority_event(received, _priority_event(unaligned), sequence_number)
+
+
+def data_bytes_before(received: ReceivedBuffers, sequence_number: int | None) -> int:
+    """Bytes of the data that waits and was sent before a message; of all if None."""
+    return sum(
+        buffer.size_bytes
+        for buffer, number in received
+        if buffer.data_type in IS_BUFFER
+        and (sequence_number is None or _is_before(number, sequence_number))
+    )
+
+
+def check_order(received: ReceivedBuffers) -> None:
+    """Assert that nothing in it was given back, and that priority events lead in the order in which
+    they were sent.
+    """
+    before: int | None = None
+    is_priority = True
+    for buffer, number in received:
+        assert buffer.references > 0, f"buffer {number} was given back before it was read"
+        if buffer.data_type == PRIORITIZED_EVENT:
+            assert is_priority, f"priority event {number} waits behind others"
+            assert before is None or not _is_before(number, before), (
+                f"priority event {number} waits behind {before}"
+            )
+            before = number
+        else:
+            is_priority = False
+
+
+def _barrier_in(buffer: NetworkBuffer) -> CheckpointBarrier:
+    barrier = decode_event(buffer.payload)
+    assert isinstance(barrier, CheckpointBarrier)
+    return barrier
+
+
+def _priority_event(event: Event) -> NetworkBuffer:
+    return unpooled_buffer(encode_pipelined(event), PRIORITIZED_EVENT)
+
+
+def _is_before(number: int, other: int) -> bool:
+    """Whether a sequence number comes before another; they wrap at 32 bits."""
+    return (number - other) & 0xFFFF_FFFF > 0x7FFF_FFFF

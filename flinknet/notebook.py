@@ -1,0 +1,332 @@
+"""Replay for notebooks: DataFrames in, DataFrames out. Nothing is computed before a table is read.
+
+    from flinknet import notebook
+
+    events = notebook.events(spark, "runs/run-0001")
+    tables = notebook.observed(spark, "runs/run-0001")
+    tables                       # in a notebook: what there is
+    tables.latency.where("channel >= 0").select("channel", "p50_ns", "p99_ns").show()
+    tables.plot("backlog")
+    notebook.predicted(spark, "runs/run-0001", buffer_timeouts_ns=["0", "5ms"]).show()
+
+    answers = notebook.replayed(spark, "runs/run-0001")
+    answers                      # in a notebook: what was measured, and what is predicted
+    answers.plot()
+    answers.page()
+
+Units end the names of columns. The channel -1 stands for all channels.
+
+What is computed later fails later, deep in Spark; `errors` makes that one error of one line, such
+as the file and the block that are damaged:
+
+    with notebook.errors():
+        tables.latency.show()
+
+`spark` is any session, of this machine or a cluster that sees the runs under the same paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flinknet.config import FLOW_CONTROLS
+from flinknet.errors import ConfigError
+from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, Grid
+from flinknet.replay.candidates import candidates_of
+from flinknet.replay.job_answers import plan_jobs
+from flinknet.replay.job_rows import predict_jobs
+from flinknet.replay.observe import notebook_tables
+from flinknet.replay.observe.observed import ObservedTables, collect, observe
+from flinknet.replay.opening import FileReads
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import RecordedRun, open_runs
+from flinknet.replay.simulations import predict
+from flinknet.replay.spark.indexes import read_indexes
+from flinknet.replay.spark.session import spark_errors
+from flinknet.replay.spark.settings import check_data_source
+from flinknet.report.csv_rows import replay_rows
+from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
+from flinknet.report.page import page_of
+from flinknet.report.page_parts import OverTime, TimeSeries
+from flinknet.report.trade_off_chart import trade_off_chart
+from flinknet.results import JobAnswer, ReplayAnswer
+from flinknet.storage import path_of
+from flinknet.trace import find_runs, open_run
+from flinknet.units import parse_duration_ns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PREDICTED_FROM_S = 5.0
+
+errors = spark_errors
+"""Around what computes tables: what goes wrong there is a FlinknetError of one line."""
+
+_DURATIONS = ("buffer_timeouts_ns", "round_trips_ns")
+
+_NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
+    "debloatings": ((bool,), "True or False"),
+    "flow_controls": ((str,), " or ".join(FLOW_CONTROLS)),
+    "consumer_speeds": ((int, float), "factors such as 0.5"),
+    "rate_factors": ((int, float), "factors such as 2"),
+}
+"""Of a list that holds no whole numbers: types, and what they mean."""
+
+
+_SUMMARY = ("min", "mean", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "max")
+
+_RENAMED = {name: f"{name}_ns" for name in _SUMMARY} | {"ns": "spent_ns"}
+"""Columns whose names do not say their unit."""
+
+_MEANINGS = {
+    "messages": "messages and bytes by channel, kind and point",
+    "throughput": "what consumers took, by channel and window",
+    "backlog": "buffers that waited, by channel and window",
+    "latency": "latency of records, by channel",
+    "credit_starved": "time with a backlog and no credit, by channel",
+    "arrivals": "when records came, by channel and slice of time",
+    "regimes": "what each channel spent its time on, by window",
+    "buffers": "each data buffer with its life",
+    "credit": "the producer's credit, by channel and window",
+    "buffer_sizes": "buffer sizes that debloating announced",
+}
+
+_PLOTS = {
+    "throughput": ("records/s", "sum(records) * 1e9 / first(width_ns)", "records taken by second"),
+    "backlog": ("backlog", "max(backlog_buffers_max)", "most buffers that waited in a window"),
+}
+"""Table -> name of the curve, value of a window over all channels, title."""
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """The observed tables of some runs as DataFrames: those of `observed.ObservedTables` under
+    their names, computed together in one pass when one is read; and `buffers`, `credit` and
+    `buffer_sizes` of `observe.notebook_tables`, each on its own.
+    """
+
+    spark: SparkSession
+    runs: tuple[RecordedRun, ...]
+    split: int | None
+    summaries: ObservedTables
+
+    def __repr__(self) -> str:
+        return f"Tables of {self._whose()}: {', '.join(_MEANINGS)}"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"table": name, "rows": _MEANINGS.get(name, ""), "columns": ", ".join(frame.columns)}
+            for name, frame in self.named().items()
+        ]
+        return html_table(rows, f"Tables of {self._whose()}; nothing is read before a table is.")
+
+    def _whose(self) -> str:
+        names = [path_of(run.path).name for run in self.runs]
+        return names[0] if len(names) == 1 else f"{len(names)} runs"
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name.startswith("_") or name not in {each.name for each in fields(ObservedTables)}:
+            names = ", ".join(_MEANINGS)
+            raise AttributeError(f"there is no table {name!r}; there are {names}")
+        return _with_units(getattr(self.summaries, name))
+
+    @property
+    def buffers(self) -> DataFrame:
+        """Each data buffer with its life, see `notebook_tables.buffers`."""
+        return notebook_tables.buffers(self.spark, self.runs, self.split)
+
+    @property
+    def credit(self) -> DataFrame:
+        """The producer's credit, window by window, see `notebook_tables.credit`."""
+        return notebook_tables.credit(self.spark, self.runs)
+
+    @property
+    def buffer_sizes(self) -> DataFrame:
+        """What debloating announced, see `notebook_tables.buffer_sizes`."""
+        return notebook_tables.buffer_sizes(self.spark, self.runs)
+
+    def named(self) -> dict[str, DataFrame]:
+        """All tables by name."""
+        return {name: getattr(self, name) for name in _MEANINGS}
+
+    def plot(self, table: str, run: int = 0) -> Picture:
+        """`throughput` or `backlog` of a run over its time, over all channels. Needs matplotlib.
+
+        Raises: ConfigError for another table.
+        """
+        if table not in _PLOTS:
+            raise ConfigError(f"{table}: cannot be drawn; there are {', '.join(_PLOTS)}")
+        from pyspark.sql import functions as f
+
+        name, value, title = _PLOTS[table]
+        frame = getattr(self, table).where(f"run = {run}").groupBy("from_ns")
+        rows = frame.agg(f.expr(value).alias("value")).orderBy("from_ns").collect()
+        series = TimeSeries(name, [row.from_ns for row in rows], [row.value for row in rows])
+        return Picture(OverTime(title, [series]), path_of(self.runs[run].path).name)
+
+
+@dataclass(frozen=True, repr=False)
+class Answers:
+    """What a replay answered, as `flinknet trace replay` prints it.
+
+    Attributes:
+        answers: of each run; jobs: of jobs of several exchanges, from end to end.
+    """
+
+    answers: Sequence[ReplayAnswer]
+    jobs: Sequence[JobAnswer]
+
+    def __repr__(self) -> str:
+        return f"Answers of {len(self.answers)} run{'s'[: len(self.answers) != 1]}"
+
+    def _repr_html_(self) -> str:
+        return answers_html(self.answers)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of pandas with the columns of --csv: a row for what was observed of each run,
+        and one for each predicted setting."""
+        import pandas  # type: ignore[import-untyped]
+
+        return pandas.DataFrame(replay_rows(self.answers))
+
+    def plot(self, run: int = 0) -> Picture:
+        """Predicted latency of a run over the setting that has the most values. Needs matplotlib.
+
+        Raises: ConfigError if nothing could be predicted.
+        """
+        answer = self.answers[run]
+        chart = trade_off_chart(answer)
+        if chart is None:
+            raise ConfigError(f"{answer.trace.path}: nothing could be predicted, so nothing drawn")
+        return Picture(chart, path_of(answer.trace.path).name)
+
+    def page(self) -> Frame:
+        """The page of --report in a cell."""
+        return Frame(page_of(list(self.answers), list(self.jobs)))
+
+
+def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
+    """Every event of a run as a row; see `replay.spark.source` for the columns and options.
+
+    Raises: FlinknetError for a path that holds no run.
+    """
+    check_data_source()
+    from flinknet.replay.spark.source import register
+
+    for run in find_runs(path_of(path)):
+        open_run(run)
+    register(spark)
+    return spark.read.format("flinknet").options(**options).load(path)
+
+
+def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tables:
+    """What happened: one table for each question, over all runs at the paths; the column `run` is
+    the number of a run in their order.
+
+    Args:
+        split: slices of time that each run is cut into; None for as many as suit its size.
+
+    Raises: FlinknetError for a path that holds no run.
+    """
+    runs = tuple(_opened(spark, paths))
+    return Tables(spark, runs, split, observe(spark, runs, split))
+
+
+def predicted(
+    spark: SparkSession,
+    *paths: str,
+    seconds: float = PREDICTED_FROM_S,
+    **lists: Sequence[Any],
+) -> DataFrame:
+    """What other settings would do: a row for each run and setting, see `simulations.predict`.
+
+    Args:
+        seconds: of the measured part whose arrivals are used.
+        lists: of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all combinations.
+            Durations may be written as text with a unit, such as "5ms".
+
+    Raises: FlinknetError for a path that holds no run, ConfigError for a list that does not exist,
+        a value that cannot be used, and too many settings.
+    """
+    grid = _grid(lists)
+    candidates = []
+    for run in _opened(spark, paths):
+        to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
+        candidates += candidates_of(run, grid, to_ns)
+    return _with_units(predict(spark, candidates))
+
+
+def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answers:
+    """What happened and what other settings would do, with what to think of it, as `flinknet trace
+    replay` answers; computed at once.
+
+    Args:
+        lists: as of `predicted`; none for the buffer timeouts that the command predicts.
+
+    Raises: as `predicted`.
+    """
+    grid = _grid(lists) if lists else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
+    with spark_errors():
+        found = replay_runs(spark, _opened(spark, paths), grid, details=True)
+    return Answers(found.answers, found.jobs)
+
+
+def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> DataFrame:
+    """What other settings would do to jobs of several exchanges from end to end: a row for each
+    setting and the job (edge -1), and each of its edges; see `job_rows.JobRow`.
+
+    Args:
+        lists: as of `predicted`.
+
+    Raises: as `predicted`.
+    """
+    grid = _grid(lists)
+    runs = _opened(spark, paths)
+    observed = collect(observe(spark, runs, None), runs)
+    return _with_units(predict_jobs(spark, plan_jobs(observed, grid, (), max_records=None)))
+
+
+def _opened(spark: SparkSession, paths: Sequence[str]) -> list[RecordedRun]:
+    """Raises: ConfigError without a path."""
+    if not paths:
+        raise ConfigError("no run is named; give the path of a run directory, or of one above runs")
+    reads = FileReads(partial(read_indexes, lambda: spark))
+    return open_runs([path_of(path) for path in paths], reads=reads)
+
+
+def _with_units(frame: DataFrame) -> DataFrame:
+    return frame.withColumnsRenamed(_RENAMED)
+
+
+def _grid(lists: Mapping[str, Sequence[Any]]) -> Grid:
+    grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
+    grid.check()
+    return grid
+
+
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    """The values of one list of a grid; raises ConfigError."""
+    names = [each.name for each in fields(Grid)]
+    if name not in names:
+        raise ConfigError(f"{name}: there is no such list; there are {', '.join(names)}")
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigError(f"{name}: {values!r} is not a list; write {name}=[…]")
+    return tuple(_value(name, each) for each in values)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in _DURATIONS and isinstance(value, str):
+        return parse_duration_ns(
+            value, name, bare_unit=None, allow_never=name == "buffer_timeouts_ns"
+        )
+    types, meaning = _NUMBERS.get(name, ((int,), "whole numbers"))
+    if name in _DURATIONS:
+        meaning = 'whole numbers of ns, or text such as "5ms"'
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise ConfigError(f"{name}: {value!r} cannot be used; give {meaning}")
+    if name == "flow_controls" and value not in FLOW_CONTROLS:
+        raise ConfigError(f"{name}: {value!r} is not one of {', '.join(FLOW_CONTROLS)}")
+    return value

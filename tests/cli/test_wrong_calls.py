@@ -1,0 +1,182 @@
+"""A hundred calls that are wrong: each gets one line that says what would do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Flinknet = Callable[..., Result]
+
+NO_FILE = "there is no such file or directory"
+NO_TRACE = "not a flinknet trace: wrong magic number"
+NO_RUN = "empty: not a run directory"
+NOT_JSON = "run/manifest.json: not JSON"
+A_DURATION = "is not a duration; write a number and a unit, such as 100ms, 5 s"
+TWO = "execution.buffer-timeout.interval=5ms execution.buffer-timeout.interval=1ms"
+TAP = "trace tap --listen 127.0.0.1:0 --upstream 127.0.0.1:1 --out new"
+
+WRONG = {
+    "benchh": "No such command 'benchh'. Did you mean 'bench'?",
+    "helpme": "No such command 'helpme' (see flinknet --help)",
+    "--versoin": "No such option '--versoin'. Did you mean '--version'?",
+    "bench 5ms": "No such command '5ms' (see flinknet bench --help)",
+    "bench --bufer-timeout 5ms": "Did you mean '--buffer-timeout'?",
+    "bench --rate fast": "'fast' is not a rate; write 20000/s, 20k/s, 30/min or max",
+    "bench --rate -5": "'-5' is not a rate",
+    "bench --rate 0": "'0' would never send anything",
+    "bench --duration 0": "0 measures nothing; give some seconds",
+    "bench --duration -3s": "'-3s' is negative",
+    "bench --duration 3x": "'x' is not a unit of time; use ns, us, ms, s",
+    "bench --warmup lots": A_DURATION,
+    "bench --records many": "'many' is not a number of 1 or more",
+    "bench --record-size 0": "a record needs 8b at least",
+    "bench --record-size 5apples": "'apples' is not a unit of size; use b, kb",
+    "bench --record-size 1kb..100b": "runs backwards; write SMALLEST..LARGEST",
+    "bench --arrivals sometimes": "not one of constant, poisson, bursts",
+    "bench --arrivals on-off:1s": "such as on-off:50ms:150ms",
+    "bench --buffer-timeout soon": A_DURATION,
+    "bench --buffer-timeout 5ms,,10ms": "has an empty value",
+    "bench --buffer-timeout -5": "give 0, a positive duration, or -1 for never",
+    "bench --exclusive-buffers two": "'two' is not an integer",
+    "bench --exclusive-buffers 0 --floating-buffers 0": "needs at least 1 floating buffer",
+    "bench --segment-size 1": "write 4kb, 8kb, 16kb, 32kb",
+    "bench --checkpoint-interval never": A_DURATION,
+    "bench --producers 0": "'0' is not a number of 1 or more",
+    "bench --partitioner random": "not one of rebalance, rescale",
+    "bench --partitioner forward --producers 2 --consumers 3": "make them equal",
+    "bench --key-skew -1 --partitioner hash": "'-1' is not a number from 0 to 100",
+    "bench --relays 1 --relay-parallelism 1,2": "2 values for 1 relay; give one for all",
+    "bench --relay-delay 1ms": "there is no relay; give --relays 1 or more",
+    "bench --placement everywhere": "not one of split, spread",
+    "bench --flow-control none": "not one of credit, tcp",
+    "bench --partition-type lazy": "not one of pipelined",
+    "bench --scheduling later": "not one of all-at-once",
+    "bench --slow-consumer 9:1ms": "there is no consumer 9",
+    "bench --slow-consumer 0": "write 0:5ms, 0:pause or 0:5ms:10s",
+    "bench --runs 0": "--runs: 0 is out of range: give 1 or more",
+    "bench --seed x": "--seed: 'x' is not a whole number; give 0 or more",
+    "bench --out notes.txt": "notes.txt is a file; give a directory",
+    "bench --report": "Option '--report' requires an argument",
+    "bench --report nowhere/page.html": "give a file in a directory that can be written to",
+    "bench --plot curve.gif": "must end in .svg or .png",
+    "bench --csv empty": "empty cannot be written",
+    "bench --histogram h.txt": "ends in neither .hlog (HdrHistogram) nor .csv",
+    "bench --metrics-port 70000": "'70000' is not a port; write 9249 or 0.0.0.0:9249",
+    "bench -D nokey": "not of the form key=value",
+    "bench -D execution.buffer-timeout.interval=x": A_DURATION,
+    "bench -D taskmanager.memory.segment-size=lots": "is not a size",
+    "bench --flink-conf missing.yaml": "give the path of Flink's config.yaml",
+    "bench --flink-conf bad.yaml": "config.yaml: line 2, column 1: expected ',' or ']'",
+    "bench --flink-conf empty": "empty: cannot be read (Is a directory)",
+    "bench demo nothing": "NAME: 'nothing' is not one of 'head-of-line', 'back-pressure'",
+    "bench demo timeout extra": "Got unexpected extra argument (extra)",
+    "bench again": "Missing argument 'RUN' (see flinknet bench again --help)",
+    "bench again nowhere": NO_FILE,
+    "bench again junk.fnt": NO_TRACE,
+    "bench consume host": "a consumer needs --partition",
+    "bench consume host:99 --partition x": "'x' is not a result partition; write it as",
+    "bench produce --listen nowhere": "'nowhere' is not HOST:PORT; write 127.0.0.1:6121",
+    "trace": "flinknet trace: give a command: convert, dissector, export",
+    "trace nothing": "No such command 'nothing' (see flinknet trace --help)",
+    "trace info": "Missing argument 'RUN...'",
+    "trace info empty": NO_RUN,
+    "trace info run": NOT_JSON,
+    "trace verify notes.txt": NO_TRACE,
+    "trace export nowhere --format csv --out x.csv": NO_FILE,
+    "trace export junk.fnt --format word --out x": "--format: 'word' is not one of 'parquet'",
+    "trace export junk.fnt --format csv": "Missing option '--out'",
+    "trace replay": "Missing argument 'TRACE...'",
+    "trace replay nowhere": NO_FILE,
+    "trace replay empty --buffer-timeout soon": A_DURATION,
+    "trace replay empty --floating-buffers x": "'x' is not an integer",
+    "trace replay empty --target nothing": "such as p99<=20ms, or throughput>=100k/s",
+    "trace replay empty --split 0": "not a number of 1 or more, and not auto",
+    "trace replay empty --channel x": "not a list of channel numbers, such as 0,3",
+    "trace replay empty --from later": A_DURATION,
+    "trace replay empty --remote http://x": "write sc://HOST:PORT",
+    "trace replay empty --spark-conf x": "such as spark.executor.memory=4g",
+    "trace replay empty --max-records 0": "not a number of 1 or more, and not all",
+    "trace replay empty --consumer-speed 0": "0.0 is out of range: use 0.001 to 1000",
+    "trace replay s3x://a/b": "no such storage; there are s3://",
+    "trace watch empty --every 0": "0 is too short; give some seconds",
+    "trace watch empty --window 2h --once": "2h is too long; at most 1h",
+    "trace convert empty --out full": "full is not empty; traces are never overwritten",
+    "trace convert empty --out t --buckets 0": "--buckets: 0 is out of range: give 1 to 10000",
+    "trace import notes.txt --out new": "neither a pcap nor a pcapng file",
+    "trace import nowhere.pcap": NO_FILE,
+    "trace synth --out full": "traces are never overwritten",
+    "trace synth --out new --events x": "such as 10M or 1G",
+    "trace synth --out new --skew -1": "--skew: -1.0 is not in the range 0<=x<=10",
+    "trace tap": "Missing option '--listen'",
+    "trace tap --listen x --upstream 127.0.0.1:1 --out new": "'x' is not an address; write",
+    f"{TAP} --flink-version 3": "'3' is not known; choose from 1.20",
+    f"{TAP} --ring soon": A_DURATION,
+    f"{TAP} --trigger p99": "give --ring, such as 60s, too",
+    f"{TAP} --rotate 5": "'5' is too small; give 64kb or more, such as 256MiB",
+    "compare-configs": "give two configurations or more",
+    "compare-configs nowhere.yaml other.yaml": "nowhere.yaml: no such file",
+    f"compare-configs {TWO} --fail-if p99": "write p99>+10% or throughput<-5%",
+    f"compare-configs {TWO} --fail-if 'p98>+1%'": "'p98' is not a metric; known are throughput",
+    f"compare-configs {TWO} --confidence 120": "use 50% to 99.9%, such as 95%",
+    f"compare-configs {TWO} --runs 1": "--runs: 1 is out of range: give 2 or more",
+    f"compare-configs {TWO} --history notes.txt": "notes.txt is not a directory",
+    "compare-configs buffer-timeout=5ms --baseline list.json": "not a result of compare-configs",
+    "plan": "give the file of a JOB, or --rest URL for a running job",
+    "plan missing.py": "no such file",
+    "plan job.py": "it has no function main(env); define one",
+    "plan broken.py": "SyntaxError",
+    "plan job.py --slots 0": "--slots: 0 is out of range: give 1 or more",
+    "plan job.py --layer none": "--layer: 'none' is not one of 'stream', 'job'",
+    "job": "flinknet job: give a command: run, cluster, list, status, cancel",
+    "job run missing.py": "give a Python file with a function main(env)",
+    "job run job.py --cluster empty": "start one with `flinknet job cluster start`",
+    "job run job.py --duration 0": "0 measures nothing",
+    "job status nowhere": "nowhere",
+    "job cancel empty": "empty: no job runs there",
+    "job list nowhere": "there is no such directory",
+    "job cluster stop empty": "empty: no cluster runs there",
+    "certificates": "Missing option '--out'",
+    "certificates --out new --days 0": "--days: 0 is out of range: give 1 to 36500",
+    "doctor now": "Got unexpected extra argument (now)",
+    "doctor --json empty": "empty is a directory; write the name of a file",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> None:
+    """What the calls name and cannot use."""
+    for name in ("empty", "full", "run"):
+        (tmp_path / name).mkdir()
+    texts = {
+        "full/x": "x",
+        "run/manifest.json": '{"a": 1',
+        "junk.fnt": "not a trace " * 20,
+        "notes.txt": "no more than a few words, again and again " * 5,
+        "bad.yaml": "a: [1\n",
+        "list.json": "[]",
+        "job.py": "x = 1\n",
+        "broken.py": "def (\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_a_wrong_call_gets_one_line_that_helps(files: None, flinknet: Flinknet, call: str) -> None:
+    done = flinknet(*shlex.split(call))
+    assert WRONG[call] in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert done.exit_code == (4 if WRONG[call] in DAMAGED else 2)
+
+
+DAMAGED = (NO_TRACE, NO_RUN, NOT_JSON, "neither a pcap nor a pcapng file")
+"""The call is right; what it reads is not."""
+
+
+def test_they_are_a_hundred_and_more() -> None:
+    assert len(WRONG) >= 100

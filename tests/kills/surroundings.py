@@ -1,0 +1,358 @@
+"""What a host does to a run: its clock is set, its memory is limited, its disks cannot be written:
+
+    python -m tests.kills.surroundings                 every case
+    python -m tests.kills.surroundings --only clock
+
+Clocks are set for the command and all that it starts, by a library that is loaded before others
+(needs a C compiler). Memory is limited by a cgroup of its own (needs root). A case whose means are
+missing is skipped, and printed as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flinknet.errors import FlinknetError
+from flinknet.trace.run import open_with_faults
+from flinknet.trace.verify import verify_run
+from tests.kills.subjects import FLINKNET, STARTED_BY
+from tests.runtime.cluster.programs import PIPELINE
+
+ENDS_S = 180.0
+BENCH = ("bench", "--rate", "5k/s", "--producers", "2", "--consumers", "2")
+SHORT = ("--duration", "2s", "--warmup", "200ms")
+LEAST_SHARE, MOST_SHARE = 0.9, 1.1
+"""Of the rate that was asked for: what a run whose clock is set measures all the same."""
+
+NOBODY = 65534
+CGROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
+LIMIT_BYTES = 150 << 20
+"""Of the launcher and two TaskManagers together, which take more."""
+
+SET_CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* From SET_AFTER_S seconds of CLOCK_MONOTONIC on (counted from SET_SINCE_S), CLOCK_REALTIME is
+   ahead by SET_BY_S seconds, and CLOCK_MONOTONIC by SET_MONOTONIC_BY_S, as in a virtual machine
+   that was stopped. */
+static int (*real)(clockid_t, struct timespec *);
+
+static long number(const char *name) {
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *at) {
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int failed = real(clock, at);
+    struct timespec since;
+    if (failed || real(CLOCK_MONOTONIC, &since)) return failed;
+    if (since.tv_sec >= number("SET_SINCE_S") + number("SET_AFTER_S")) {
+        if (clock == CLOCK_REALTIME) at->tv_sec += number("SET_BY_S");
+        if (clock == CLOCK_MONOTONIC) at->tv_sec += number("SET_MONOTONIC_BY_S");
+    }
+    return 0;
+}
+
+int gettimeofday(struct timeval *at, void *zone) {
+    struct timespec now;
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    at->tv_sec = now.tv_sec;
+    at->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *into) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (into) *into = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+class SkippedError(Exception):
+    """This machine has not the means for a case."""
+
+
+@dataclass(slots=True)
+class Done:
+    """A command that has ended; `code` is None if it hung."""
+
+    code: int | None
+    said: str
+    out: Path
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def last_line(self) -> str:
+        """The last that it said."""
+        return (self.said.strip().splitlines() or ["nothing"])[-1][:200]
+
+
+def _run(
+    place: Path,
+    *words: object,
+    environ: Mapping[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+    user: int | None = None,
+) -> Done:
+    """Run a command of flinknet to its end, and look at what every case looks at."""
+    out = place / "out"
+    mark = f"surroundings-{place.name}"
+    environment = os.environ | {STARTED_BY: mark, "PYTHONPATH": os.getcwd(), **(environ or {})}
+    log = place / "said"
+    options: dict[str, Any] = (
+        {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    )
+    with log.open("w") as file:
+        command = subprocess.Popen(
+            [*FLINKNET, *map(str, words)],
+            env=environment,
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=before,
+            **options,
+        )
+    try:
+        code: int | None = command.wait(ENDS_S)
+    except subprocess.TimeoutExpired:
+        code = None
+    done = Done(code, log.read_text(errors="replace"), out)
+    if code is None:
+        done.faults.append("it hangs")
+    if "Traceback" in done.said:
+        done.faults.append(f"a traceback: {done.last_line}")
+    done.faults += _orphans(mark)
+    return done
+
+
+def _orphans(mark: str) -> list[str]:
+    def of_case(process: psutil.Process) -> bool:
+        try:
+            is_ours = process.environ().get(STARTED_BY) == mark
+            return is_ours and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    left = [each for each in psutil.process_iter() if of_case(each)]
+    _, alive = psutil.wait_procs(left, timeout=8)
+    for each in alive:
+        each.kill()
+    return [f"orphan {each.pid}" for each in alive]
+
+
+def _sound(done: Done, out: Path) -> Iterator[str]:
+    """What is wrong with a run that should have ended well, and measured what was asked for."""
+    yield from done.faults
+    if done.code != 0:
+        yield f"it ended with {done.code}: {done.last_line}"
+        return
+    for manifest in [*out.glob("manifest.json"), *out.glob("*/manifest.json")]:
+        try:
+            for finding in verify_run(*open_with_faults(manifest.parent)).findings:
+                yield f"trace: {finding}"
+        except FlinknetError as error:
+            yield f"trace: {error}"
+    found = out / "bench.json"
+    if found.exists():
+        (run,) = json.loads(found.read_text())["runs"]
+        rate = run["measured"]["throughput_records_per_s"]
+        if not 10_000 * LEAST_SHARE < rate < 10_000 * MOST_SHARE:
+            yield f"it measured {rate:.0f} records/s instead of 10000"
+
+
+def _set_clock(
+    place: Path, seconds: int, *, after_s: int = 2, monotonic_s: int = 0
+) -> dict[str, str]:
+    """Environment of a command whose clocks are set when it has run for a while."""
+    if shutil.which("cc") is None:
+        raise SkippedError("no C compiler")
+    source, library = place / "clock.c", place / "clock.so"
+    source.write_text(SET_CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    with open("/proc/uptime") as uptime:
+        since_s = int(float(uptime.read().split()[0]))
+    return {
+        "LD_PRELOAD": str(library),
+        "SET_SINCE_S": str(since_s),
+        "SET_AFTER_S": str(after_s),
+        "SET_BY_S": str(seconds),
+        "SET_MONOTONIC_BY_S": str(monotonic_s),
+    }
+
+
+def _bench_words(place: Path) -> tuple[object, ...]:
+    return (*BENCH, *SHORT, "--out", place / "out")
+
+
+def clock_set_forward(place: Path) -> Iterator[str]:
+    """The time of day is set forward by an hour in mid-run; CLOCK_MONOTONIC goes on."""
+    done = _run(place, *_bench_words(place), environ=_set_clock(place, 3600))
+    yield from _sound(done, done.out)
+
+
+def clock_set_back(place: Path) -> Iterator[str]:
+    """The time of day is set back by an hour in mid-run."""
+    done = _run(place, *_bench_words(place), environ=_set_clock(place, -3600))
+    yield from _sound(done, done.out)
+
+
+def clock_set_back_in_a_job(place: Path) -> Iterator[str]:
+    """The same while a job with heart-beats runs."""
+    program = place / "program.py"
+    program.write_text(PIPELINE)
+    words = ("job", "run", program, "--task-managers", 2, "--slots", 1, "--out", place / "out")
+    environ = _set_clock(place, -3600)
+    done = _run(place, *words, *("--duration", "3s", "--", "2", "2k/s"), environ=environ)
+    yield from _sound(done, done.out)
+
+
+def clock_jump_after_a_stop(place: Path) -> Iterator[str]:
+    """CLOCK_MONOTONIC leaps by 20 s, as in a virtual machine that stood still: the run ends, and
+    what was recorded can be read.
+    """
+    environ = _set_clock(place, 20, monotonic_s=20)
+    done = _run(place, *_bench_words(place), environ=environ)
+    yield from done.faults
+    if done.code not in (0, 1, 4):
+        yield f"it ended with {done.code}: {done.last_line}"
+
+
+def memory_limited(place: Path) -> Iterator[str]:
+    """The processes of a bench have less memory than they take: the kernel ends one of them, and
+    the command says which one died.
+    """
+    with _Cgroup(LIMIT_BYTES) as cgroup:
+        done = _run(place, *_bench_words(place), before=cgroup.enter)
+    yield from done.faults
+    died = "killed by signal 9" in done.said or "SIGKILL" in done.said
+    if done.code == -9:
+        return  # it was the launcher itself; no process of it is left
+    if done.code not in (1, 4) or not died:
+        yield f"it ended with {done.code}: {done.last_line}"
+
+
+class _Cgroup:
+    """A cgroup with a memory limit, and no swap."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._path = Path()
+
+    def __enter__(self) -> _Cgroup:
+        for root, name in zip(CGROUPS, ("memory.limit_in_bytes", "memory.max"), strict=True):
+            path = root / f"flinknet-{os.getpid()}"
+            try:
+                path.mkdir()
+            except OSError:
+                continue
+            try:
+                (path / name).write_text(str(self._limit_bytes))
+            except OSError:
+                path.rmdir()
+                continue
+            self._path = path
+            return self
+        raise SkippedError("no cgroup can be made with a memory limit")
+
+    def enter(self) -> None:
+        """Move this process into it."""
+        (self._path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def __exit__(self, *_: object) -> None:
+        self._path.rmdir()
+
+
+def _unwritable(place: Path) -> tuple[dict[str, str], int | None]:
+    """Environment and user of a command that has neither a home nor a cache: nobody, if this is
+    root and nobody may start this Python.
+    """
+    place.chmod(0o777)
+    names = ("HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")
+    nowhere = dict.fromkeys(names, "/proc/nowhere") | {"PYTHONDONTWRITEBYTECODE": "1"}
+    python = Path(sys.executable)
+    paths = (*python.parents, *python.resolve().parents, *Path.cwd().parents)
+    is_open = all(each.stat().st_mode & stat.S_IXOTH for each in paths)
+    return nowhere, NOBODY if is_open and os.geteuid() == 0 else None
+
+
+def no_cache_bench(place: Path) -> Iterator[str]:
+    """A user without a home and without a cache directory runs a bench."""
+    environ, user = _unwritable(place)
+    done = _run(place, *_bench_words(place), environ=environ, user=user)
+    yield from _sound(done, done.out)
+
+
+def no_cache_replay(place: Path) -> Iterator[str]:
+    """The same user replays a run in Spark, with predictions."""
+    environ, user = _unwritable(place)
+    first = _run(place, *_bench_words(place), environ=environ, user=user)
+    yield from _sound(first, first.out)
+    (run,) = first.out.glob("run-*")
+    words = ("trace", "replay", run, "--buffer-timeout", "0,5ms", "--json", place / "replay.json")
+    done = _run(place, *words, environ=environ, user=user)
+    yield from _sound(done, done.out)
+    if done.code == 0 and not json.loads((place / "replay.json").read_text()):
+        yield "the replay has no answer"
+
+
+CASES: Sequence[Callable[[Path], Iterator[str]]] = (
+    clock_set_forward,
+    clock_set_back,
+    clock_set_back_in_a_job,
+    clock_jump_after_a_stop,
+    memory_limited,
+    no_cache_bench,
+    no_cache_replay,
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the cases. Returns: the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kills.surroundings", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--only", default="", help="beginning of a name")
+    options = parser.parse_args(arguments)
+    failed = 0
+    for case in CASES:
+        if not case.__name__.startswith(options.only):
+            continue
+        place = Path(tempfile.mkdtemp(prefix="surroundings-"))
+        try:
+            faults = list(case(place))
+            how = "FAILED" if faults else "ok"
+        except SkippedError as error:
+            faults, how = [], f"skipped: {error}"
+        print(f"{case.__name__:<26} {how}", flush=True)
+        for fault in faults:
+            print(f"    {fault} ({place})", flush=True)
+        failed += bool(faults)
+        if not faults:
+            shutil.rmtree(place, ignore_errors=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
