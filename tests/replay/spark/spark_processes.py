@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyspark
@@ -120,7 +121,7 @@ def told(process: subprocess.Popen[str], pattern: str) -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A standalone cluster, by the process ids of its workers."""
+    """A standalone cluster, by the process ids of its workers; executors are their children."""
 
     url: str
     workers: tuple[int, ...]
@@ -132,7 +133,34 @@ class Cluster:
             with suppress(psutil.Error):
                 if "pyspark.daemon" in child.cmdline():
                     found.append(psutil.Process(child.ppid()))
-        return [each for each in found if each.name() == "java"]
+        return [each for each in found if each.pid != worker and each.name() == "java"]
+
+
+@contextmanager
+def cluster_within(spark: Any, directory: Path) -> Iterator[Cluster]:
+    """A standalone cluster of two cores whose master and worker live in the JVM of a session: it
+    starts at once. Executors are processes of their own.
+
+    Args:
+        directory: for what executors write.
+    """
+    gateway = spark.sparkContext._gateway
+    jvm, deploy = gateway.jvm, gateway.jvm.org.apache.spark.deploy
+    conf, nothing = jvm.org.apache.spark.SparkConf(False), jvm.scala.Option.apply(None)
+    master = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)._1()
+    try:
+        urls = gateway.new_array(jvm.String, 1)
+        urls[0] = f"spark://127.0.0.1:{master.address().port()}"
+        room = ("127.0.0.1", 0, 0, 2, 2048, urls, str(directory / "work"))
+        worker = deploy.worker.Worker.startRpcEnvAndEndpoint(*room, nothing, conf, nothing)
+        try:
+            yield Cluster(urls[0], (gateway.proc.pid,))
+        finally:
+            worker.shutdown()
+            worker.awaitTermination()
+    finally:
+        master.shutdown()
+        master.awaitTermination()
 
 
 def arguments(run: str | Path) -> tuple[str, ...]:

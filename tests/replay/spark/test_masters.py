@@ -19,8 +19,8 @@ from tests.replay.spark.spark_processes import (
     answer,
     arguments,
     begin,
+    cluster_within,
     ended,
-    spark_processes,
 )
 from tests.runtime.processes import wait_until
 from tests.shared_spark import commands_in
@@ -58,11 +58,10 @@ def local_answer(run: Path, spark: Any, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_a_cluster_of_two_gives_the_same_bytes_when_an_executor_is_killed_in_mid_run(
-    run: Path, local_answer: bytes, tmp_path: Path
+    run: Path, local_answer: bytes, spark: Any, tmp_path: Path
 ) -> None:
     out = tmp_path / "cluster.json"
-    with spark_processes(tmp_path) as processes:
-        cluster = processes.cluster()
+    with cluster_within(spark, tmp_path) as cluster:
         (worker,) = cluster.workers
         replay = begin(run, out, "--master", cluster.url, *TWO_EXECUTORS)
         wait_until(lambda: bool(cluster.executors(worker)), replay)
