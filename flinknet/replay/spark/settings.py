@@ -287,10 +287,12 @@ def check_data_source() -> None:
 def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
     """The Spark that is started: that of SPARK_HOME if PySpark is of the same version, as an
     installed PySpark is not always; else the one in PySpark.
+
+    Raises: ModuleNotFoundError if only the name of PySpark is installed.
     """
     found = find_spec("pyspark")  # it is not imported: that takes a while, in which a JVM can load
-    assert found is not None, "pyspark_version has found it"
-    assert found.origin is not None
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("pyspark has no code", name="pyspark")
     own = Path(found.origin).parent
     if not environ.get("SPARK_HOME"):
         return own

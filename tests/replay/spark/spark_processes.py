@@ -154,7 +154,7 @@ def cluster_within(spark: Any, directory: Path) -> Iterator[Cluster]:
         room = ("127.0.0.1", 0, 0, 2, 2048, urls, str(directory / "work"))
         worker = deploy.worker.Worker.startRpcEnvAndEndpoint(*room, nothing, conf, nothing)
         try:
-            yield Cluster(urls[0], (gateway.proc.pid,))
+            yield Cluster(urls[0], (jvm.java.lang.ProcessHandle.current().pid(),))
         finally:
             worker.shutdown()
             worker.awaitTermination()
