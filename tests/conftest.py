@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from bench.flink import cluster
 from tests.object_store import ObjectStore, object_store
 from tests.rows import PROPERTY, read_rows
 from tests.shared_spark import commands_in
@@ -84,6 +85,12 @@ def spark() -> Iterator[Any]:
 
     with spark_session() as session:
         yield session
+
+
+@pytest.fixture
+def quick_flink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JVMs of Flink's clusters do not optimise what they run: they live for seconds."""
+    monkeypatch.setattr(cluster, "JVM_OPTIONS", (*cluster.JVM_OPTIONS, "-XX:TieredStopAtLevel=1"))
 
 
 @pytest.fixture

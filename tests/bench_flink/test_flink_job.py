@@ -13,13 +13,29 @@ from bench.flink.exchange import Exchange, Stage, build, run, upload
 from bench.flink.tapped import counted
 from bench.flink.tapped_job import Bench
 
+pytestmark = pytest.mark.interop
 
-@pytest.mark.interop
-@pytest.mark.socket
-def test_a_job_runs_to_its_end_and_flinks_counters_agree_with_it(tmp_path: Path) -> None:
-    home = flink_home()
-    if home is None or java("javac") is None:
+
+@pytest.fixture(scope="module")
+def home() -> Path:
+    """Of the release that the benches run."""
+    found = flink_home()
+    if found is None or java("javac") is None:
         pytest.skip("no jars of Flink (make flink), or no JDK")
+    return found
+
+
+@pytest.fixture(scope="module")
+def jar(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The job, compiled once."""
+    return build(home, tmp_path_factory.mktemp("job"))
+
+
+@pytest.mark.socket
+@pytest.mark.usefixtures("quick_flink")
+def test_a_job_runs_to_its_end_and_flinks_counters_agree_with_it(
+    home: Path, jar: Path, tmp_path: Path
+) -> None:
     exchange = Exchange(
         rate_per_s=2_000,
         buffer_timeout_ms=5,
@@ -29,7 +45,6 @@ def test_a_job_runs_to_its_end_and_flinks_counters_agree_with_it(tmp_path: Path)
         producers=2,
         consumers=1,
     )
-    jar = build(home, tmp_path)
     chain = replace(
         exchange,
         consumers=2,
@@ -60,7 +75,6 @@ def test_a_job_runs_to_its_end_and_flinks_counters_agree_with_it(tmp_path: Path)
     assert sorted(relayed.vertices.values()) == ["sink", "source", "stage-1", "stage-2"]
 
 
-@pytest.mark.interop
 def test_the_job_compiles_against_1_20_too(tmp_path: Path) -> None:
     home = flink_home("1.20.5")
     if home is None or java("javac") is None:
@@ -68,12 +82,9 @@ def test_the_job_compiles_against_1_20_too(tmp_path: Path) -> None:
     assert build(home, tmp_path).is_file()
 
 
-@pytest.mark.interop
 @pytest.mark.socket
-def test_the_tap_counts_what_flink_counts(tmp_path: Path) -> None:
-    home = flink_home()
-    if home is None or java("javac") is None:
-        pytest.skip("no jars of Flink (make flink), or no JDK")
+@pytest.mark.usefixtures("quick_flink")
+def test_the_tap_counts_what_flink_counts(home: Path, jar: Path, tmp_path: Path) -> None:
     exchange = Exchange(
         rate_per_s=2_000,
         buffer_timeout_ms=5,
@@ -83,7 +94,7 @@ def test_the_tap_counts_what_flink_counts(tmp_path: Path) -> None:
         producers=2,
         consumers=2,
     )
-    tapped = Bench(home, tmp_path, build(home, tmp_path)).tapped(exchange)
+    tapped = Bench(home, tmp_path, jar).tapped(exchange)
     assert tapped.outcome.sent_records == 2 * 1_400
     assert tapped.is_verified, tapped.verified
     for name, flink, observed in counted(tapped, exchange)["rows"]:

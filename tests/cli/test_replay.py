@@ -34,7 +34,13 @@ def environment_without_java(tmp_path: Path) -> dict[str, str]:
         assert found is not None
         (tools / tool).symlink_to(found)
     root = Path(__file__).parents[2]
-    return {"PATH": str(tools), "HOME": str(tmp_path), "PYTHONPATH": str(root)}
+    kernels = os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "numba"
+    return {
+        "PATH": str(tools),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(root),
+        "NUMBA_CACHE_DIR": str(kernels),  # to compile them again takes many seconds
+    }
 
 
 def run_in(directory: Path, environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:

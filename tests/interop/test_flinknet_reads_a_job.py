@@ -45,6 +45,7 @@ def submit(release: Release, rest_port: int, directory: Path) -> None:
     assert "submitted" in done.stdout, done.stderr
 
 
+@pytest.mark.usefixtures("quick_flink")
 def test_the_partition_of_a_batch_job_is_read(
     producing: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
