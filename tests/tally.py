@@ -2,8 +2,8 @@
 
     python -m tests.tally        the totals of this checkout, as a table
 
-Each run adds a line to `.campaign/tally.jsonl`, which stays on the machine; the table in
-docs/campaign.md is what was added up before a release.
+Each run adds a line to `.campaign/tally.jsonl`, which stays on the machine. What cannot be read or
+written there is left out: a tally never hides what a run has found.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -52,22 +53,29 @@ class Total:
 
 
 def add(kind: str, runs: int, seconds: float, findings: int, *, kept: Path | None = None) -> Total:
-    """Note what was run. Returns: the total of its kind."""
+    """Note what was run, if it can be. Returns: the total of its kind, with this."""
     kept = kept or KEPT
+    earlier = list(entries(kept))
     day = time.strftime("%Y-%m-%d", time.gmtime())
     entry = Entry(kind, runs, round(seconds, 1), findings, _commit(), day)
-    kept.parent.mkdir(exist_ok=True)
-    with kept.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(entry)) + "\n")
-    return totals(entries(kept))[kind]
+    with suppress(OSError):
+        kept.parent.mkdir(exist_ok=True)
+        with kept.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(entry)) + "\n")
+    return totals([*earlier, entry])[kind]
 
 
 def entries(kept: Path | None = None) -> Iterator[Entry]:
-    """All that was noted."""
-    kept = kept or KEPT
-    if kept.is_file():
-        for line in kept.read_text(encoding="utf-8").splitlines():
-            yield Entry(**json.loads(line))
+    """All that was noted, without lines that are broken."""
+    try:
+        lines = (kept or KEPT).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        with suppress(ValueError, TypeError, KeyError):
+            found = json.loads(line)
+            figures = int(found["runs"]), float(found["seconds"]), int(found["findings"])
+            yield Entry(str(found["kind"]), *figures, str(found["commit"]), str(found["day"]))
 
 
 def totals(noted: Iterable[Entry]) -> Mapping[str, Total]:

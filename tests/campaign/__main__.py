@@ -118,13 +118,13 @@ def _campaign(arguments: argparse.Namespace) -> int:
         f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
         f" {len(MARKS) - len(unreached)} of {len(MARKS)} states reached"
     )
+    for failure in failures.values():
+        print(f"FAILED {failure.kind}\n       {failure.command}", flush=True)
     total = tally.add("campaign", runs, took_s, len(failures))
     print(
         f"so far in this checkout: {total.runs} runs in {total.seconds / 3600:.1f} h,"
         f" failures: {total.findings}, commits: {total.commits}"
     )
-    for failure in failures.values():
-        print(f"FAILED {failure.kind}\n       {failure.command}")
     return int(bool(failures) or (bool(unreached) and not arguments.any_marks))
 
 

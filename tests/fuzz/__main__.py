@@ -81,24 +81,21 @@ def main(arguments: list[str]) -> int:
     os.environ |= _INTERPRETED
     _FORKS.set_forkserver_preload(["tests.fuzz.instrumented"])
     outcomes = []
-    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7} {'so far':>12}", flush=True)
+    print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         for each in pool.map(lambda name: _fuzz(known[name], options), names):
             outcomes.append(each)
             rate = each.runs / max(each.seconds, 1e-3)
-            findings = int(each.failed is not None)
-            total = tally.add(f"fuzz: {each.name}", each.runs, each.seconds, findings)
-            print(
-                f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7} {total.runs:>12,}",
-                flush=True,
-            )
+            print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
         if not each.runs:
             print(f"\n{each.log}\n{each.name} did not run")
         if each.failed is not None:
             print(f"\n{each.log}\n{each.name} failed; once more:")
-            print(once_more(each.name, each.failed))
+            print(once_more(each.name, each.failed), flush=True)
+    for each in outcomes:
+        tally.add(f"fuzz: {each.name}", each.runs, each.seconds, int(each.failed is not None))
     return int(any(each.failed is not None or not each.runs for each in outcomes))
 
 

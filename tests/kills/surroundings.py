@@ -14,11 +14,14 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,21 +45,38 @@ CGROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 LIMIT_BYTES = 150 << 20
 """Of the launcher and two TaskManagers together, which take more."""
 
+LEAVES_TIMES, LEAVES_S = 50, 0.1
+"""How often, and after what time, a cgroup is looked at that processes leave."""
+
+MARK = "clock-was-set"
 SET_CLOCK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 /* From SET_AFTER_S seconds of CLOCK_MONOTONIC on (counted from SET_SINCE_S), CLOCK_REALTIME is
    ahead by SET_BY_S seconds, and CLOCK_MONOTONIC by SET_MONOTONIC_BY_S, as in a virtual machine
-   that was stopped. */
+   that was stopped. The first process that reads a clock which is set creates SET_MARK. */
 static int (*real)(clockid_t, struct timespec *);
+static int is_marked;
 
 static long number(const char *name) {
     const char *text = getenv(name);
     return text ? atol(text) : 0;
+}
+
+static void ahead(struct timespec *at, long seconds) {
+    const char *mark = getenv("SET_MARK");
+    at->tv_sec += seconds;
+    if (seconds && mark && !is_marked) {
+        int file = open(mark, O_CREAT | O_WRONLY, 0666);
+        is_marked = 1;
+        if (file >= 0) close(file);
+    }
 }
 
 int clock_gettime(clockid_t clock, struct timespec *at) {
@@ -65,8 +85,8 @@ int clock_gettime(clockid_t clock, struct timespec *at) {
     struct timespec since;
     if (failed || real(CLOCK_MONOTONIC, &since)) return failed;
     if (since.tv_sec >= number("SET_SINCE_S") + number("SET_AFTER_S")) {
-        if (clock == CLOCK_REALTIME) at->tv_sec += number("SET_BY_S");
-        if (clock == CLOCK_MONOTONIC) at->tv_sec += number("SET_MONOTONIC_BY_S");
+        if (clock == CLOCK_REALTIME) ahead(at, number("SET_BY_S"));
+        if (clock == CLOCK_MONOTONIC) ahead(at, number("SET_MONOTONIC_BY_S"));
     }
     return 0;
 }
@@ -163,24 +183,36 @@ def _orphans(mark: str) -> list[str]:
     return [f"orphan {each.pid}" for each in alive]
 
 
-def _sound(done: Done, out: Path) -> Iterator[str]:
-    """What is wrong with a run that should have ended well, and measured what was asked for."""
+def _ended_well(done: Done) -> Iterator[str]:
+    """What is wrong with a command that should have ended well."""
     yield from done.faults
     if done.code != 0:
         yield f"it ended with {done.code}: {done.last_line}"
-        return
-    for manifest in [*out.glob("manifest.json"), *out.glob("*/manifest.json")]:
+
+
+def _recorded(done: Done) -> Iterator[str]:
+    """What is wrong with what a run has recorded."""
+    manifests = [*done.out.glob("manifest.json"), *done.out.glob("*/manifest.json")]
+    if not manifests:
+        yield "there is no trace"
+    for manifest in manifests:
         try:
             for finding in verify_run(*open_with_faults(manifest.parent)).findings:
                 yield f"trace: {finding}"
         except FlinknetError as error:
             yield f"trace: {error}"
-    found = out / "bench.json"
-    if found.exists():
-        (run,) = json.loads(found.read_text())["runs"]
-        rate = run["measured"]["throughput_records_per_s"]
-        if not 10_000 * LEAST_SHARE < rate < 10_000 * MOST_SHARE:
-            yield f"it measured {rate:.0f} records/s instead of 10000"
+
+
+def _measured(done: Done) -> Iterator[str]:
+    """What is wrong with a bench that should have ended well, and measured what was asked for."""
+    yield from _ended_well(done)
+    if done.code != 0:
+        return
+    yield from _recorded(done)
+    (run,) = json.loads((done.out / "bench.json").read_text())["runs"]
+    rate = run["measured"]["throughput_records_per_s"]
+    if not 10_000 * LEAST_SHARE < rate < 10_000 * MOST_SHARE:
+        yield f"it measured {rate:.0f} records/s instead of 10000"
 
 
 def _set_clock(
@@ -192,15 +224,20 @@ def _set_clock(
     source, library = place / "clock.c", place / "clock.so"
     source.write_text(SET_CLOCK)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    with open("/proc/uptime") as uptime:
-        since_s = int(float(uptime.read().split()[0]))
     return {
         "LD_PRELOAD": str(library),
-        "SET_SINCE_S": str(since_s),
+        "SET_MARK": str(place / MARK),
+        "SET_SINCE_S": str(int(time.monotonic())),
         "SET_AFTER_S": str(after_s),
         "SET_BY_S": str(seconds),
         "SET_MONOTONIC_BY_S": str(monotonic_s),
     }
+
+
+def _was_set(place: Path) -> Iterator[str]:
+    """Whether a clock was set while the command ran."""
+    if not (place / MARK).exists():
+        yield "no clock was set while it ran"
 
 
 def _bench_words(place: Path) -> tuple[object, ...]:
@@ -210,13 +247,15 @@ def _bench_words(place: Path) -> tuple[object, ...]:
 def clock_set_forward(place: Path) -> Iterator[str]:
     """The time of day is set forward by an hour in mid-run; CLOCK_MONOTONIC goes on."""
     done = _run(place, *_bench_words(place), environ=_set_clock(place, 3600))
-    yield from _sound(done, done.out)
+    yield from _measured(done)
+    yield from _was_set(place)
 
 
 def clock_set_back(place: Path) -> Iterator[str]:
     """The time of day is set back by an hour in mid-run."""
     done = _run(place, *_bench_words(place), environ=_set_clock(place, -3600))
-    yield from _sound(done, done.out)
+    yield from _measured(done)
+    yield from _was_set(place)
 
 
 def clock_set_back_in_a_job(place: Path) -> Iterator[str]:
@@ -226,7 +265,9 @@ def clock_set_back_in_a_job(place: Path) -> Iterator[str]:
     words = ("job", "run", program, "--task-managers", 2, "--slots", 1, "--out", place / "out")
     environ = _set_clock(place, -3600)
     done = _run(place, *words, *("--duration", "3s", "--", "2", "2k/s"), environ=environ)
-    yield from _sound(done, done.out)
+    yield from _ended_well(done)
+    yield from _recorded(done)
+    yield from _was_set(place)
 
 
 def clock_jump_after_a_stop(place: Path) -> Iterator[str]:
@@ -238,6 +279,8 @@ def clock_jump_after_a_stop(place: Path) -> Iterator[str]:
     yield from done.faults
     if done.code not in (0, 1, 4):
         yield f"it ended with {done.code}: {done.last_line}"
+    yield from _recorded(done)
+    yield from _was_set(place)
 
 
 def memory_limited(place: Path) -> Iterator[str]:
@@ -282,7 +325,17 @@ class _Cgroup:
         (self._path / "cgroup.procs").write_text(str(os.getpid()))
 
     def __exit__(self, *_: object) -> None:
-        self._path.rmdir()
+        """Remove it; who is still in it is killed."""
+        for _ in range(LEAVES_TIMES):
+            for pid in (self._path / "cgroup.procs").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            try:
+                self._path.rmdir()
+            except OSError:
+                time.sleep(LEAVES_S)
+            else:
+                return
 
 
 def _unwritable(place: Path) -> tuple[dict[str, str], int | None]:
@@ -302,20 +355,25 @@ def no_cache_bench(place: Path) -> Iterator[str]:
     """A user without a home and without a cache directory runs a bench."""
     environ, user = _unwritable(place)
     done = _run(place, *_bench_words(place), environ=environ, user=user)
-    yield from _sound(done, done.out)
+    yield from _measured(done)
 
 
 def no_cache_replay(place: Path) -> Iterator[str]:
     """The same user replays a run in Spark, with predictions."""
     environ, user = _unwritable(place)
     first = _run(place, *_bench_words(place), environ=environ, user=user)
-    yield from _sound(first, first.out)
-    (run,) = first.out.glob("run-*")
-    words = ("trace", "replay", run, "--buffer-timeout", "0,5ms", "--json", place / "replay.json")
+    yield from _measured(first)
+    runs, answer = list(first.out.glob("run-*")), place / "replay.json"
+    if first.code != 0 or not runs:
+        return
+    words = ("trace", "replay", runs[0], "--buffer-timeout", "0,5ms", "--json", answer)
     done = _run(place, *words, environ=environ, user=user)
-    yield from _sound(done, done.out)
-    if done.code == 0 and not json.loads((place / "replay.json").read_text()):
-        yield "the replay has no answer"
+    yield from _ended_well(done)
+    if done.code == 0:
+        trade_offs = json.loads(answer.read_text())["trade_offs"]
+        timeouts = {each["config"]["execution.buffer-timeout.interval"] for each in trade_offs}
+        if not timeouts >= {"0 ms", "5 ms"}:
+            yield f"the replay answers for {', '.join(sorted(timeouts))}, not for 0 and 5 ms"
 
 
 CASES: Sequence[Callable[[Path], Iterator[str]]] = (
