@@ -222,11 +222,14 @@ class Cell:
 def cells_of(job: MeasuredJob, replayed: Replayed) -> list[Cell]:
     """All timeouts of a job, which are those that replay was asked for, in order."""
     ordered = replace(replayed, edges=in_order(replayed.edges, job))
+    exchanges = len(position(job)) - 1
+    missing = exchanges - len(replayed.edges) if replayed.edges else 0
     cells = []
     for place, timeout_ms in enumerate(job.timeouts_ms):
         points = ordered.points(place, timeout_ms)
         truth = job.truths[timeout_ms]
-        predicted = job_prediction(points) if points else dict.fromkeys(FIGURES, (None,) * 3)
+        is_whole = points and not missing
+        predicted = job_prediction(points) if is_whole else dict.fromkeys(FIGURES, (None,) * 3)
         figures = {
             name: Figure(*predicted[name], measured=getattr(truth, name)) for name in FIGURES
         }
@@ -234,6 +237,8 @@ def cells_of(job: MeasuredJob, replayed: Replayed) -> list[Cell]:
             counted = recorded_buffers(replayed.edges)
             figures["buffers_per_s"] = Figure(*predicted["buffers_per_s"], counted)
         why = next((each["why_no_latency"] for each in points if each["why_no_latency"]), None)
+        if missing and why is None:
+            why = f"{missing} of {exchanges} exchanges stay within TaskManagers, unseen by the tap"
         cells.append(Cell(job, timeout_ms, figures, why))
     return cells
 

@@ -25,7 +25,7 @@ from flinknet.results import (
     TradeOffPoint,
 )
 
-from .advise.job_graph import JoinedEdge, joined_edges
+from .advise.job_graph import JoinedEdge, joined_edges, not_to_the_end
 from .candidates import settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
 from .observe.observed import ObservedRun
@@ -219,7 +219,7 @@ def _answer(
         points=points,
         simulated_ns=sum(each.to_ns - each.from_ns for each in plan.windows),
         is_whole=plan.is_whole,
-        notes=tuple(total.notes),
+        notes=(*not_to_the_end(plan.edges), *total.notes),
     )
 
 

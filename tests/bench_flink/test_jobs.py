@@ -156,7 +156,7 @@ def test_edges_add_up_to_the_job_in_whatever_order_they_come(
 
 
 def test_an_answer_about_the_whole_job_goes_before_those_about_its_edges() -> None:
-    edges = [edge(SOURCE, point(1, 1, 1, 1), point(1, 1, 1, 1))]
+    edges = [edge(each, point(1, 1, 1, 1), point(1, 1, 1, 1)) for each in (SOURCE, RELAY)]
     points = [
         {"timeouts_ns": [20_000_000], "total": point(15e6, 30e6, 100, 60), "why_unknown": None},
         {"timeouts_ns": [1_000_000], "total": point(None, 4e6, 90, 150), "why_unknown": "full"},
@@ -165,6 +165,12 @@ def test_an_answer_about_the_whole_job_goes_before_those_about_its_edges() -> No
     assert one.figures["buffers_per_s"].error == pytest.approx(-0.25)
     assert (one.figures["p50_ns"].predicted, one.why_unknown) == (None, "full")
     assert recorded.figures["p50_ns"].error == pytest.approx(-0.25)
+
+
+def test_a_job_with_an_exchange_that_was_not_recorded_is_unknown() -> None:
+    one, _ = cells_of(job(), Replayed([edge(SOURCE, *[point(1e6, 2e6, 90, 100)] * 2)]))
+    assert (one.figures["p50_ns"].predicted, one.figures["p50_ns"].is_covered) == (None, None)
+    assert one.why_unknown == "1 of 2 exchanges stay within TaskManagers, unseen by the tap"
 
 
 def test_a_recording_that_cannot_be_replayed_is_unknown() -> None:

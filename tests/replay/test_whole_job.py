@@ -14,7 +14,7 @@ from rich.console import Console
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.job_graph import NOT_SHOWN, joined_edges
+from flinknet.replay.advise.job_graph import NOT_SHOWN, joined_edges, not_to_the_end
 from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
@@ -93,6 +93,16 @@ def test_edges_come_in_the_order_in_which_records_pass_them(tmp_path: Path) -> N
     first, second = joined_edges(tapped(tmp_path, SECOND, SOURCE))
     assert first.target == second.source
     assert first.name.endswith("vertex bc764cd8 → vertex 0a448493")
+
+
+def test_an_edge_at_the_end_that_was_not_recorded_is_named(tmp_path: Path) -> None:
+    runs = tapped(tmp_path, SOURCE, SECOND)
+    assert not_to_the_end(runs) == ()
+    vertices = [{"index": n, "name": name} for n, name in enumerate("ABCD")]
+    edges = [{"index": n, "source": n, "target": n + 1} for n in range(3)]
+    manifest = replace(runs[0].manifest, scenario={"job": {"vertices": vertices, "edges": edges}})
+    (line,) = not_to_the_end([replace(each, manifest=manifest) for each in runs])
+    assert line.startswith("C → D was not recorded")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ SEVERAL_OUTPUTS = (
     " TaskManagers"
 )
 NOT_RECORDED = "the edge before it was not recorded, most likely because its channels are local"
+NOT_TO_THE_END = (
+    "{} was not recorded, most likely because its channels are local: the job's figures end before"
+    " it"
+)
 NOT_ASKED_FOR = "the requests for its channels were not recorded, so its producers are unknown"
 
 
@@ -53,6 +57,17 @@ def joined_edges(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
         why = None if before <= recorded else NOT_RECORDED
         found.append(JoinedEdge(run, ends.name, ends.source, ends.target, why))
     return _in_order(found)
+
+
+def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
+    """Says which edges of a job lead on from the recorded ones and were not recorded, as far as
+    Flink's plan of the job is known."""
+    named, recorded = named_edges(runs[0].manifest), {run.edge for run in runs}
+    if not recorded <= named.keys():
+        return ()
+    targets = {each.target for each in named.values() if each.index in recorded}
+    left = [each for each in named.values() if each.index not in recorded]
+    return tuple(NOT_TO_THE_END.format(each.name) for each in left if each.source in targets)
 
 
 def _between(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
