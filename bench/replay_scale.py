@@ -47,6 +47,7 @@ TIMEOUTS_OF_MANY_NS = (5_000_000, 20_000_000, 50_000_000)
 BURST_TIMES = 50
 LINEAR_WITHIN = 0.15
 MEMORY_MARK_MB = 1 << 30 >> 20
+WARM_UP_SIZE = "1M"
 SKEWED_SIZE, SKEWED_CHANNELS = "10M", 100
 
 
@@ -109,7 +110,8 @@ def main() -> None:
         traces = options.traces or Path(scratch)
         sizes = options.events.split(",")
         runs = [made(size, traces, shape) for size in sizes]
-        rows = measured(runs, options.master)
+        warm_up = made(WARM_UP_SIZE, traces, Shape(4, 2, "none"))
+        rows = measured(runs, warm_up, options.master)
         tell(rows)
         others = other_shapes(shape, sizes[0]) if options.shapes else []
         shapes = [(shape, sizes[0]), *others]
@@ -188,7 +190,7 @@ def squeeze(even: Path, run: Path) -> None:
     seal_run(run)
 
 
-def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
+def measured(runs: list[Path], warm_up: Path, master: str) -> list[dict[str, Any]]:
     """What each run takes, in one session; a small one goes first and warms it up."""
     from flinknet.predict.grid import Grid
     from flinknet.replay.candidates import candidates_of
@@ -216,7 +218,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     rows = []
     with spark_session(SessionOptions(master=master)) as spark, spark_errors():
         watch = Watch(lambda: tasks_of(spark))
-        for path in (runs[0], *runs):
+        for path in (warm_up, *runs):
             (run,) = open_runs([path])
             seen, (found, tables) = watch.measure(
                 f"{path.name}, observed", lambda run=run: observed(run)

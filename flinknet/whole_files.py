@@ -10,6 +10,9 @@ from uuid import uuid4
 
 from .storage import AnyPath, StoragePath
 
+UNFINISHED = ".unfinished"
+"""How the name of a file ends that has not taken its own."""
+
 
 @contextmanager
 def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO[bytes]]:
@@ -30,7 +33,7 @@ def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO
         return
     is_special = path.exists() and not path.is_file()
     own = f".{uuid4().hex}" if has_other_writers else ""
-    target = path if is_special else path.with_name(f".{path.name}{own}.unfinished")
+    target = path if is_special else path.with_name(f".{path.name}{own}{UNFINISHED}")
     try:
         with open(target, "wb") as file:
             yield file

@@ -108,8 +108,11 @@ def file_index(file: TraceFile) -> FileIndex:
 
 
 def is_kept(file: TraceFile) -> bool:
-    """Whether this process has the index of a file."""
-    return _known(file, stamp_of(file)) is not None
+    """Whether this process has the index of a file; not of one that is gone."""
+    try:
+        return _known(file, stamp_of(file)) is not None
+    except OSError:
+        return False
 
 
 def _known(file: TraceFile, stamp: Stamp) -> FileIndex | None:
@@ -141,8 +144,11 @@ def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
 
 def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
     """Keep the index of a file, which another process may have read."""
-    for oldest in list(_kept)[: max(len(_kept) + 1 - FILES_KEPT, 0)]:
-        _kept.pop(oldest, None)  # another thread may have done so
+    if len(_kept) >= FILES_KEPT:
+        for oldest in list(_kept)[
+            : max(FILES_KEPT // 8, 1)
+        ]:  # many, for listing them takes a while
+            _kept.pop(oldest, None)  # another thread may have done so
     kept = _kept[file] = stamp, index
     return kept
 

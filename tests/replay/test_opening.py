@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flinknet.core.buffers.data_type import DataType
@@ -181,3 +182,18 @@ def test_a_file_that_was_cut_ends_the_part_unless_damage_is_passed_over(taps: Pa
     (run,) = open_runs([taps])
     assert run.notes[0].startswith(f"tap-1/{FILE} is cut off")
     assert skipping(taps).notes == ()
+
+
+def test_a_process_keeps_the_indexes_of_so_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_kept", {})
+    monkeypatch.setattr(index, "FILES_KEPT", 8)
+    nothing = index.FileIndex(np.zeros(0), np.zeros(0), True, None, 0)
+    files = [TraceFile(str(number), stamp=[1, 2]) for number in range(20)]
+    for file in files:
+        index.keep_index(file, (1, 2), nothing)
+        assert index.is_kept(file)
+    assert len(index._kept) == 8
+    assert not index.is_kept(files[0])
+    assert not index.is_kept(TraceFile(str(tmp_path / "dropped meanwhile")))

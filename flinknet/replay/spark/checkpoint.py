@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +20,7 @@ import pyarrow as pa
 from flinknet import __version__
 from flinknet.trace import TraceFile
 from flinknet.trace.index import stamps_of
-from flinknet.whole_files import whole_file
+from flinknet.whole_files import UNFINISHED, whole_file
 
 from .frames import rows_of, table_of
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", bound="DataclassInstance")
 
 SUFFIX = ".arrow"
+
+LEFT_FOR = timedelta(days=1)
+"""A unit takes seconds, so what has been unfinished that long is nobody's any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,12 @@ class Checkpoint:
 
     @classmethod
     def of(cls, directory: Path, files: Sequence[TraceFile]) -> Checkpoint:
-        """For a replay of some files."""
+        """For a replay of some files. What a killed executor left there a day ago is removed."""
+        oldest_s = (datetime.now(UTC) - LEFT_FOR).timestamp()
+        for left in directory.glob(f".*{SUFFIX}.*{UNFINISHED}"):
+            with suppress(OSError):  # another replay may do the same
+                if left.stat().st_mtime < oldest_s:
+                    left.unlink()
         stamps = zip(files, stamps_of(files), strict=True)
         read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
         return cls(str(directory.absolute()), digest([__version__, read]))

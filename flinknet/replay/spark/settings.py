@@ -40,9 +40,14 @@ LOG_CONFIGURATION = "log4j2.properties"
 DRIVER_MEMORY = "768m"
 """Of the heap: with what else a JVM takes it is less than 1 GiB."""
 
+BATCH_BYTES_MAX = 32 << 20
+"""That are handed to a Python worker at a time: 10,000 rows of parts of tables would be gigabytes.
+Spark 3.5 does not know the setting."""
+
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES_MAX),
     "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }

@@ -63,6 +63,16 @@ def test_a_unit_that_runs_twice_at_the_same_time_is_kept_once(tmp_path: Path) ->
     assert sorted(each.suffix for each in tmp_path.iterdir()) == ["", ".arrow"]
 
 
+def test_what_a_killed_executor_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    old, new = (tmp_path / f".{name}.arrow.1f.unfinished" for name in "ab")
+    for each in (old, new):
+        each.touch()
+    day_ago_s = new.stat().st_mtime - 86_500
+    os.utime(old, (day_ago_s, day_ago_s))
+    Checkpoint.of(tmp_path, [])
+    assert [*tmp_path.iterdir()] == [new]
+
+
 def test_a_replay_goes_on_from_what_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
