@@ -26,6 +26,7 @@ from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path
+from .report_options import ReportFiles, report_options
 from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class _Attempt:
 )
 @out_option
 @json_option
+@report_options
 @trace_option
 @click.pass_obj
 def again(executor: Executor | None, /, **values: Any) -> None:
@@ -83,8 +85,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     """
     from flinknet.replay.advise.caveats import warnings_of
     from flinknet.replay.rerun import notes_of, open_to_repeat, save_records, scenario_of
+    from flinknet.report.bench_console import Setting
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
+    from flinknet.report.from_trace_page import from_trace_page
     from flinknet.report.live import view
 
     from . import sweep
@@ -94,13 +98,16 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     json_target = target_of(values["json"])
+    reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
+    environment = executor.environment()
     talk = console_for(sys.stderr)
     files: list[AnyPath] = [out / "prediction.json"] if out else []
     if json_target is not None and not isinstance(json_target, str):
         files.append(json_target)
     rows: list[dict[str, Any]] = []
+    settings: list[Setting] = []
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "is_complete": False,
@@ -118,7 +125,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
             view(talk) as watch,
         ):
             arrivals = save_records(sent, attempts[0].scenario, Path(temporary))
-            predictions = _predictions(run, attempts, sent.duration_ns, executor.environment())
+            predictions = _predictions(run, attempts, sent.duration_ns, environment)
             for number, (attempt, predicted) in enumerate(
                 zip(attempts, predictions, strict=True), start=1
             ):
@@ -134,6 +141,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 )
                 watch.finish_run(result)
                 rows.append(_row(attempt, predicted, result))
+                settings.append(Setting(attempt.name, [result]))
                 document["is_complete"] = len(rows) == len(attempts)
                 for path in files:
                     write_json(path, document)
@@ -145,6 +153,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
             except (Exception, SystemExit):  # what failed first counts: of a pipe, rich exits
                 _drop_stdout()
         raise
+    reports.write(lambda: from_trace_page(document, settings, environment))
     _print_result(document, out, as_json=json_target == STDOUT)
 
 

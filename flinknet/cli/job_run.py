@@ -22,6 +22,7 @@ from .json_files import STDOUT, put_json, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
+from .report_options import ReportFiles, report_option
 from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class JobCall:
 )
 @load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
 @output_options
+@report_option
 @trace_option
 def run(**values: Any) -> int:
     """Run the job of a program on a JobManager and TaskManagers of its own.
@@ -113,6 +115,9 @@ def run(**values: Any) -> int:
 
     if values["detached"] and values["json"] is not None:
         raise ConfigError("--json: a detached job has no result yet; leave it out")
+    if values["detached"] and values["report"] is not None:
+        raise ConfigError("--report: a detached job has no result yet; leave it out")
+    reports = ReportFiles.of(values)
     call = _call(values)
     json_target = target_of(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
@@ -120,7 +125,7 @@ def run(**values: Any) -> int:
     if values["detached"]:
         _detach(call, out)
         return 0
-    return _attend(call, out, json_target)
+    return _attend(call, out, json_target, reports)
 
 
 def _call(values: Mapping[str, Any]) -> JobCall:
@@ -238,10 +243,13 @@ def _stay(
     return run_attached(_spec(call, out), submission, accepted=accepted, watch=watch)
 
 
-def _attend(call: JobCall, out: Path, json_target: AnyPath | str | None) -> int:
+def _attend(
+    call: JobCall, out: Path, json_target: AnyPath | str | None, reports: ReportFiles
+) -> int:
     """Run a job and stay until it has ended."""
     from flinknet.report.console import console_for
     from flinknet.report.job_console import JobView, print_job
+    from flinknet.report.job_page import job_page
     from flinknet.runtime.cluster.printed_lines import PrintedLines
 
     printed = PrintedLines(out, call.task_managers)
@@ -262,6 +270,7 @@ def _attend(call: JobCall, out: Path, json_target: AnyPath | str | None) -> int:
         result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise RunFailedError(f"the job has no result: {ended.reason}") from None
+    reports.write(lambda: job_page(result))
     if json_target is not None:
         put_json(json_target, result)
     if json_target != STDOUT:

@@ -26,12 +26,14 @@ plot_option = click.option(
 )
 
 
+report_option = click.option(
+    "--report", metavar="FILE", help="Write an HTML page; it needs no network."
+)
+
+
 def report_options(command: _Command) -> _Command:
     """Add the two options to a command."""
-    report = click.option(
-        "--report", metavar="FILE", help="Write an HTML page; it needs no network."
-    )
-    return report(plot_option(command))
+    return report_option(plot_option(command))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.exceptions import NoArgsIsHelpError
 
 PROGRAM = "flinknet"
+
+_NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""Raised for a group alone; click 8.1 prints its help instead."""
 
 
 class WholeNumber(click.IntRange):
@@ -20,7 +22,8 @@ class WholeNumber(click.IntRange):
             number = int(value)
         except ValueError:
             self.fail(f"{value!r} is not a whole number; give {self._range()}", param, ctx)
-        if not self.min <= number <= (number if self.max is None else self.max):
+        lowest, highest = self.min or 0, self.max
+        if number < lowest or (highest is not None and number > highest):
             self.fail(f"{number} is out of range: give {self._range()}", param, ctx)
         return number
 
@@ -32,7 +35,7 @@ def line_of(error: click.UsageError) -> str:
     """What is wrong with a call, and where help on it is."""
     context = error.ctx
     path = context.command_path if context else PROGRAM
-    if isinstance(error, NoArgsIsHelpError) and context is not None:
+    if isinstance(error, _NO_COMMAND) and context is not None:
         assert isinstance(context.command, click.Group)
         names = ", ".join(context.command.list_commands(context))
         return f"{path}: give a command: {names} (see {path} --help)"

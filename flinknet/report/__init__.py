@@ -24,7 +24,8 @@ A *_console prints what one command has found:
 and with these, any of them is written:
 
     page                    one HTML page, of a replay or of what is described by page_parts;
-                            bench_page: a bench in such parts
+                            bench_page: a bench in such parts; from_trace_page: one of a
+                            recorded run; job_page: a job
     plot                    the main chart of a page as a picture; trade_off_chart: that of a replay
     notebook_view           what a cell of a notebook shows
     export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of

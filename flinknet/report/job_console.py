@@ -36,12 +36,7 @@ FAILED_LINES_MAX = 16
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
     """The tables of a result as `result.json` has it, and its doubts."""
     state, reason = result["state"], result["reason"]
-    began = result["duration_ns"] > 0
-    when = f"after {human_duration(result['duration_ns'])}" if began else "before it began"
-    heading = f"{result['name']}: {state} {when}"
-    if result["restarts"]:
-        heading += f", {counted(result['restarts'], 'restart')}"
-    console.print(Text(heading, style="bold"), soft_wrap=True)
+    console.print(Text(heading_of(result), style="bold"), soft_wrap=True)
     if reason and reason != f"it was {state}":
         console.print(Text(reason), soft_wrap=True)
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
@@ -56,13 +51,23 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
         console.print(Text(f"  {name}: {counted(channels, 'channel')} on one connection", "dim"))
     checkpoints = result["checkpoints"]
     if checkpoints is not None:
-        console.print(Text(_checkpoints(checkpoints)))
+        console.print(Text(checkpoints_line(checkpoints)))
     if result["latency_markers"] is not None:
         print_latency_markers(console, result["latency_markers"])
     if result["limited_by"]:
         console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
     for warning in result["warnings"]:
         console.print(Text.assemble(("Warning", "yellow"), f": {warning['text']}"), soft_wrap=True)
+
+
+def heading_of(result: Mapping[str, Any]) -> str:
+    """How a job ended, and when."""
+    began = result["duration_ns"] > 0
+    when = f"after {human_duration(result['duration_ns'])}" if began else "before it began"
+    heading = f"{result['name']}: {result['state']} {when}"
+    if result["restarts"]:
+        heading += f", {counted(result['restarts'], 'restart')}"
+    return heading
 
 
 def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
@@ -332,7 +337,8 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _checkpoints(summary: Mapping[str, Any]) -> str:
+def checkpoints_line(summary: Mapping[str, Any]) -> str:
+    """How many there were, and how long they took."""
     text = f"{summary['completed']} of {counted(summary['triggered'], 'checkpoint')} completed"
     if summary["duration_ns"]["p50"] is not None:
         text += f", p50 {human_duration(summary['duration_ns']['p50'])}"

@@ -30,7 +30,7 @@ FAILURES_MAX = 5
 Report = tuple[int, Marks, Failure | None]
 """Runs since the last one, what they reached, and how the last one failed."""
 
-GARBAGE_OBJECTS = 20_000
+GARBAGE_OBJECTS = 5_000
 """After so many new ones they are collected."""
 
 REPORT_S = 1.0
@@ -120,8 +120,8 @@ def _campaign(arguments: argparse.Namespace) -> int:
     )
     total = tally.add("campaign", runs, took_s, len(failures))
     print(
-        f"{total.runs} runs of campaigns in this checkout so far, in {total.seconds / 3600:.1f} h;"
-        f" {total.findings} failures at {total.commits} commits"
+        f"so far in this checkout: {total.runs} runs in {total.seconds / 3600:.1f} h,"
+        f" failures: {total.findings}, commits: {total.commits}"
     )
     for failure in failures.values():
         print(f"FAILED {failure.kind}\n       {failure.command}")

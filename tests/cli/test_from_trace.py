@@ -87,6 +87,18 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
     assert "ended early" not in result.stdout
 
 
+def test_a_page_has_what_was_predicted_next_to_what_was_measured(
+    recorded: Path, flinknet: Command, tmp_path: Path
+) -> None:
+    options = ("--no-trace", "--buffer-timeout", "0,20ms", "--report", "page.html")
+    result = flinknet("bench", "again", str(recorded), *options)
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Predicted from the trace, and measured over sockets" in page
+    for name in ("all settings", "buffer-timeout=0", "buffer-timeout=20ms"):
+        assert f'"name": "{name}"' in page or f'"name":"{name}"' in page
+
+
 def test_what_to_doubt_of_a_measurement_is_reported(
     recorded: Path, flinknet: Command, run: Any
 ) -> None:

@@ -192,3 +192,32 @@ def test_both_files_name_the_image_that_the_version_of_flinknet_has() -> None:
     pod = MANIFEST["spec"]["taskManager"]["podTemplate"]["spec"]
     images = {pod["initContainers"][0]["image"], COMPOSE["services"]["tap-1"]["image"]}
     assert images == {f"flinknet-tap:{__version__}"}
+
+
+def test_the_collector_reads_where_the_manifest_and_the_guide_serve_metrics() -> None:
+    text = (DEPLOY / "opentelemetry.yaml").read_text()
+    for config in (yaml.safe_load(text), yaml.safe_load(of_kubernetes(text))):
+        (pipeline,) = config["service"]["pipelines"].values()
+        for kind, names in pipeline.items():
+            assert set(names) == set(config[kind])
+        (job,) = config["receivers"]["prometheus"]["config"]["scrape_configs"]
+        if "static_configs" in job:
+            assert job["static_configs"] == [{"targets": [f"127.0.0.1:{METRICS_PORT}"]}]
+        else:
+            (tap,) = MANIFEST["spec"]["taskManager"]["podTemplate"]["spec"]["initContainers"]
+            kept = [rule["regex"] for rule in job["relabel_configs"] if "regex" in rule]
+            assert kept == [f"{tap['name']};metrics"]
+            assert {"name": "metrics", "containerPort": METRICS_PORT} in tap["ports"]
+    guide = (ROOT / "docs/results.md").read_text().partition("## OpenTelemetry")[2]
+    assert f"--metrics-port {METRICS_PORT}\n" in guide
+
+
+METRICS_PORT = 9249
+
+
+def of_kubernetes(text: str) -> str:
+    """The collector's configuration with its comment in place of the static target."""
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if "static_configs:" in line)
+    rest = [re.sub(r"^( {10})# (?=[ -]|kube|relabel)", r"\1", line) for line in lines[at + 2 :]]
+    return "\n".join([*lines[:at], *rest])

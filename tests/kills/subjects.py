@@ -18,7 +18,7 @@ import psutil
 from tests.runtime.cluster.programs import PIPELINE
 from tests.synthetic_trace import write_run
 
-FLINKNET = (sys.executable, "-c", "from flinknet.cli import main; main()")
+FLINKNET = (sys.executable, "-m", "flinknet")
 STARTED_BY = "FLINKNET_KILLS_TRIAL"
 
 KILL, TERM, INT, STOP = signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP
@@ -131,7 +131,8 @@ class Subject:
 def _itself(*more: int) -> dict[signal.Signals, frozenset[int]]:
     """Codes of a command that gets the signal; it may have ended before with one of these."""
     codes = {each: frozenset((code, 0, *more)) for each, code in CODES.items()}
-    return codes | {TERM: codes[TERM] | {-TERM}}  # before it has anything to end; a shell says 143
+    # Before Python has handlers, or the command anything to end; a shell says 130 and 143.
+    return codes | {each: codes[each] | {-each} for each in (INT, TERM)}
 
 
 def _child(failed: int, *more: int) -> dict[signal.Signals, frozenset[int]]:

@@ -14,6 +14,9 @@ from flinknet.report.job_console import (
     print_status,
     status_line,
 )
+from flinknet.report.job_page import job_page
+from flinknet.report.page import page_of_parts
+from flinknet.report.page_parts import Section, Table
 from flinknet.results import (
     BacklogSummary,
     ClusterJob,
@@ -209,3 +212,17 @@ def test_off_a_terminal_changes_are_reported_at_once_and_the_rest_now_and_then()
         "Count: running",  # and not again, where nothing has changed
         "Count: running, 2.00 k records/s",
     ]
+
+
+def test_a_page_of_a_job_has_the_tables_of_the_terminal() -> None:
+    page = job_page(RESULT.to_dict())
+    (view,) = page.views
+    assert view.title.startswith("Count: failed after 3")
+    tables = {part.id: part.parts[-1] for part in view.parts if isinstance(part, Section)}
+    vertices, edges = tables["vertices"], tables["edges"]
+    assert isinstance(vertices, Table)
+    assert isinstance(edges, Table)
+    assert [row.cells[0] for row in vertices.rows] == ["A: in", "B"]
+    assert [head.name for head in edges.heads][:4] == ["edge", "channels", "local", "records"]
+    assert edges.rows[0].cells[0] == "0 A: in -hash-> B"
+    assert "Count: failed" in page_of_parts(page)

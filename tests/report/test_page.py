@@ -281,7 +281,7 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
     tcp = text_of(
         show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
     )
-    assert "tcp is old" in tcp
+    assert "Tcp is old." in tcp
     assert "Nothing to change" not in tcp
 
 
