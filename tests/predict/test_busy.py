@@ -19,7 +19,7 @@ from flinknet.predict.recorded import RecordedExchange, SimulatedOutcome
 from flinknet.predict.what_if import simulate
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME
-from tests.recorded_run import START_NS
+from tests.recorded_run import START_NS, event
 from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
 
 MS, US = 1_000_000, 1_000
@@ -113,7 +113,12 @@ def test_each_sink_has_its_own(tmp_path: Path) -> None:
 def test_records_in_the_trace_wait_for_local_ones(
     tmp_path: Path, busy_ms: float, bytes_per_s: tuple[float, float], times: float
 ) -> None:
-    path = save_tapped(tmp_path / "run", [], to_ns=START_NS + 5 * SECOND_NS, keys={})
+    path = save_tapped(
+        tmp_path / "run",
+        [event(at_ns=START_NS, point=0, kind=0)],
+        to_ns=START_NS + 5 * SECOND_NS,
+        keys={},
+    )
     add_metrics(path, [busy_ms], 600, bytes_per_s=bytes_per_s)
     manifest = open_run(path).manifest
     assert manifest is not None
