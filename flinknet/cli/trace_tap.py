@@ -53,6 +53,9 @@ Flink's user connects to, and run the tap as another user (Linux, as root):
   iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
            -j REDIRECT --to-ports 7000
 
+Before that, set taskmanager.rpc.port, metrics.internal.query-service.port and blob.server.port to
+ports outside this range: they are 0 by default, too, and RPC must not pass the tap.
+
 Start the tap before the job. Ctrl-C and SIGTERM are how a tap ends: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
 Metrics for --trigger, once a second: credit_starved and blocked (share of the second, of the worst

@@ -141,6 +141,8 @@ def load_captured(
     pattern = fit_pattern(seen, None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS)
     unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
     notes = [f"{since}; {pattern.in_words}", *assumed, found.note]
+    if found.wakeups is not None:
+        notes.append(found.wakeups.in_words)
     if share >= STARVED_WORTH_NOTING:
         notes.append(
             f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"

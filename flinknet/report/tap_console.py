@@ -51,7 +51,8 @@ _REDIRECT = """\
 {0}:{1} -> the port that each connection was made to; redirect those of Flink's user, for example
     iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
         -j REDIRECT --to-ports {1}
-    and run the tap as another user"""
+    run the tap as another user, and set taskmanager.rpc.port, blob.server.port and
+    metrics.internal.query-service.port to ports outside this range"""
 
 
 class TapView:

@@ -16,7 +16,13 @@ from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
-from flinknet.capture.tap.redirected import Address, address_of
+from flinknet.capture.tap.redirected import (
+    Address,
+    NotRedirectedError,
+    address_of,
+    plain,
+    redirected_upstream,
+)
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
@@ -410,6 +416,13 @@ def test_a_connection_that_was_not_redirected_has_no_upstream(bench: Tapped) -> 
     bench.until(lambda: bench.proxy.refused)
     assert "not redirected to it" in bench.proxy.incidents[-1].text
     assert not bench.proxy.relays
+
+
+def test_a_peer_with_ipv4_is_known_behind_a_listener_of_ipv6() -> None:
+    assert plain(("::ffff:10.0.0.7", 1)) == ("10.0.0.7", 1)
+    assert plain(("fe80::7", 1)) == ("fe80::7", 1)
+    with socket.socket() as sock, pytest.raises(NotRedirectedError, match="own connection"):
+        redirected_upstream(sock, ("::ffff:10.0.0.7", 1), lambda: [("10.0.0.7", 1)])
 
 
 def test_addresses_of_the_kernel() -> None:

@@ -19,8 +19,8 @@ from flinknet.predict.recorded import RecordedExchange, SimulatedOutcome
 from flinknet.predict.what_if import simulate
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME
-from tests.recorded_run import START_NS
-from tests.tapped_run import exchange_of, write_tapped_exchange
+from tests.recorded_run import START_NS, event
+from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
 
 MS, US = 1_000_000, 1_000
 SECOND_NS = 1_000 * MS
@@ -38,8 +38,16 @@ def slow_sinks(path: Path, consumers: int = 2) -> tuple[Path, RecordedExchange]:
     return write_tapped_exchange(path, truth), truth
 
 
-def add_metrics(path: Path, busy_ms_per_s: Sequence[float], records_per_s: float) -> None:
-    """Describe the job, and say each second how busy its sinks are."""
+def add_metrics(
+    path: Path,
+    busy_ms_per_s: Sequence[float],
+    records_per_s: float,
+    *,
+    bytes_per_s: tuple[float, float] = (0, 0),
+) -> None:
+    """Describe the job, and say each second how busy its sinks are, and what local and remote bytes
+    they took."""
+    local, remote = bytes_per_s
     tasks = [f"sink ({n + 1}/{len(busy_ms_per_s)})" for n in range(len(busy_ms_per_s))]
     vertices: list[dict[str, Any]] = [
         {"index": 0, "name": "source", "tasks": ["source (1/1)"], "job": "j", "id": "v0"},
@@ -55,6 +63,7 @@ def add_metrics(path: Path, busy_ms_per_s: Sequence[float], records_per_s: float
                 line = {"at_ns": START_NS + second * SECOND_NS, "task": task, "task_manager": "tm"}
                 line |= {"job": "j", "vertex": "v1", "accumulateBusyTimeMs": second * busy_ms}
                 line |= {"numRecordsIn": second * records_per_s}
+                line |= {"numBytesInLocal": second * local, "numBytesInRemote": second * remote}
                 file.write(json.dumps(line) + "\n")
 
 
@@ -90,6 +99,31 @@ def test_each_sink_has_its_own(tmp_path: Path) -> None:
     ratios = [first / second for first, second in drawn]
     assert ratios == pytest.approx([first_ns / second_ns] * 8)
     assert len({first for first, _ in drawn}) == 8
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "bytes_per_s", "times"),
+    [
+        pytest.param(480.0, (0, 100), 1.0, id="all remote"),
+        pytest.param(480.0, (100, 100), 1.304, id="half of it local"),
+        pytest.param(960.0, (100, 100), 2.0, id="so busy that all of it counts"),
+        pytest.param(1000.0, (10**9, 100), 10.0, id="next to nothing remote"),
+    ],
+)
+def test_records_in_the_trace_wait_for_local_ones(
+    tmp_path: Path, busy_ms: float, bytes_per_s: tuple[float, float], times: float
+) -> None:
+    path = save_tapped(
+        tmp_path / "run",
+        [event(at_ns=START_NS, point=0, kind=0)],
+        to_ns=START_NS + 5 * SECOND_NS,
+        keys={},
+    )
+    add_metrics(path, [busy_ms], 600, bytes_per_s=bytes_per_s)
+    manifest = open_run(path).manifest
+    assert manifest is not None
+    found = busy_ns_per_record(path, manifest, 0, START_NS, START_NS + 5 * SECOND_NS)
+    assert found == pytest.approx({0: times * busy_ms * MS / 600}, rel=0.001)
 
 
 def test_what_flink_did_not_count_is_missing(tmp_path: Path) -> None:

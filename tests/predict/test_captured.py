@@ -22,7 +22,8 @@ from flinknet.predict.captured import (
 )
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.flusher import beat_ns
-from flinknet.predict.fit.round_trips import WAY_SHARE, fit_captured
+from flinknet.predict.fit.round_trips import WAY_SHARE, CapturedCosts, fit_captured
+from flinknet.predict.fit.wakeups import Wakeups
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
@@ -183,6 +184,50 @@ def test_a_buffer_alone_on_its_way_tells_what_it_costs() -> None:
     assert fit.costs.transit_ns == pytest.approx(WAY_SHARE * 100 * US)
     assert fit.costs.receive_ns_per_message == pytest.approx(0.2 * 100 * US)
     assert "of the 100 us round trip is network delay" in fit.note
+
+
+def way_and_back(gaps_ns: list[int], took_ns: list[int]) -> tuple[EventColumns, EventColumns]:
+    """Buffers of ten records so far apart, and their credit so long after them."""
+    at_ns = np.cumsum(gaps_ns).tolist()
+    back_ns = [at + took for at, took in zip(at_ns, took_ns, strict=True)]
+    return sent(at_ns, [10] * len(at_ns)), credit(back_ns)
+
+
+def test_round_trips_that_grow_with_the_gap_show_what_closeness_spares() -> None:
+    gaps_ns = [2 * MS, 20 * MS] * 200
+    took_ns = [200 * US, 600 * US] * 200
+    fit = fit_captured(*way_and_back(gaps_ns, took_ns), {0: 0}, 1)
+    assert fit.wakeups is not None
+    none_ns, close_ns, far_ns = fit.wakeups.transit_after(np.array([0, 2 * MS, 20 * MS])).tolist()
+    assert none_ns <= close_ns < 0.6 * far_ns
+    assert "arrive sooner" in fit.wakeups.in_words
+    drawn_ns = fit.wakeups.times(2.0, 0.0).transit_ns
+    assert drawn_ns == pytest.approx([2 * far_ns] * len(drawn_ns))
+
+
+@pytest.mark.parametrize("gaps_ns", [[10 * MS], [2 * MS, 20 * MS]], ids=["one gap", "two"])
+def test_round_trips_that_only_vary_show_nothing_of_gaps(gaps_ns: list[int]) -> None:
+    jitter_ns = np.random.default_rng(3).exponential(200 * US, 400).astype(np.int64)
+    gaps_ns = gaps_ns * (400 // len(gaps_ns))
+    took_ns = (300 * US + jitter_ns).tolist()
+    assert fit_captured(*way_and_back(gaps_ns, took_ns), {0: 0}, 1).wakeups is None
+
+
+def test_what_closeness_spares_reaches_the_predictions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = NetworkConfig(buffer_timeout_ns=10 * MS)
+    truth = exchange_of([np.arange(100) * MS], network, duration_ns=100 * MS)
+    path = write_tapped_exchange(tmp_path / "run", truth)
+    found = Wakeups((0.0, 10.0 * MS), (40_000.0, 240_000.0), 12_000.0, 1_000.0, 100.0, 1.0)
+
+    def fitted(*arguments: object) -> CapturedCosts:
+        return CapturedCosts(truth.costs, "", wakeups=found)
+
+    monkeypatch.setattr("flinknet.predict.captured.fit_captured", fitted)
+    exchange, fit = load_captured(path, START_NS, START_NS + 100 * MS)
+    assert exchange.wakeups is found
+    assert found.in_words in fit.notes
 
 
 def test_buffers_in_company_are_not_asked() -> None:

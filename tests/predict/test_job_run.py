@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN
+from flinknet.predict.fit.delays import Delays
+from flinknet.predict.fit.unseen import Unseen
 from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import (
     _follows,
@@ -228,6 +231,28 @@ def test_records_that_do_not_follow_those_before_are_found() -> None:
     waits = RecordedJob([first, replace(second, exchange=window, has_own_instants=True)])
     assert checked(follows).whys_unknown == (None, None)
     assert "do not follow those that its task receives" in (checked(waits).whys_unknown[1] or "")
+    costs = replace(window.costs, consume_ns_per_record=(lasts_ns / channel.records,))
+    late = replace(second, exchange=replace(window, costs=costs), has_own_instants=True)
+    why = checked(RecordedJob([first, late])).whys_unknown[1] or ""
+    assert why.startswith("saturated: its consumers are busy 100% of the time")
+
+
+class SameArrivals(Unseen):
+    """Draws nothing but delays."""
+
+    def drawn(self, exchange: RecordedExchange, number: int) -> RecordedExchange:
+        return exchange
+
+
+def test_each_draw_has_its_own_delays_of_the_machine() -> None:
+    job = recorded(simulated(steady()))
+    first, second = job.edges
+    unseen = SameArrivals({}, UNKNOWN_PATTERN, START_NS, START_NS, None)
+    delays = Delays(np.full(500, 5 * MS))
+    drawn = RecordedJob([replace(first, unseen=unseen, delays=delays), second])
+    found = simulate_job(drawn, timeouts(job, 0, 0), phases=4)
+    means_ns = [each.mean or 0 for each in found.by_phase]
+    assert max(means_ns) - min(means_ns) > MS
 
 
 @pytest.mark.parametrize("outputs", [0.25, 1.0, 3.0])

@@ -20,6 +20,8 @@ REDIRECTED: Final = "redirected"
 _SO_ORIGINAL_DST: Final = 80
 """Of linux/netfilter_ipv4.h, and of netfilter_ipv6/ip6_tables.h: the same number."""
 
+_MAPPED: Final = "::ffff:"
+
 _IPV4_BYTES, _IPV6_BYTES = 16, 28
 """Of struct sockaddr_in and sockaddr_in6."""
 
@@ -33,7 +35,8 @@ def original_destination(sock: socket.socket) -> Address:
 
     Raises: NotRedirectedError if that is where it arrived.
     """
-    is_ipv6 = sock.family == socket.AF_INET6
+    own = plain(sock.getsockname()[:2])
+    is_ipv6 = ":" in own[0]
     level = socket.IPPROTO_IPV6 if is_ipv6 else socket.SOL_IP
     length = _IPV6_BYTES if is_ipv6 else _IPV4_BYTES
     try:
@@ -42,9 +45,14 @@ def original_destination(sock: socket.socket) -> Address:
         if error.errno not in (errno.ENOENT, errno.ENOPROTOOPT):
             raise
         raise _not_redirected() from None  # the kernel does not follow this connection
-    if found == sock.getsockname()[:2]:
+    if found == own:
         raise _not_redirected()
     return found
+
+
+def plain(address: Address) -> Address:
+    """An address as IPv4 has it: to a socket of IPv6, a peer with IPv4 is ::ffff:10.0.0.7."""
+    return address[0].removeprefix(_MAPPED), address[1]
 
 
 def address_of(sockaddr: bytes) -> Address:
@@ -71,7 +79,7 @@ def redirected_upstream(
 
     Raises: NotRedirectedError.
     """
-    if peer in own():
+    if plain(peer) in map(plain, own()):
         raise NotRedirectedError(
             errno.ELOOP,
             "the tap's own connection was redirected to it: run the tap as another user, and"

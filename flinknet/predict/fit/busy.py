@@ -4,8 +4,9 @@ Messages between processes do not show it: a consumer that has floating buffers 
 credit before it has looked at the records. Flink counts how long each task was neither idle nor
 back-pressured (`accumulateBusyTimeMs`) and how many records it took (`numRecordsIn`).
 
-Records that stay within a TaskManager are not in a trace of what passes between processes, and take
-their share of the task's time: each record in the trace counts for those, too.
+Records that stay within a TaskManager are not in a trace of what passes between processes. Those in
+the trace wait for them at times: that wait is part of what a record takes, so that a task that is
+nearly as busy as it can be is not predicted as idle.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from flinknet.trace.recordings import RunPlace, series_within
 BUSY_TIME = "accumulateBusyTimeMs"
 RECORDS_IN = "numRecordsIn"
 BYTES_IN_LOCAL, BYTES_IN_REMOTE = "numBytesInLocal", "numBytesInRemote"
+
+REMOTE_SHARE_MIN = 0.1
+"""A record in the trace stands for no more of a task's time than this share of its input would."""
 
 
 def busy_ns_per_record(
@@ -57,7 +61,21 @@ def _ns_per_record(series: Series) -> float | None:
     records_per_s = series.increase_per_s(RECORDS_IN)
     if busy_ms_per_s is None or not records_per_s:
         return None
-    return min(busy_ms_per_s, 1000.0) * 1e6 / (records_per_s * _remote_share(series))
+    busy_ms_per_s = min(busy_ms_per_s, 1000.0)
+    return busy_ms_per_s * 1e6 / records_per_s * _with_local(busy_ms_per_s, _remote_share(series))
+
+
+def _with_local(busy_ms_per_s: float, remote_share: float) -> float:
+    """How many times as long a record takes with its wait for local ones, at most as many as there
+    are records for each remote one. Records that come at random to a task that takes equally long
+    for each wait for half of load / (1 - load) of them.
+    """
+    at_most = 1 / max(remote_share, REMOTE_SHARE_MIN)
+    busy = busy_ms_per_s / 1000
+    if busy >= 1:
+        return at_most
+    remote = busy * remote_share
+    return min(1 + (busy / (1 - busy) - remote / (1 - remote)) / 2, at_most)
 
 
 def _remote_share(series: Series) -> float:

@@ -21,7 +21,7 @@ from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays, spread_of
-from .wakeups import AWAKE, Wakeups, gaps_of, wakeups_of
+from .wakeups import Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 
 FloatArray = npt.NDArray[np.float64]
@@ -139,7 +139,7 @@ class CapturedCosts:
 
     Attributes:
         round_trip: the typical one; None where too few were measured.
-        wakeups: how round trips depend on the time between messages; None if too few were measured.
+        wakeups: how round trips depend on the time between messages; None if they do not show it.
     """
 
     costs: CostModel
@@ -200,15 +200,15 @@ def fit_captured(
     receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
     producers = producer_of or {each: each for each in consumer_of}
     ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
-    awake_share = min(float(np.quantile(ways_ns, AWAKE)) / max(WAY_SHARE * fixed_ns, 1.0), 1.0)
     wakeups = wakeups_of(
         trips.gap_ns,
         ways_ns,
         sent,
         receivers,
         producers,
-        awake_share * costs.receive_ns_per_message,
+        costs.receive_ns_per_message,
         may_poll=False,
+        is_inferred=True,
     )
     return CapturedCosts(costs, note, delays, trip, wakeups)
 

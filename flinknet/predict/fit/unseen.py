@@ -55,7 +55,8 @@ class Unseen:
         if self.round_trip is not None:
             costs = self.round_trip.costs_at(costs, *random.uniform(size=2).tolist())
             if wakeups is not None and exchange.costs.transit_ns:
-                wakeups = wakeups.times(costs.transit_ns / exchange.costs.transit_ns)
+                steepness = np.random.default_rng((exchange.seed, number, 2)).uniform(0.5, 1.5)
+                wakeups = wakeups.times(costs.transit_ns / exchange.costs.transit_ns, steepness)
         arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
         return replace(
             exchange,

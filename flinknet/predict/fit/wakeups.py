@@ -9,7 +9,7 @@ awake stack needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.units import human_duration
 
 from . import SAMPLES_MIN
 
@@ -75,9 +76,27 @@ class Wakeups:
         flushed_per_s = self.flushers * 1e9 / timeout_ns if timeout_ns > 0 else 0.0
         return 1e9 / min(full_per_s + flushed_per_s, records_per_s)
 
-    def times(self, factor: float) -> Wakeups:
-        """The same where the way takes so many times as long."""
-        return replace(self, transit_ns=tuple(factor * each for each in self.transit_ns))
+    @property
+    def in_words(self) -> str:
+        """What was found, for a person."""
+        (quick_ns, *_, slow_ns), gaps_ns = self.transit_ns, self.gaps_ns
+        return (
+            f"messages arrive sooner where they follow each other closely: the way takes about"
+            f" {quick_ns / 1e3:.0f} us without a gap, {slow_ns / 1e3:.0f} us after"
+            f" {human_duration(gaps_ns[-1])}, by the round trips"
+        )
+
+    def times(self, factor: float, steepness: float = 1.0) -> Wakeups:
+        """The same where the way takes so many times as long, and short gaps spare so many times as
+        much."""
+        longest_ns = self.transit_ns[-1]
+        return replace(
+            self,
+            transit_ns=tuple(
+                factor * max(longest_ns - steepness * (longest_ns - each), 0.0)
+                for each in self.transit_ns
+            ),
+        )
 
     def is_polled(self, gap_ns: float) -> bool:
         """Whether a TaskManager with such a gap between messages does not sleep."""
@@ -106,6 +125,12 @@ and was measured at 201."""
 
 GROUPS = 5
 """Messages are put together by their gaps; each group tells its typical way."""
+
+GAPS_APART = 3.0
+"""Round trips show what waking takes if the longest typical gap is so many times the shortest."""
+
+BEYOND_NOISE = 4.0
+"""And where their medians differ by so many times their standard error."""
 
 UNKNOWN = -1
 
@@ -172,12 +197,18 @@ def wakeups_of(
     awake_receive_ns: float,
     *,
     may_poll: bool,
+    is_inferred: bool = False,
 ) -> Wakeups | None:
     """The same from what some messages took.
 
     Args:
         gaps_ns: of each of these messages.
         ways_ns: from SENT to RECEIVED of it.
+        is_inferred: these were not measured but follow from round trips, which vary for other
+            reasons, too: then ways count that clearly grow with the gap, and what comes after no
+            gap lies on the line through the shortest and the longest.
+
+    Returns: None for too few messages; if inferred, also where gaps make no clear difference.
     """
     is_known = gaps_ns != UNKNOWN
     if is_known.sum() < SAMPLES_MIN:
@@ -185,7 +216,14 @@ def wakeups_of(
     groups = _rising(np.flatnonzero(is_known), gaps_ns, ways_ns)
     typical_gaps_ns = [0.0, *(float(np.median(gaps_ns[own])) for own in groups)]
     typical_ns = [float(np.median(ways_ns[own])) for own in groups]
-    typical_ns.insert(0, min(float(np.quantile(ways_ns, AWAKE)), typical_ns[0]))
+    awake_ns = min(float(np.quantile(ways_ns, AWAKE)), typical_ns[0])
+    if is_inferred:
+        if not _grow_with_gaps([ways_ns[own] for own in groups], typical_gaps_ns[1:]):
+            return None
+        slope = (typical_ns[-1] - typical_ns[0]) / (typical_gaps_ns[-1] - typical_gaps_ns[1])
+        awake_ns = max(awake_ns, typical_ns[0] - slope * typical_gaps_ns[1])
+        awake_receive_ns *= min(awake_ns / max(float(np.median(ways_ns)), 1.0), 1.0)
+    typical_ns.insert(0, awake_ns)
     records = max(int(np.maximum(sent["records"], 0).sum()), 1)
     channels = np.unique(sent["channel"]).tolist()
     receivers = len({receiver_of[each] for each in channels})
@@ -200,6 +238,27 @@ def wakeups_of(
         flushers=flushers / receivers,
         may_poll=may_poll,
     )
+
+
+def _grow_with_gaps(ways_ns: Sequence[IntArray], gaps_ns: Sequence[float]) -> bool:
+    """Whether messages after long gaps clearly took longer than those after short ones.
+
+    Args:
+        ways_ns: of groups by their gap, ascending.
+        gaps_ns: typical of each group.
+    """
+    if len(ways_ns) < 2 or gaps_ns[-1] < GAPS_APART * max(gaps_ns[0], 1.0):
+        return False
+    first_ns, last_ns = ways_ns[0], ways_ns[-1]
+    rise_ns = float(np.median(last_ns) - np.median(first_ns))
+    error_ns = np.hypot(_median_error_ns(first_ns), _median_error_ns(last_ns))
+    return rise_ns > BEYOND_NOISE * float(error_ns)
+
+
+def _median_error_ns(ways_ns: IntArray) -> float:
+    """The standard error of a median, by the quartiles, as of a normal distribution."""
+    low_ns, high_ns = np.quantile(ways_ns, [0.25, 0.75]).tolist()
+    return 0.93 * float(high_ns - low_ns) / float(np.sqrt(len(ways_ns)))
 
 
 def _rising(known: IntArray, gaps_ns: IntArray, ways_ns: IntArray) -> list[IntArray]:
