@@ -264,6 +264,9 @@ def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chr
     )
     assert text_of(browser, "#answer button") in ("copied", "selected")
     assert browser.run("getSelection().toString()").strip() == CHOICE["patch"]
+    of_rate = CHOICE | {"targets": ["throughput >= 1k/s"]}
+    actual = text_of(show(advised(situation(choice=of_rate))), "#answer")
+    assert "throughput >= 1k/s is met with" in actual
 
 
 @browser_test

@@ -364,7 +364,7 @@ class RemoteInputChannel:
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
         """Let a barrier that was announced overtake the data before it, as an unaligned one."""
-        if make_unaligned(self.received, sequence_number):
+        if make_unaligned(self.received, sequence_number, self.index):
             self._queue(self, True)
 
     def data_bytes_before(self, sequence_number: int | None) -> int:

@@ -51,9 +51,12 @@ def announce_barrier(
     return add_priority_event(received, _priority_event(announcement), sequence_number)
 
 
-def make_unaligned(received: ReceivedBuffers, sequence_number: int) -> bool:
+def make_unaligned(received: ReceivedBuffers, sequence_number: int, channel: int) -> bool:
     """Replace the announced barrier with this number by an unaligned one, which overtakes the data
     before it.
+
+    Args:
+        channel: whose buffers they are, for the error.
 
     Returns: whether no priority event waited before.
     Raises: RuntimeError if no such barrier waits.
@@ -61,7 +64,7 @@ def make_unaligned(received: ReceivedBuffers, sequence_number: int) -> bool:
     queued = [(buffer.data_type, number) for buffer, number in received]
     announced = (TIMEOUTABLE_BARRIER, sequence_number)
     if announced not in queued:
-        raise RuntimeError(f"no barrier {sequence_number} waits to be read")
+        raise RuntimeError(f"channel {channel} holds no barrier {sequence_number}")
     position = queued.index(announced)
     buffer, _ = received[position]
     del received[position]
