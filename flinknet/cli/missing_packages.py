@@ -7,6 +7,7 @@ record. The extras of `pyproject.toml` add them to it.
 from __future__ import annotations
 
 from importlib import metadata
+from importlib.util import find_spec
 
 LIGHT = "flinknet-light"
 
@@ -31,6 +32,12 @@ def is_light() -> bool:
 def install_line(extra: str) -> str:
     """The command that adds an extra to what is installed here."""
     return f"pip install '{LIGHT if is_light() else 'flinknet'}[{extra}]'"
+
+
+def check_installed(package: str) -> None:
+    """Without importing it. Raises: ModuleNotFoundError, as its import would."""
+    if find_spec(package) is None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def advice_for(error: ModuleNotFoundError) -> str | None:

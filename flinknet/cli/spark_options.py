@@ -12,6 +12,8 @@ import click
 
 from flinknet.storage import path_of
 
+from .missing_packages import check_installed
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -105,6 +107,7 @@ def loading_spark(
     """
     from flinknet.replay.spark.session import loading_session, spark_errors
 
+    check_installed("pyarrow")  # before a JVM starts; PySpark may come with SPARK_HOME
     with ExitStack() as until_answered:
         started = until_answered.enter_context(loading_session(options))
 

@@ -145,7 +145,8 @@ def _own_session(
 
         def started() -> SparkSession:
             own = _session_of(context())
-            Thread(target=_warm_up, args=(own,), daemon=True).start()
+            if is_local(settings["spark.master"]):
+                Thread(target=_warm_up, args=(own,), daemon=True).start()
             return _with_code(own, options, work_dir)
 
         yield started
