@@ -24,8 +24,11 @@ FILES = {
     for each in (ROOT / room).rglob("*")
 }
 README_LINES_MAX = 180
-NOT_OURS = {"metrics.jsonl", "metrics.fetcher.update-interval"}
-"""What looks like one of flinknet's keys: a file, a key that only Flink's JobManager reads."""
+NOT_OURS = {
+    *("metrics.jsonl", "metrics.fetcher.update-interval"),
+    *("metrics.internal.query-service.port", "taskmanager.rpc.port"),
+}
+"""What looks like one of flinknet's keys: a file, keys that only Flink's own processes read."""
 FAMILIES = r"(?:taskmanager|jobmanager|execution|security|pipeline|metrics|heartbeat|slot|task)"
 
 
