@@ -98,7 +98,10 @@ def print_table(console: Console, table: Table, *, keys: int = 1) -> None:
         keys: columns at the left that name a row, and stand in every part.
     """
     if not is_limited(console):
-        console.print(table, width=max(console.width, width_of(table)))
+        width = console.width
+        console.width = max(width, width_of(table))  # print(width=…) takes no more than it has
+        console.print(table)
+        console.width = width
         return
     if width_of(_part(table, table.columns, is_measured=True)) <= console.width:
         console.print(table)
