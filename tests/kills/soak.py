@@ -238,7 +238,7 @@ class Soak:
 
     def _wait(self, ticks: int) -> None:
         for _ in range(ticks):
-            time.sleep(self._tick(TICK_S))
+            psutil.wait_procs(self._processes.values(), timeout=self._tick(TICK_S))
 
     def _tick(self, wait_s: float) -> float:
         """Count a tick, and take a sample now and then. Returns: how long it takes."""

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -45,8 +44,8 @@ CGROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 LIMIT_BYTES = 150 << 20
 """Of the launcher and two TaskManagers together, which take more."""
 
-LEAVES_TIMES, LEAVES_S = 50, 0.1
-"""How often, and after what time, a cgroup is looked at that processes leave."""
+LEAVES_S = 5.0
+"""How long killed processes may take to leave a cgroup."""
 
 MARK = "clock-was-set"
 SET_CLOCK = r"""
@@ -326,16 +325,14 @@ class _Cgroup:
 
     def __exit__(self, *_: object) -> None:
         """Remove it; who is still in it is killed."""
-        for _ in range(LEAVES_TIMES):
-            for pid in (self._path / "cgroup.procs").read_text().split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            try:
-                self._path.rmdir()
-            except OSError:
-                time.sleep(LEAVES_S)
-            else:
-                return
+        left = []
+        for pid in (self._path / "cgroup.procs").read_text().split():
+            with suppress(psutil.NoSuchProcess):
+                left.append(psutil.Process(int(pid)))
+                left[-1].kill()
+        psutil.wait_procs(left, timeout=LEAVES_S)
+        with suppress(OSError):  # it is empty, but for one that the kernel does not end
+            self._path.rmdir()
 
 
 def _unwritable(place: Path) -> tuple[dict[str, str], int | None]:
