@@ -55,7 +55,7 @@ from flinknet.report.trade_off_chart import trade_off_chart
 from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
-from flinknet.units import parse_duration_ns
+from flinknet.units import counted, parse_duration_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,7 +125,7 @@ class Tables:
 
     def _whose(self) -> str:
         names = [path_of(run.path).name for run in self.runs]
-        return names[0] if len(names) == 1 else f"{len(names)} runs"
+        return names[0] if len(names) == 1 else counted(len(names), "run")
 
     def __getattr__(self, name: str) -> DataFrame:
         if name.startswith("_") or name not in {each.name for each in fields(ObservedTables)}:
@@ -180,7 +180,7 @@ class Answers:
     jobs: Sequence[JobAnswer]
 
     def __repr__(self) -> str:
-        return f"Answers of {len(self.answers)} run{'s'[: len(self.answers) != 1]}"
+        return f"Answers of {counted(len(self.answers), 'run')}"
 
     def _repr_html_(self) -> str:
         return answers_html(self.answers)

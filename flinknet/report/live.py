@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -37,12 +37,7 @@ class LineView:
     def __enter__(self) -> LineView:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         """Nothing is left to put in order."""
 
     def start_run(self, number: int, total: int, name: str) -> None:
@@ -82,12 +77,7 @@ class LiveView(LineView):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self._live.stop()
 
     def start_run(self, number: int, total: int, name: str) -> None:
@@ -109,13 +99,8 @@ class ForwardingView(LineView):
         self._view.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._view.__exit__(kind, error, tb)
+    def __exit__(self, *raised: Any) -> None:
+        self._view.__exit__(*raised)
 
     def start_run(self, number: int, total: int, name: str) -> None:
         """Begin a run."""
