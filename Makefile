@@ -16,11 +16,12 @@ SECONDS := 60
 TIMES := 100
 SEED := 1
 MINUTES := 1
+COUNT := 1000
 
 INTERPRETED_TESTS := tests/core tests/job
 
 .PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills soak damage tally \
-    lint bench rows flink spark interop clean
+    exchanges lint bench rows flink spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -31,6 +32,7 @@ help:
 	@echo "make test   lint, types, tests"
 	@echo "make check  the tests alone"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
+	@echo "make exchanges  the compiled model against the simulator, on COUNT=$(COUNT) random exchanges, SEED=$(SEED)"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
 	@echo "make soak   a cluster that serves jobs for MINUTES=60, and what its processes hold meanwhile"
@@ -103,6 +105,11 @@ search: $(TESTED) compiled
 	    search="$(BIN)/pytest -n 2 --quiet -m hypothesis --hypothesis-profile=search --hypothesis-seed=$$seed"; \
 	    echo "$$search"; $$search || exit; \
 	done
+
+# An exchange is drawn again where the model leaves it to the simulator: how often, is said last.
+exchanges: $(TESTED) compiled
+	FLINKNET_EXCHANGES=$(COUNT) $(BIN)/pytest -n 0 --quiet -rP --timeout=0 --hypothesis-profile=search --hypothesis-seed=$(SEED) \
+	    tests/predict/test_fast_path.py::test_the_kernel_gives_the_numbers_of_the_real_core
 
 fuzz: $(TESTED)
 	$(BIN)/python -c 'import atheris' || $(PIP) 'atheris>=3'

@@ -12,6 +12,8 @@ received, consumed, credit announced and received), over all settings: the speed
     python bench/replay_scale.py --channels 10000 --recordings 200 --events 100M,300M,1G --shapes
     python bench/replay_scale.py --skew channel         one channel has half of all events
     python bench/replay_scale.py --skew second          one second has fifty times the mean
+    python bench/replay_scale.py --command --channels 64 --recordings 8 --events 5M
+                                                        `flinknet trace replay` itself, on 8 x 8
 
 The units of the smallest trace are then worked off once more, one after the other in this process:
 what the longest of them takes, relative to the median, is what skew costs. --shapes does the same
@@ -19,6 +21,9 @@ with a tenth of the recordings, and with both kinds of skew. Index bytes are wha
 headers, trailers and directories of blocks, when units were planned and in them. Memory is the most
 that was resident, of the driver in Python, of the JVM (in local mode that of driver and executors)
 and of the largest Python worker. Every ten seconds a line on stderr says how far it is.
+
+With --command only the command itself is measured, as a user waits for it: from nothing to the
+answer about the whole trace at four other buffer timeouts, Spark's start among it.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ from bench.watched import PROGRESS_S, Watch, say, tasks_of
 MARK_OBSERVED, MARK_WHAT_IF = 8e6, 10e6
 TIMEOUTS_NS = (1_000_000, 5_000_000)
 TIMEOUTS_OF_MANY_NS = (5_000_000, 20_000_000, 50_000_000)
+TIMEOUTS_OF_COMMAND = "1ms,5ms,20ms,100ms"
 BURST_TIMES = 50
 LINEAR_WITHIN = 0.15
 MEMORY_MARK_MB = 1 << 30 >> 20
@@ -101,6 +107,9 @@ def main() -> None:
     parser.add_argument("--recordings", type=int, default=2, help="trace files, one a TaskManager")
     parser.add_argument("--skew", choices=("none", "channel", "second"), default="none")
     parser.add_argument("--shapes", action="store_true", help="time the units of other shapes, too")
+    parser.add_argument(
+        "--command", action="store_true", help="time `flinknet trace replay` itself"
+    )
     parser.add_argument("--traces", type=Path, help="where traces lie and stay")
     parser.add_argument("--master", default="local[2]", help="Spark master")
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
@@ -110,6 +119,11 @@ def main() -> None:
         traces = options.traces or Path(scratch)
         sizes = options.events.split(",")
         runs = [made(size, traces, shape) for size in sizes]
+        if options.command:
+            commands = timed_commands(runs, options.master)
+            tell_commands(commands)
+            keep(options.out, commands=commands)
+            return
         warm_up = made(WARM_UP_SIZE, traces, Shape(4, 2, "none"))
         rows = measured(runs, warm_up, options.master)
         tell(rows)
@@ -117,8 +131,13 @@ def main() -> None:
         shapes = [(shape, sizes[0]), *others]
         units = [unit_times(each, made(size, traces, each)) for each, size in shapes]
     tell_units(units)
-    if options.out is not None:
-        options.out.write_text(json.dumps({"sizes": rows, "units": units}, indent=1) + "\n")
+    keep(options.out, sizes=rows, units=units)
+
+
+def keep(file: Path | None, **numbers: Any) -> None:
+    """Write them as JSON, if there is a file for it."""
+    if file is not None:
+        file.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def made(size: str, traces: Path, shape: Shape) -> Path:
@@ -250,6 +269,61 @@ def measured(runs: list[Path], warm_up: Path, master: str) -> list[dict[str, Any
             )
         watch.close()
     return rows[1:]
+
+
+def timed_commands(runs: list[Path], master: str) -> list[dict[str, Any]]:
+    """What `flinknet trace replay` takes for each run, from nothing to the whole answer."""
+    watch = Watch()
+    rows = []
+    for run in runs:
+        command = [str(FLINKNET), "trace", "replay", str(run), "--max-records", "all"]
+        command += ["--buffer-timeout", TIMEOUTS_OF_COMMAND, "--master", master, "--json", "-"]
+        took, answer = watch.measure(
+            run.name, lambda command=command: json.loads(subprocess.check_output(command))
+        )
+        settings = answer["trade_offs"]
+        seconds = answer["trace"]["measured_duration_ns"] / 1e9
+        rows.append(
+            {
+                "channels": answer["trace"]["channels"],
+                "events": answer["trace"]["events"],
+                "settings": len(settings),
+                "methods": sorted({each["method"] for each in settings}),
+                "messages": sum(round(each["buffers_per_s"] * seconds) for each in settings),
+                "is_whole": answer["simulated"]["is_whole"],
+                **asdict(took),
+            }
+        )
+    watch.close()
+    return rows
+
+
+def tell_commands(rows: list[dict[str, Any]]) -> None:
+    """The table."""
+    header = (
+        "events",
+        "channels",
+        "settings",
+        "messages",
+        "by",
+        "time",
+        "processor time",
+        "worker",
+    )
+    table = [
+        (
+            f"{each['events']:,}",
+            f"{each['channels']:,}",
+            f"{each['settings']}, {'whole' if each['is_whole'] else 'not whole'}",
+            millions(each["messages"]),
+            ", ".join(each["methods"]),
+            f"{each['wall_s']:.1f} s",
+            f"{each['cpu_s']:.1f} s",
+            f"{each['worker_mb']:,.0f} MiB",
+        )
+        for each in rows
+    ]
+    print_table(header, table)
 
 
 def other_shapes(shape: Shape, size: str) -> list[tuple[Shape, str]]:

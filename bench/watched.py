@@ -34,10 +34,11 @@ class Watch:
     """Looks at the processes of this run while they work, and says how far they are.
 
     Args:
-        tasks: says how many tasks of Spark are done, and how many there are.
+        tasks: says how many tasks of Spark are done, and how many there are; None if that is not
+            known.
     """
 
-    def __init__(self, tasks: Callable[[], tuple[int, int]]) -> None:
+    def __init__(self, tasks: Callable[[], tuple[int, int]] | None = None) -> None:
         self._tasks = tasks
         self._most = dict.fromkeys(_KINDS, 0.0)
         self._cpu: dict[int, float] = {}
@@ -76,9 +77,11 @@ class Watch:
             now_s = time.perf_counter()
             if self._what and now_s - self._said_s >= PROGRESS_S:
                 self._said_s = now_s
-                done, tasks = self._tasks()
-                took = f"{now_s - self._started_s:.0f} s"
-                say(f"{self._what}: {took}, {done} of {tasks} tasks, {self._memory()}")
+                how_far = f"{now_s - self._started_s:.0f} s"
+                if self._tasks is not None:
+                    done, tasks = self._tasks()
+                    how_far += f", {done} of {tasks} tasks"
+                say(f"{self._what}: {how_far}, {self._memory()}")
 
     def _memory(self) -> str:
         return ", ".join(f"{_KINDS[kind]} {size:,.0f} MiB" for kind, size in self._most.items())

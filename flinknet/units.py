@@ -210,6 +210,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def format_address(host: str, port: int) -> str:
+    """A host, or an address of IPv4 or IPv6, with a port."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _whole(number: Decimal, what: str, unit: str) -> int:
     """`number` as an int64, or a ConfigError."""
     if number != int(number):

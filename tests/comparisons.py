@@ -26,6 +26,7 @@ def compares_in(share: float) -> Callable[[Callable[P, None]], Callable[P, None]
             _comparisons.clear()
             test(*args, **kwargs)
             count = sum(_comparisons)
+            print(f"{count} of {len(_comparisons)} examples were compared")
             assert count > 0, "no example was compared"
             assert count >= share * len(_comparisons), (
                 f"{count} of {len(_comparisons)} examples were compared, less than {share:.0%}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import ConfigError, TraceError
-from flinknet.units import parse_duration_ns, parse_size_bytes
+from flinknet.units import format_address, parse_duration_ns, parse_size_bytes
 
 from .json_files import STDOUT, json_option, put_json, target_of
 from .paths import check_new_directory
@@ -186,7 +186,7 @@ def tap(
         view.update(look)
 
     session = Tap(config, show, (lambda: None) if endpoint is None else endpoint.poll)
-    view = TapView(talk, [f"{host}:{port}" for host, port in session.addresses])
+    view = TapView(talk, [format_address(*each) for each in session.addresses])
 
     def show_settings() -> None:
         upstreams = [each for _, each in config.pairs]

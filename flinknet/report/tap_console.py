@@ -11,7 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.units import human_bytes, human_count, human_duration, human_number, human_share
+from flinknet.units import (
+    format_address,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_number,
+    human_share,
+)
 
 from .number_table import print_table
 
@@ -29,29 +36,41 @@ def setting_lines(
     """What brings traffic through the tap: the two lines of a TaskManager's configuration for each
     pair, of many on one line; or, without an upstream, the rule that redirects connections.
     """
-    lines = [_REDIRECT.format(own[0], own[1]) for own, upstream in pairs if upstream is None]
+    lines = [_redirect(*own) for own, upstream in pairs if upstream is None]
     fixed = [(own, upstream) for own, upstream in pairs if upstream is not None]
     if len(fixed) > PAIRS_IN_FULL:
         return lines + [
-            f"{host}:{port} -> {upstream_host}:{upstream_port}; taskmanager.data.port: {port},"
-            f" taskmanager.data.bind-port: {upstream_port}"
-            for (host, port), (upstream_host, upstream_port) in fixed
+            f"{format_address(*own)} -> {format_address(*upstream)}; taskmanager.data.port:"
+            f" {own[1]}, taskmanager.data.bind-port: {upstream[1]}"
+            for own, upstream in fixed
         ]
-    for (host, port), (upstream_host, upstream_port) in fixed:
+    for own, upstream in fixed:
         lines += [
-            f"{host}:{port} -> {upstream_host}:{upstream_port}; the TaskManager behind it needs",
-            f"    taskmanager.data.port: {port}",
-            f"    taskmanager.data.bind-port: {upstream_port}",
+            f"{format_address(*own)} -> {format_address(*upstream)}; its TaskManager needs",
+            f"    taskmanager.data.port: {own[1]}",
+            f"    taskmanager.data.bind-port: {upstream[1]}",
         ]
     return lines
 
 
-_REDIRECT = """\
-{0}:{1} -> the port that each connection was made to; redirect those of Flink's user, for example
-    iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
-        -j REDIRECT --to-ports {1}
-    run the tap as another user, and set taskmanager.rpc.port, blob.server.port and
-    metrics.internal.query-service.port to ports outside this range"""
+def _redirect(host: str, port: int) -> str:
+    """The rule that brings connections to a tap on this address; `::` takes those of both kinds."""
+    programs = ["ip6tables"] if ":" in host else ["iptables"]
+    if host == "::":
+        programs.insert(0, "iptables")
+    return "\n".join(
+        (
+            f"{format_address(host, port)} -> the port that each connection was made to; redirect"
+            " those of Flink's user, for example",
+            *(
+                f"    {program} -t nat -A OUTPUT -p tcp -m owner --uid-owner flink"
+                f" --dport 32768:60999 \\\n        -j REDIRECT --to-ports {port}"
+                for program in programs
+            ),
+            "    run the tap as another user, and set taskmanager.rpc.port, blob.server.port and",
+            "    metrics.internal.query-service.port to ports outside this range",
+        )
+    )
 
 
 class TapView:
@@ -206,6 +225,14 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
 def what_to_check(result: Plain) -> str:
     """Of a tap that no message went through: why that may be."""
     listening = ", ".join(result["listening"])
+    upstreams = {pair["upstream"] for pair in result["tap"]["pairs"]}
+    if upstreams == {"redirected"} and not result["connections"]:
+        return (
+            f"No connection was redirected to {listening}. Check with iptables -t nat -L OUTPUT -v"
+            " (ip6tables for IPv6) that the rule counts packets: its user must be Flink's and its"
+            " ports those that TaskManagers listen on. Connections that were open before the rule"
+            " are not redirected."
+        )
     if result["connections"]:
         return (
             f"No message of Flink passed. Check that --upstream is where the TaskManager listens"

@@ -7,6 +7,7 @@ kernel moves a record by a bucket at most (`fast_kernel.latencies`), and its cou
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,9 @@ from tests.comparisons import compares, compares_in
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 3 * S
+EXCHANGES = int(os.environ.get("FLINKNET_EXCHANGES", 45))
+"""Random exchanges in which the kernel is compared; `make exchanges` takes a thousand."""
+
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
@@ -187,7 +191,7 @@ def sendable(exchange: RecordedExchange, network: NetworkConfig) -> RecordedExch
 
 
 @compares_in(0.9)
-@settings(max_examples=45)
+@settings(max_examples=EXCHANGES)
 @given(case=cases())
 def test_the_kernel_gives_the_numbers_of_the_real_core(
     case: tuple[RecordedExchange, NetworkConfig],

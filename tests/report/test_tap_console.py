@@ -59,6 +59,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "duration_ns": 61_000_000_000,
         "connections": 1,
         "listening": ["127.0.0.1:7001"],
+        "tap": {"pairs": [{"listen": "127.0.0.1:7001", "upstream": "127.0.0.1:7101"}]},
         "connections_cut": 0,
         "layouts": ["2.x"],
         "messages": {"BUFFER_RESPONSE": 13, "ADD_CREDIT": 9},
@@ -141,6 +142,16 @@ def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
     assert "upstream refused" in text
     assert "Check that --upstream is where the TaskManager listens" in text
     assert "next:" not in text
+
+
+def test_a_tap_to_which_nothing_was_redirected_says_how_to_check_the_rule() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    pair = {"listen": "127.0.0.1:7001", "upstream": "redirected"}
+    nothing = {"messages": {}, "channels": [], "buffers": 0, "tap": {"pairs": [pair]}}
+    print_tap(result(connections=0, **nothing), "tapped", console)
+    assert isinstance(console.file, io.StringIO)
+    assert "No connection was redirected to 127.0.0.1:7001" in console.file.getvalue()
+    assert "taskmanager.data.port" not in console.file.getvalue()
 
 
 def test_the_summary_ends_with_the_next_command() -> None:

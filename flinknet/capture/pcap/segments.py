@@ -9,6 +9,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
+from flinknet.units import format_address
+
 from .files import CapturedPacket
 
 _LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2 = 0, 1, 108, 113, 276
@@ -28,7 +30,7 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return format_address(self.host, self.port)
 
 
 class TcpSegment(NamedTuple):

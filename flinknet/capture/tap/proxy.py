@@ -15,6 +15,7 @@ from typing import Final
 from flinknet.errors import LocalTransportError, TlsError
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.listener import Listener
+from flinknet.units import format_address
 
 from ..channels import Ends
 from ..observer import ConnectionObserver
@@ -304,5 +305,4 @@ class Proxy:
 
 
 def _text(address: Address) -> str:
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return format_address(*address[:2])

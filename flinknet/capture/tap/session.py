@@ -18,6 +18,7 @@ from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns, wall_clock_
 from flinknet.runtime.host import environment, host_id, versions_of
 from flinknet.trace.job_names import channel_names, named_edges
 from flinknet.trace.manifest import TAP, ClockInfo
+from flinknet.units import format_address
 
 from ..channels import ChannelTable, Ends
 from ..observer import ConnectionObserver
@@ -239,8 +240,8 @@ class Tap:
         return {
             "pairs": [
                 {
-                    "listen": f"{own[0]}:{own[1]}",
-                    "upstream": REDIRECTED if up is None else f"{up[0]}:{up[1]}",
+                    "listen": format_address(*own),
+                    "upstream": REDIRECTED if up is None else format_address(*up),
                 }
                 for own, up in config.pairs
             ],
@@ -262,7 +263,7 @@ class Tap:
             "ended_at": wall_clock_iso(),
             "duration_ns": ended_ns - self._begun_ns,
             "stopped_by": self._stopped_by,
-            "listening": [f"{host}:{port}" for host, port in self.addresses],
+            "listening": [format_address(*each) for each in self.addresses],
             "tap": self._plan(),
             "connections": proxy.accepted,
             "connections_cut": cut,
