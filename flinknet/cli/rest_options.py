@@ -59,7 +59,8 @@ def naming(rest: str | None, token_file: str | None) -> Callable[[RunManifest], 
         if found is manifest:
             names = ", ".join(each.name for each in jobs) or "none"
             raise ConfigError(
-                f"--rest: no job at {rest} has the vertices of the trace; its jobs: {names}"
+                f"--rest: the job in the trace is none of those at {rest} ({names}); give the REST"
+                " API, or the saved answers, of the cluster on which it was recorded"
             )
         return found
 

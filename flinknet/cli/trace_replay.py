@@ -164,8 +164,9 @@ def _grid_options(command: Any) -> Any:
 @click.option(
     "--rest",
     metavar="URL|DIR",
-    help="Name vertices and tasks of a tap or a capture by Flink's REST API while the job runs, or"
-    " by answers that plan --rest-save saved. [default: names that the trace has]",
+    help="Where the names of vertices and tasks come from, for a tap or a capture: the REST API of"
+    " the JobManager while the job runs, or a directory that `flinknet plan --rest URL --rest-save"
+    " DIR` has made. [default: the names in the trace]",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @json_option

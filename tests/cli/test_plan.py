@@ -290,6 +290,10 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
         (("--rest", "ftp://host"), "is not a URL"),
         (("--rest", "http://name:word@host"), "no user or password in the URL"),
         (("--rest", "nowhere"), "neither a URL"),
+        (
+            ("--rest", "localhost:8081"),
+            "'localhost:8081' is not a URL; write http://localhost:8081",
+        ),
         (("--rest", JOBS), "holds no saved answers"),
         (("--rest", SAVED, "--job-name", "other"), "there are: exchange"),
         (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),

@@ -7,6 +7,7 @@ for each path. Answers to queries (`?get=`) are not saved.
 from __future__ import annotations
 
 import json
+import re
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ OVERVIEW = "/jobs/overview"
 
 _SAFE = "/?&=,:.-_~"
 """Stand in a path as they are."""
+
+_SAVE = "`flinknet plan --rest URL --rest-save DIR`"
+"""Makes a directory of saved answers."""
+
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+")
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -85,7 +91,9 @@ class HttpAnswers:
             ) from None
         if len(body) > ANSWER_BYTES_MAX:
             raise RemoteTransportError(f"--rest: {self._url}{path}: the answer is too long")
-        value = _decoded(body, f"{self._url}{path}")
+        value = _decoded(
+            body, f"{self._url}{path}: the answer is not JSON, so this is not Flink's REST API"
+        )
         if self._save_to is not None and "?" not in path:
             _save(self._save_to, path, body)
         return value
@@ -103,8 +111,7 @@ class SavedAnswers:
         if not overview.is_file():
             raise ConfigError(
                 f"--rest: {directory} holds no saved answers of Flink's REST API: there is no"
-                f" {overview.relative_to(directory)}; make it with"
-                " `flinknet plan --rest URL --rest-save DIR`"
+                f" {overview.relative_to(directory)}; make it with {_SAVE}"
             )
 
     @property
@@ -121,7 +128,7 @@ class SavedAnswers:
             raise RemoteTransportError(
                 f"--rest: {file}: no saved answer ({error.strerror})"
             ) from None
-        return _decoded(body, str(file))
+        return _decoded(body, f"{file} is not JSON; save the answers again with {_SAVE}")
 
 
 RestAnswers = HttpAnswers | SavedAnswers
@@ -135,7 +142,11 @@ def answers_at(place: str, *, token: str | None = None, save_to: Path | None = N
     """
     if "://" in place:
         return HttpAnswers(place, token=token, save_to=save_to)
+    if Path(place).is_file():
+        raise ConfigError(f"--rest: {place} is a file; give the directory made with {_SAVE}")
     if not Path(place).is_dir():
+        if _HOST_AND_PORT.fullmatch(place):
+            raise ConfigError(f"--rest: {place!r} is not a URL; write http://{place}")
         raise ConfigError(
             f"--rest: {place!r} is neither a URL, such as http://localhost:8081, nor a directory"
             " with saved answers"
@@ -175,13 +186,11 @@ def _save(directory: Path, path: str, body: bytes) -> None:
         raise ConfigError(f"--rest-save: {file}: cannot be written ({error.strerror})") from None
 
 
-def _decoded(body: bytes, where: str) -> Any:
+def _decoded(body: bytes, otherwise: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise RemoteTransportError(
-            f"--rest: {where}: the answer is not JSON, so this is not Flink's REST API"
-        ) from None
+        raise RemoteTransportError(f"--rest: {otherwise}") from None
 
 
 def _declined(error: HTTPError) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers, base_url
+from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers, answers_at, base_url
 from flinknet.errors import ConfigError, RemoteTransportError
 
 Serve = Callable[..., str]
@@ -102,3 +102,13 @@ def test_what_is_not_flinks_api_is_said_in_one_line(serve: Serve) -> None:
             HttpAnswers(url, timeout_s=5).get("/jobs/overview")
         assert text in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_file_in_place_of_a_directory_and_broken_files_say_what_to_give(tmp_path: Path) -> None:
+    overview = tmp_path / "jobs" / "overview.json"
+    overview.parent.mkdir()
+    overview.write_text("{")
+    with pytest.raises(ConfigError, match="is a file; give the directory made with"):
+        answers_at(str(overview))
+    with pytest.raises(RemoteTransportError, match=r"overview\.json is not JSON; save the answers"):
+        answers_at(str(tmp_path)).get("/jobs/overview")
