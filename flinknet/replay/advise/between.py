@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict, VertexMetrics
 
 from ..observe.flink_metrics import flink_metrics
 from ..observe.observed import ObservedRun
 from ..observe.unanswered import LONG_NS
 from .channel_times import times_between
-from .diagnose import SKEWED_FROM, diagnose_captured, named
+from .diagnose import SKEWED_FROM, ChannelTime, diagnose_captured, named
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
@@ -34,6 +34,8 @@ class CapturedEdge:
         tasks: what Flink reported of the consumers, by subtask; empty where it was not recorded.
         unanswered: of each consumer, the share of the time in which buffers waited long for any
             credit; of its channels the one with least.
+        starved: share of the time in which data waited for credit, of the channel that waited most.
+        producers: what Flink reported of the producers together; None if it did not.
     """
 
     name: str
@@ -43,6 +45,8 @@ class CapturedEdge:
     process_of: Mapping[int, str]
     tasks: Sequence[TaskMetrics] = ()
     unanswered: Mapping[int, float] = field(default_factory=dict)
+    starved: float = 0.0
+    producers: VertexMetrics | None = None
 
     def task(self, consumer: int) -> TaskMetrics | None:
         """What Flink reported of a consumer; None if it did not."""
@@ -72,6 +76,10 @@ _KINDS = PRESSED | {"alignment"}
 STANDS_STILL_FROM = 0.03
 """A TaskManager that answers nothing for so much of the time, in long stretches, stands still."""
 
+PRESSED_FROM = 0.5
+"""Producers that Flink reports back-pressured for so much of the time wait for something, although
+no channel of theirs alone waits for credit for long."""
+
 IDLE_BELOW = 0.4
 """A task that is busy for less of its time than this is not what its producers wait for."""
 
@@ -93,6 +101,7 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
         records: dict[int, int] = {}
         for channel in times[place]:
             records[channel.consumer] = records.get(channel.consumer, 0) + channel.records
+        metrics = flink_metrics(edges[place].run, edges[place].measured)
         judged.append(
             CapturedEdge(
                 ends[place].name,
@@ -106,11 +115,20 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
                     info.consumer: info.consumer_process
                     for info in edges[place].run.manifest.channels
                 },
-                _tasks_of(edges[place]),
+                () if metrics is None else metrics.vertices[1].tasks,
                 _unanswered(edges[place]),
+                _starved(times[place]),
+                None if metrics is None else metrics.vertices[0],
             )
         )
     return judged
+
+
+def _starved(channels: Sequence[ChannelTime]) -> float:
+    return max(
+        (each.spent_ns["waiting_for_credit"] / sum(each.spent_ns.values()) for each in channels),
+        default=0.0,
+    )
 
 
 def _unanswered(edge: ObservedRun) -> dict[int, float]:
@@ -120,11 +138,6 @@ def _unanswered(edge: ObservedRun) -> dict[int, float]:
         share = long_ns.get(info.index, 0) / edge.run.duration_ns
         found[info.consumer] = min(found.get(info.consumer, 1.0), share)
     return found
-
-
-def _tasks_of(edge: ObservedRun) -> Sequence[TaskMetrics]:
-    metrics = flink_metrics(edge.run, edge.measured)
-    return () if metrics is None else metrics.vertices[1].tasks
 
 
 def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
@@ -137,7 +150,11 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
         pressed.append(max(unsure, key=lambda each: each.busy(list(each.records)) or 0.0))
     blocked = [each for each in edges if any(own.kind == "alignment" for own in each.verdicts)]
     if not pressed and not blocked:
-        return _standing_still(edges) or Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
+        return (
+            _standing_still(edges)
+            or _pressed_by_nobody(edges)
+            or Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
+        )
     edge = max(pressed or blocked, key=lambda each: each.waits)
     verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
     slow = verdict.consumers or tuple(sorted(edge.records))
@@ -188,6 +205,31 @@ def _standing_still(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             (Remedy.HOST,),
         )
     return None
+
+
+def _pressed_by_nobody(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
+    """The verdict on producers that wait for their output while every task behind them has little
+    to do: with few buffers they wait for one channel after the other, for a short time each."""
+    pressed = [
+        (each, each.producers.name, share)
+        for each in edges
+        if each.producers is not None
+        and (share := each.producers.back_pressured or 0.0) >= PRESSED_FROM
+    ]
+    busy = [each.busy(list(each.records)) for each in edges]
+    if not pressed or any(each is None or each >= IDLE_BELOW for each in busy):
+        return None
+    edge, producers, share = max(pressed, key=lambda found: found[0].starved)
+    most = max(each or 0.0 for each in busy)
+    text = (
+        f"few buffers between {edge.name}: Flink reported {producers} back-pressured {share:.0%} of"
+        f" the time, while no task behind is busy for more than {most:.0%}; on the"
+        f" channel that waits most, data waits for credit {edge.starved:.0%} of the time, and a"
+        " producer waits for one channel after the other; more buffers or a shorter round trip help"
+    )
+    tasks = tuple(edge.task_name(each) for each in sorted(edge.records))
+    helps = (Remedy.BUFFERS, Remedy.NETWORK)
+    return Bottleneck(Cause.FEW_BUFFERS, tasks, share, text, edge.name, None, helps)
 
 
 def _cause(

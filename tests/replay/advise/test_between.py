@@ -13,7 +13,7 @@ from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, jud
 from flinknet.replay.advise.edges import ends_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict, VertexMetrics
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import MAX_BLOCK_EVENTS
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
@@ -122,6 +122,37 @@ def test_data_that_waits_for_idle_consumers_wants_buffers() -> None:
     found = bottleneck_between([edge_of("A", True, 0.9, 0.1)])
     assert found is not None
     assert (found.cause, found.helps[0]) == (Cause.FEW_BUFFERS, Remedy.BUFFERS)
+
+
+def idle_behind(back_pressured: float, *, busy: float = 0.1) -> Bottleneck:
+    """What is found where Flink reports back pressure, and no channel waits for long."""
+    edges = [
+        replace(
+            edge_of(name, False, 0.0, busy if name == "B" else 0.1),
+            verdicts=[Verdict(name, "balanced", starved, "")],
+            starved=starved,
+            producers=VertexMetrics(
+                f"before {name}", 2, None, None, back_pressured, None, None, ()
+            ),
+        )
+        for name, starved in (("A", 0.02), ("B", 0.14))
+    ]
+    found = bottleneck_between(edges)
+    assert found is not None
+    return found
+
+
+def test_back_pressure_with_nobody_at_work_behind_it_wants_buffers() -> None:
+    found = idle_behind(0.99)
+    assert (found.cause, found.edge, found.tasks) == (
+        Cause.FEW_BUFFERS,
+        "B",
+        ("B (1/2)", "B (2/2)"),
+    )
+    assert found.helps[0] is Remedy.BUFFERS
+    assert "Flink reported before B back-pressured 99% of the time" in found.text
+    assert idle_behind(0.3).cause is Cause.NONE
+    assert idle_behind(0.99, busy=0.9).cause is Cause.NONE
 
 
 def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
