@@ -198,29 +198,36 @@ def _count(
         size = rows["payload_bytes"].take(kept)
         late_ns = rows["at_ns"].take(kept) - first_ns
         yield from _sums(unit, channel, first, is_whole, records, size, late_ns)
-        for row in np.flatnonzero(~is_whole).tolist():
-            ramp = Ramps(records[row : row + 1].astype(np.int64), *_one(first_ns, last_ns, row))
-            for number in range(max(int(first[row]), 0), len(own_edges) - 1):
-                part = ramp.within(int(own_edges[number]), int(own_edges[number + 1]))
-                if not len(part) and number > first[row]:
-                    break
-                yield _row(unit, int(channel[row]), number, part.total_records, int(late_ns[row]))
+        cut = np.flatnonzero(~is_whole)
+        if len(cut):
+            yield _parts_of(
+                unit,
+                own_edges,
+                channel.take(cut),
+                Ramps(records.take(cut).astype(np.int64), first_ns.take(cut), last_ns.take(cut)),
+                late_ns.take(cut),
+            )
 
 
-def _one(first_ns: IntArray, last_ns: IntArray, row: int) -> tuple[IntArray, IntArray]:
-    return first_ns[row : row + 1], last_ns[row : row + 1]
-
-
-def _row(unit: WorkUnit, channel: int, number: int, records: int, late_ns: int) -> Columns:
-    """Records of a buffer that lies in several slices."""
+def _parts_of(
+    unit: WorkUnit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
+) -> Columns:
+    """Records of buffers that lie in several slices, slice by slice."""
+    row, at_ns = ramps.instants()
+    number = np.searchsorted(edges, at_ns, side="right") - 1
+    slices = len(edges) - 1
+    inside = (number >= 0) & (number < slices)
+    parts, records = np.unique(row[inside] * slices + number[inside], return_counts=True)
+    row, number = np.divmod(parts, slices)
+    nothing = np.zeros(len(parts), np.int64)
     return {
-        "run": [unit.run],
-        "channel": [channel],
-        "slice": [number],
-        "records": [records],
-        "whole_records": [0],
-        "payload_bytes": [0],
-        "latest_ns": [late_ns],
+        "run": np.full(len(parts), unit.run),
+        "channel": channel[row],
+        "slice": number,
+        "records": records,
+        "whole_records": nothing,
+        "payload_bytes": nothing,
+        "latest_ns": late_ns[row],
     }
 
 

@@ -12,7 +12,7 @@ slices of about as many events, by the indexes: a second with fifty times the me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -22,12 +22,12 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.trace import BytesRead, Extent, FileIndex, TraceFile, TraceReader, file_index
-from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, map_units
 from ..spark.units import UNITS_MIN
+from .channel_events import ChannelEvents
 from .set_aside import SetAside
 from .widening import completed
 
@@ -107,9 +107,10 @@ class TimeSlice:
         return first_ns < self.to_ns + self.margin_ns and last_ns >= self.from_ns - self.margin_ns
 
 
-TimeSliceQuestion = Callable[[TimeSlice, Mapping[int, SortedEvents]], Iterable[Columns]]
+TimeSliceQuestion = Callable[[TimeSlice, ChannelEvents], Iterable[Columns]]
 """Runs in an executor: the unit and the events of its channels in, rows of the answer out. The rows
-of a channel are in the order of blocks: ascending by instant within each kind and point."""
+of a channel are in the order of blocks: ascending by instant within each kind and point. Channels
+are in the order of the unit."""
 
 
 def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> list[TimeSlice]:
@@ -279,7 +280,7 @@ def _answered(unit: TimeSlice, *, question: TimeSliceQuestion) -> Iterable[Colum
     return question(unit, read_time_slice(unit))
 
 
-def read_time_slice(unit: TimeSlice) -> dict[int, SortedEvents]:
+def read_time_slice(unit: TimeSlice) -> ChannelEvents:
     """The events of each channel that show all about it in the slice."""
     aside = begun_aside(unit)
     for each in unit.files:
@@ -296,7 +297,7 @@ def begun_aside(unit: TimeSlice) -> SetAside:
     return SetAside(dict.fromkeys(unit.channels, bounds_ns))
 
 
-def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> dict[int, SortedEvents]:
+def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> ChannelEvents:
     """The events of each channel of a slice whose blocks were taken.
 
     Args:
