@@ -137,10 +137,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     rest_ns = min(rest_ns, max(length_ns, WARM_UP_NS))
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
-    arrivals = read_arrivals(
-        open_recordings(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
-    )
-    pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
+    pieces = _pieces(unit, place, load_from_ns, load_to_ns)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
         part = SlicePart(run=unit.run, candidate=candidate, slice_from_ns=unit.slice_from_ns)
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
@@ -202,7 +199,11 @@ class _Pieces:
         )
 
 
-def _pieces(unit: SliceUnit, arrivals: ChannelRamps, load_from_ns: int, load_to_ns: int) -> _Pieces:
+def _pieces(
+    unit: SliceUnit, place: tuple[Recording, ...], load_from_ns: int, load_to_ns: int
+) -> _Pieces:
+    files, sent_before_ns = open_recordings(place).files, load_to_ns + unit.latest_ns + 1
+    arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
     known = arrivals.only(np.intersect1d(unit.channels, arrivals.channels))
     edges = (load_from_ns, unit.slice_from_ns, unit.slice_to_ns, load_to_ns)
     return _Pieces(*(known.within(*each) for each in pairwise(edges)))

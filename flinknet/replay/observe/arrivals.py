@@ -27,6 +27,9 @@ EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; shorter runs are not cut. More where a
 slice of many files would have less of each than a block."""
 
+EVENTS_PER_SLICE_MAX = 10_000_000
+"""For each slice warms up, and has the whole exchange laid out for it."""
+
 _COLUMNS = (
     *("at_ns", "channel", "point", "kind", "data_type"),
     *("payload_bytes", "records", "first_record_ns", "last_record_ns"),
@@ -119,7 +122,8 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
     """
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
-    most = most_events(EVENTS_PER_SLICE, len(run.files), len(run.manifest.channels))
+    files, channels = len(run.files), len(run.manifest.channels)
+    most = most_events(EVENTS_PER_SLICE, files, channels, EVENTS_PER_SLICE_MAX)
     return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
 
 

@@ -85,7 +85,8 @@ class ChannelEvents:
         """Out of parts, each with the place of the channel of each row; those of a part in their
         order. The parts are used up, so that not everything is there twice.
         """
-        rows, bounds = {}, {}
+        rows: dict[Key, EventColumns] = {}
+        bounds: dict[Key, IntArray] = {}
         for key in list(parts):
             own = parts.pop(key)
             place = np.concatenate([places for places, _ in own])

@@ -103,7 +103,7 @@ def _by_channel(unit: TimeSlice, found: Intervals, window: Window) -> list[Inter
     """Intervals on an axis as those of each channel, in its own time."""
     edges = np.searchsorted(found.starts_ns, window.on_axis(np.array([window.from_ns])).ravel())
     bounds = pairwise([*edges.tolist(), len(found.starts_ns)])
-    shift_ns = unit.from_ns - window.from_ns
+    shift_ns: IntArray | int = unit.from_ns - window.from_ns
     if window.channels > 1:
         shift_ns = shift_ns - window.places(found.starts_ns) * window.length_ns
     starts_ns, ends_ns = found.starts_ns + shift_ns, found.ends_ns + shift_ns

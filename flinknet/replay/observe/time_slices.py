@@ -44,9 +44,9 @@ EVENTS_PER_FILE = 1 << 17
 """Of a slice of many files, so that a block is read by few slices."""
 
 EVENTS_PER_CHANNEL = 1_500
-"""Of a slice of many channels: each of them takes half a millisecond."""
+"""Of a slice of many channels: each of them has rows of its own in the answers."""
 
-EVENTS_PER_TIME_SLICE_MAX = 10_000_000
+EVENTS_PER_TIME_SLICE_MAX = 5_000_000
 """For the memory of a process: with 10,000 channels 46 bytes an event are set aside."""
 
 OUTSIDE_EVENTS = 500_000
@@ -315,15 +315,16 @@ def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
     events = int(counts.sum())
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
     parts = min(parts, len(starts_ns) // len(group.files))
-    most = most_events(EVENTS_PER_TIME_SLICE, len(group.files), len(group.channels))
+    files, channels = len(group.files), len(group.channels)
+    most = most_events(EVENTS_PER_TIME_SLICE, files, channels, EVENTS_PER_TIME_SLICE_MAX)
     return max(1, parts, -(-events // most))
 
 
-def most_events(few: int, files: int, channels: int) -> int:
-    """Events of a slice: `few`, or more where that would be less than a block of each file, or
-    little of each channel."""
+def most_events(few: int, files: int, channels: int, most: int) -> int:
+    """Events of a slice: `few`, or up to `most` where that would be less than a block of each file,
+    or little of each channel."""
     wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
-    return max(few, min(wanted, EVENTS_PER_TIME_SLICE_MAX))
+    return max(few, min(wanted, most))
 
 
 def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:
