@@ -33,7 +33,7 @@ MAX_RATE_ROWS_PER_FILE = 1_000_000
 """The same at the highest rate, some five seconds of it: a shared machine is faster now and slower
 then, by a fifth from one second to the next."""
 
-COST_ROWS_MAX = 4_000_000
+COST_ROWS_MAX = 2_000_000
 """The same of all files together, as far as that leaves COST_ROWS_PER_FILE_MIN of each."""
 
 COST_ROWS_PER_FILE_MIN = 10_000

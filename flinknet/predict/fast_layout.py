@@ -64,8 +64,8 @@ class _Memory:
     def take(self, words: int) -> int:
         """Returns: the address of that many words, all 0."""
         address, self._words = self._words, self._words + words
-        while self._words > len(self._array):
-            self._array = np.concatenate([self._array, np.zeros_like(self._array)])
+        if self._words > len(self._array):  # grows where it is: it can be hundreds of megabytes
+            self._array.resize(self._words + self._words // 4, refcheck=False)
         return address
 
     def list_of(self, values: Sequence[int] | IntArray) -> int:

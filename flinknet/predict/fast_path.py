@@ -38,7 +38,8 @@ FloatArray = npt.NDArray[np.float64]
 class FastOutcome:
     """What the kernel came to, in the terms of `recorded.SimulatedOutcome`; `last_ns` is
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
-    by channel, if they were asked for (`RecordedExchange.keeps_departures`).
+    by channel, if they were asked for (`RecordedExchange.keeps_departures`); `memory_bytes` is the
+    most that all pools can take.
     """
 
     latency: LogLinearHistogram
@@ -52,6 +53,7 @@ class FastOutcome:
     turns: int
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
+    memory_bytes: int = 0
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:

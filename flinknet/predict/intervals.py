@@ -36,8 +36,8 @@ class Intervals:
         length: IntArray = np.where(index >= 0, before[index] + inside, 0)
         return length
 
-    def clipped(self, from_ns: int, to_ns: int) -> Intervals:
-        """What lies in [from_ns, to_ns)."""
+    def clipped(self, from_ns: IntArray | int, to_ns: IntArray | int) -> Intervals:
+        """What lies in [from_ns, to_ns); bounds may differ from interval to interval."""
         starts = np.clip(self.starts_ns, from_ns, to_ns)
         ends = np.clip(self.ends_ns, from_ns, to_ns)
         keep = starts < ends

@@ -41,7 +41,6 @@ from .recorded_job import (
 )
 from .what_if import (
     duration_ns,
-    memory_of,
     recorded_load,
     simulate_in_full,
     simulate_part,
@@ -329,7 +328,7 @@ class _JobRun:
                 fast.records,
                 fast.messages,
                 self._duration_ns(number, exchange, fast),
-                memory_of(exchange, setting.network),
+                fast.memory_bytes,
             )
         )
         if number in self._job.ends:

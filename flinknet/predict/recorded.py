@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,11 +74,15 @@ class Ramps:
 
     def within(self, from_ns: int, to_ns: int) -> Ramps:
         """Those that came in [from_ns, to_ns); a stretch at the edge is cut."""
-        is_in = (self.first_ns < to_ns) & (self.last_ns >= from_ns)
-        own = self._where(is_in)
+        return self.cut(from_ns, to_ns)[0]
+
+    def cut(self, from_ns: int, to_ns: int) -> tuple[Ramps, IntArray]:
+        """The same, and the places of the stretches that are left."""
+        kept = np.flatnonzero((self.first_ns < to_ns) & (self.last_ns >= from_ns))
+        own = self._where(kept)
         is_cut = (own.first_ns < from_ns) | (own.last_ns >= to_ns)
         if not is_cut.any():
-            return own
+            return own, kept
         ramp, instants_ns = own._where(is_cut).instants()
         keep = (instants_ns >= from_ns) & (instants_ns < to_ns)
         cut, starts, counts = np.unique(ramp[keep], return_index=True, return_counts=True)
@@ -86,7 +92,8 @@ class Ramps:
         records[places] = counts
         first_ns[places] = instants_ns[keep][starts]
         last_ns[places] = instants_ns[keep][starts + counts - 1]
-        return Ramps(records, first_ns, last_ns)._where(records > 0)
+        is_left = records > 0
+        return Ramps(records, first_ns, last_ns)._where(is_left), kept[is_left]
 
     def faster(self, factor: float, from_ns: int) -> Ramps:
         """The same records, so many times as many in each stretch of time from an instant on."""
@@ -108,8 +115,66 @@ class Ramps:
     def __len__(self) -> int:
         return len(self.records)
 
-    def _where(self, keep: npt.NDArray[np.bool_]) -> Ramps:
+    def _where(self, keep: npt.NDArray[Any]) -> Ramps:
         return Ramps(self.records[keep], self.first_ns[keep], self.last_ns[keep])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelRamps:
+    """The records of several channels in few arrays, so that what is done to them is done once.
+
+    Attributes:
+        channels: ascending.
+        bounds: where the stretches of each channel begin, and where the last ones end.
+        ramps: of all channels, one after the other.
+    """
+
+    channels: IntArray
+    bounds: IntArray
+    ramps: Ramps
+
+    @classmethod
+    def of(cls, channels: IntArray, channel: IntArray, ramps: Ramps) -> ChannelRamps:
+        """Stretches of some channels, those of each in their order; `channel`: of each stretch."""
+        place = np.searchsorted(channels, channel)
+        order = np.argsort(place, kind="stable")
+        bounds = np.r_[0, np.cumsum(np.bincount(place, minlength=len(channels)))]
+        return cls(channels, bounds, ramps._where(order))
+
+    @property
+    def channel(self) -> IntArray:
+        """Of each stretch."""
+        return np.repeat(self.channels, np.diff(self.bounds))
+
+    def within(self, from_ns: int, to_ns: int) -> ChannelRamps:
+        """As `Ramps.within`."""
+        ramps, kept = self.ramps.cut(from_ns, to_ns)
+        return ChannelRamps(self.channels, np.searchsorted(kept, self.bounds), ramps)
+
+    def faster(self, factor: float, from_ns: int) -> ChannelRamps:
+        """As `Ramps.faster`."""
+        return ChannelRamps(self.channels, self.bounds, self.ramps.faster(factor, from_ns))
+
+    def only(self, channels: IntArray) -> ChannelRamps:
+        """Those of some channels; of one that is not there, none."""
+        own = self.channel
+        keep = np.isin(own, channels)
+        return ChannelRamps.of(channels, own[keep], self.ramps._where(keep))
+
+    @classmethod
+    def joined(cls, parts: Sequence[ChannelRamps]) -> ChannelRamps:
+        """One after the other, of the same channels."""
+        channel = np.concatenate([each.channel for each in parts])
+        return cls.of(parts[0].channels, channel, Ramps.joined([each.ramps for each in parts]))
+
+    def by_channel(self) -> dict[int, Ramps]:
+        """Those of each channel."""
+        bounds, ramps = pairwise(self.bounds.tolist()), self.ramps
+        columns = ramps.records, ramps.first_ns, ramps.last_ns
+        return {
+            channel: Ramps(*(each[start:end] for each in columns))
+            for channel, (start, end) in zip(self.channels.tolist(), bounds, strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -88,7 +88,8 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     load.check_memory()
     if not is_covered(exchange, network, load):
         return None
-    return run_fast(exchange, network, load)
+    found = run_fast(exchange, network, load)
+    return None if found is None else replace(found, memory_bytes=memory_bytes(load))
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
@@ -239,11 +240,6 @@ def _outcome_of(
     )
 
 
-def memory_of(exchange: RecordedExchange, network: NetworkConfig) -> int:
-    """Most that the pools of all TaskManagers of an exchange can take."""
-    return memory_bytes(recorded_load(without_idle_tasks(exchange), network))
-
-
 def memory_bytes(load: LoadPlan) -> int:
     """Most that the pools of all TaskManagers can take."""
     return (
@@ -256,6 +252,9 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
     channels = [channel for channel in exchange.channels if channel.records]
     producers = sorted({channel.producer for channel in channels})
     consumers = sorted({channel.consumer for channel in channels})
+    producer_at, consumer_at = (
+        {each: place for place, each in enumerate(own)} for own in (producers, consumers)
+    )
     costs = exchange.costs
     if exchange.task_managers[0]:
         of_producers, of_consumers = exchange.task_managers
@@ -273,8 +272,8 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
         channels=tuple(
             replace(
                 channel,
-                producer=producers.index(channel.producer),
-                consumer=consumers.index(channel.consumer),
+                producer=producer_at[channel.producer],
+                consumer=consumer_at[channel.consumer],
             )
             for channel in channels
         ),
@@ -381,6 +380,8 @@ def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:
     for member, connection in links:
         other = first_of.setdefault(connection, member)
         old, new = group[member], group[other]
+        if old == new:
+            continue
         group = [new if each == old else each for each in group]
     numbers = {each: number for number, each in enumerate(dict.fromkeys(group))}
     return [numbers[each] for each in group]

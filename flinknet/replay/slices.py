@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
@@ -22,7 +25,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.recorded import Ramps, RecordedExchange, Setting, SimulatedOutcome
+from flinknet.predict.recorded import ChannelRamps, RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary
 from flinknet.trace import RunManifest
 from flinknet.trace.index import Stamp, stamps_of
@@ -123,7 +126,7 @@ class SlicePart:
 
 def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
-    from flinknet.predict.what_if import memory_of, simulate_part
+    from flinknet.predict.what_if import simulate_part
 
     place = tuple(unit.place)
     frame, _ = fitted(place, unit.from_ns, unit.to_ns)
@@ -134,10 +137,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     rest_ns = min(rest_ns, max(length_ns, WARM_UP_NS))
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
-    arrivals = read_arrivals(
-        open_recordings(place).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
-    )
-    pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
+    pieces = _pieces(unit, place, load_from_ns, load_to_ns)
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
         part = SlicePart(run=unit.run, candidate=candidate, slice_from_ns=unit.slice_from_ns)
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
@@ -157,7 +157,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
                     backlog_max=outcome.backlog_max,
                     credits=outcome.credits,
                     last_ns=outcome.last_ns,
-                    memory_bytes=memory_of(exchange, setting.network),
+                    memory_bytes=outcome.memory_bytes,
                     histogram=outcome.latency.to_bytes(),
                 )
         yield part
@@ -183,23 +183,36 @@ def _fitted(
     return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """What comes before a slice, what comes in it, and what comes behind, of the same channels."""
+
+    before: ChannelRamps
+    own: ChannelRamps
+    behind: ChannelRamps
+
+    def faster(self, factor: float, from_ns: int) -> _Pieces:
+        if factor == 1:
+            return self
+        return _Pieces(
+            *(each.faster(factor, from_ns) for each in (self.before, self.own, self.behind))
+        )
+
+
 def _pieces(
-    unit: SliceUnit, arrivals: Mapping[int, Ramps], load_from_ns: int, load_to_ns: int
-) -> dict[int, tuple[Ramps, Ramps, Ramps]]:
-    """Of each channel what comes before the slice, what comes in it, and what comes behind."""
+    unit: SliceUnit, place: tuple[Recording, ...], load_from_ns: int, load_to_ns: int
+) -> _Pieces:
+    files, sent_before_ns = open_recordings(place).files, load_to_ns + unit.latest_ns + 1
+    arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
+    known = arrivals.only(np.intersect1d(unit.channels, arrivals.channels))
     edges = (load_from_ns, unit.slice_from_ns, unit.slice_to_ns, load_to_ns)
-    known = frozenset(unit.channels)
-    return {
-        channel: (own.within(*edges[:2]), own.within(*edges[1:3]), own.within(*edges[2:]))
-        for channel, own in arrivals.items()
-        if channel in known
-    }
+    return _Pieces(*(known.within(*each) for each in pairwise(edges)))
 
 
 def _part(
     frame: RecordedExchange,
     unit: SliceUnit,
-    pieces: Mapping[int, tuple[Ramps, Ramps, Ramps]],
+    pieces: _Pieces,
     load_from_ns: int,
     load_to_ns: int,
     setting: Setting,
@@ -213,19 +226,20 @@ def _part(
     before = dict(zip(unit.channels, unit.records_before, strict=True))
     sizes = dict(zip(unit.channels, unit.record_wire_bytes, strict=True))
     start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
+    pieces = pieces.faster(factor, run_from_ns)
+    warm = pieces.before.within(start_ns, _NEVER_NS)
+    whole = ChannelRamps.joined((warm, pieces.own, pieces.behind)).by_channel()
+    warm_records = np.r_[0, np.cumsum(warm.ramps.records)][warm.bounds]
+    columns = np.diff(warm_records), np.diff(warm.bounds), np.diff(pieces.own.bounds)
+    counts = zip(*(each.tolist() for each in columns), strict=True)
     channels = []
-    in_slice = {channel: own for channel, (_, own, _) in pieces.items()}
-    for channel in recorded_channels(_manifest(tuple(unit.place)), in_slice, sizes):
-        warm, own, rest = pieces[channel.channel]
-        if factor != 1:
-            warm, own, rest = (each.faster(factor, run_from_ns) for each in (warm, own, rest))
-        warm = warm.within(start_ns, _NEVER_NS)
+    recorded = recorded_channels(_manifest(tuple(unit.place)), whole, sizes)
+    for channel, (warmed, first, count) in zip(recorded, counts, strict=True):
         channels.append(
             replace(
                 channel,
-                arrivals=Ramps.joined((warm, own, rest)),
-                records_before=before[channel.channel] - warm.total_records,
-                counted=(len(warm), len(warm) + len(own)),
+                records_before=before[channel.channel] - warmed,
+                counted=(first, first + count),
             )
         )
     exchange = replace(frame, channels=tuple(channels)).under(replace(setting, rate_factor=1.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,10 @@ BUFFER_COLUMNS = (
 """What `paired_buffers` needs."""
 
 
+CHANNEL_BITS = 40
+"""Sequence numbers of channels that are looked at together: the place of the channel stands above
+so many bits."""
+
 _SENT_COLUMNS = (
     *("at_ns", "sequence_number", "payload_bytes", "records", "first_record_ns", "reason"),
 )
@@ -101,7 +106,8 @@ _RECEIVED_COLUMNS = ("at_ns", "sequence_number")
 
 class SortedEvents(dict[tuple[int, int], EventColumns]):
     """Events of one channel by kind and point, each in the order of recording, with the columns
-    that matter there."""
+    that matter there. Or of several, one after the other, whose sequence numbers differ above
+    CHANNEL_BITS."""
 
 
 def events_at(
@@ -130,23 +136,35 @@ def data_at(
     return rows if is_data.all() else _only(rows, is_data)
 
 
+def data_at_all(
+    events: EventColumns | SortedEvents, points: Sequence[int], columns: Sequence[Sequence[str]]
+) -> list[EventColumns]:
+    """The data buffers that are known at each of some points, there; by sequence number.
+
+    Args:
+        columns: for each point, `sequence_number` among them.
+    """
+    found = [
+        _by_number(data_at(events, point, names))
+        for point, names in zip(points, columns, strict=True)
+    ]
+    number = reduce(_common, (rows["sequence_number"] for rows in found))
+    return [_of_numbers(rows, number) for rows in found]
+
+
 def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
-    """Bring the events of one channel together, buffer by buffer.
+    """Bring the events of a channel together, buffer by buffer.
 
     A buffer that is missing at one of its three points (it was under way when the recording ended)
     is left out.
     """
-    sent = _by_number(data_at(events, TracePoint.SENT, _SENT_COLUMNS))
-    received, consumed = (
-        _by_number(data_at(events, point, _RECEIVED_COLUMNS))
-        for point in (TracePoint.RECEIVED, TracePoint.CONSUMED)
-    )
-    numbers = [rows["sequence_number"] for rows in (sent, received, consumed)]
-    number = _common(_common(numbers[0], numbers[1]), numbers[2])
-    sent, received, consumed = (_of_numbers(rows, number) for rows in (sent, received, consumed))
+    points = (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED)
+    columns = (_SENT_COLUMNS, _RECEIVED_COLUMNS, _RECEIVED_COLUMNS)
+    sent, received, consumed = data_at_all(events, points, columns)
+    number = sent["sequence_number"]
     return ChannelBuffers(
         sequence_number=number,
-        first_record_ns=_filled_back(sent["first_record_ns"]),
+        first_record_ns=_filled_back(sent["first_record_ns"], number >> CHANNEL_BITS),
         sent_ns=sent["at_ns"],
         received_ns=received["at_ns"],
         consumed_ns=consumed["at_ns"],
@@ -174,6 +192,8 @@ def _common(left: IntArray, right: IntArray) -> IntArray:
     """Numbers that are in both; ascending, as they are."""
     if not len(left) or not len(right):
         return left[:0]
+    if len(left) == len(right) and (left == right).all():
+        return left
     if _is_gapless(left) and _is_gapless(right):
         first, last = max(left[0], right[0]), min(left[-1], right[-1])
         return left[first - left[0] : max(last - left[0] + 1, 0)]
@@ -199,11 +219,14 @@ def _is_gapless(number: IntArray) -> bool:
     return int(number[-1]) - int(number[0]) == len(number) - 1
 
 
-def _filled_back(first_record_ns: IntArray) -> IntArray:
-    """Each unknown instant replaced by the next known one, for that is the record it is part of."""
+def _filled_back(first_record_ns: IntArray, channel: IntArray) -> IntArray:
+    """Each unknown instant replaced by the next known one of its channel, for that is the record it
+    is part of."""
     known = np.flatnonzero(first_record_ns >= 0)
     if len(known) in (0, len(first_record_ns)):
         return first_record_ns
     filled: IntArray = np.full(len(first_record_ns), -1)
-    filled[: known[-1] + 1] = np.repeat(first_record_ns[known], np.diff(known, prepend=-1))
+    source = np.repeat(known, np.diff(known, prepend=-1))
+    own = channel[: len(source)] == channel[source]
+    filled[: len(source)] = np.where(own, first_record_ns[source], -1)
     return filled

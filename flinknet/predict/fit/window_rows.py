@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
-from ..recorded import Ramps
+from ..recorded import ChannelRamps, Ramps
 
 _COLUMNS = (
     "at_ns",
@@ -151,7 +150,7 @@ def read_window(
 
 def read_arrivals(
     files: Sequence[TraceFile], from_ns: int, to_ns: int, until_ns: int
-) -> dict[int, Ramps]:
+) -> ChannelRamps:
     """The instants of the records of each channel that came in [from_ns, to_ns) and were sent
     before until_ns; stretches at the edges are whole."""
     arrivals = _Arrivals(from_ns, to_ns)
@@ -194,7 +193,7 @@ class _Arrivals:
 
     def __init__(self, from_ns: int, to_ns: int) -> None:
         self._from_ns, self._to_ns = from_ns, to_ns
-        self._parts: dict[int, list[Ramps]] = {}
+        self._parts: list[tuple[IntArray, ...]] = []  # columns as of _ARRIVAL_COLUMNS
         self._sizes: dict[int, list[int]] = {}  # of each channel: bytes, records
 
     def add(self, sent: EventColumns, *, with_sizes: bool = True) -> None:
@@ -205,27 +204,34 @@ class _Arrivals:
         keep &= sent["first_record_ns"] < self._to_ns
         keep &= sent["last_record_ns"] >= self._from_ns
         kept = np.flatnonzero(keep)
-        channels, *columns = (sent[name].take(kept).astype(np.int64) for name in _ARRIVAL_COLUMNS)
-        starts = np.flatnonzero(np.diff(channels, prepend=-1))
-        for start, end in pairwise([*starts.tolist(), len(kept)]):
-            channel = int(channels[start])
-            own = Ramps(*(values[start:end] for values in columns))
-            self._parts.setdefault(channel, []).append(own)
-            if with_sizes:
-                size = self._sizes.setdefault(channel, [0, 0])
-                size[0] += int(sent["payload_bytes"].take(kept[start:end]).sum(dtype=np.int64))
-                size[1] += own.total_records
+        if not len(kept):
+            return
+        own = tuple(sent[name].take(kept).astype(np.int64) for name in _ARRIVAL_COLUMNS)
+        self._parts.append(own)
+        if not with_sizes:
+            return
+        channel, records = own[:2]
+        starts = np.flatnonzero(np.diff(channel, prepend=-1))
+        payload_bytes = sent["payload_bytes"].take(kept).astype(np.int64)
+        sums = (np.add.reduceat(each, starts).tolist() for each in (payload_bytes, records))
+        for number, added_bytes, added in zip(channel[starts].tolist(), *sums, strict=True):
+            size = self._sizes.setdefault(number, [0, 0])
+            size[0] += added_bytes
+            size[1] += added
 
-    def whole(self) -> dict[int, Ramps]:
+    def whole(self) -> ChannelRamps:
         """Those of each channel in order; stretches at the edges of the window are whole."""
-        return {channel: _in_order(parts) for channel, parts in self._parts.items()}
+        nothing = (np.zeros(0, np.int64),) * len(_ARRIVAL_COLUMNS)
+        parts, self._parts = [*self._parts, nothing], []
+        channel, *columns = (np.concatenate(each) for each in zip(*parts, strict=True))
+        del parts
+        order = np.argsort(columns[1], kind="stable")
+        ramps = Ramps(*(each[order] for each in columns))
+        return ChannelRamps.of(np.unique(channel), channel[order], ramps)
 
     def within(self) -> dict[int, Ramps]:
-        """The same, cut at the edges of the window."""
-        return {
-            channel: each.within(self._from_ns, self._to_ns)
-            for channel, each in self.whole().items()
-        }
+        """The same of each, cut at the edges of the window."""
+        return self.whole().within(self._from_ns, self._to_ns).by_channel()
 
     def record_wire_bytes(self) -> dict[int, float]:
         """Mean bytes of a record in a buffer, by channel."""
@@ -265,12 +271,6 @@ class _Parts:
                 for name, parts in self._rows.items()
             }
         )
-
-
-def _in_order(parts: Sequence[Ramps]) -> Ramps:
-    joined = Ramps.joined(parts)
-    order = np.argsort(joined.first_ns, kind="stable")
-    return Ramps(joined.records[order], joined.first_ns[order], joined.last_ns[order])
 
 
 def _first_of(block: EventColumns, rows_max: int) -> EventColumns:

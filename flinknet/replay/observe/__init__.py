@@ -6,8 +6,9 @@ Each question has a file of its own, with what it needs of a block and how its a
 
 - of channels: `arrivals`, `latency` (`latency_kernel`), `messages`, `credit`, `regimes`,
   `windowed`, `checkpoints`, `blocking`, `unanswered`; of tasks: `task_times`, `flink_metrics`.
-- `time_slices` are what the pass is cut into, by events; for regimes blocks are `set_aside`, and
-  read beyond the slice where that is needed (`widening`); `sums` and `sums_kernel` add rows up.
+- `time_slices` are what the pass is cut into, by events; for regimes blocks are `set_aside`, with
+  channels end to end (`channel_events`), and read beyond the slice where that is needed
+  (`widening`); `sums` and `sums_kernel` add rows up.
 - `page_details` and `notebook_tables` have more of the same, for those who look closer.
 
 What would have happened otherwise, and what to do about it, is not known here.

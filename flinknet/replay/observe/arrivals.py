@@ -27,6 +27,9 @@ EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; shorter runs are not cut. More where a
 slice of many files would have less of each than a block."""
 
+EVENTS_PER_SLICE_MAX = 10_000_000
+"""For each slice warms up, and has the whole exchange laid out for it."""
+
 _COLUMNS = (
     *("at_ns", "channel", "point", "kind", "data_type"),
     *("payload_bytes", "records", "first_record_ns", "last_record_ns"),
@@ -119,7 +122,8 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
     """
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
-    most = most_events(EVENTS_PER_SLICE, len(run.files), len(run.manifest.channels))
+    files, channels = len(run.files), len(run.manifest.channels)
+    most = most_events(EVENTS_PER_SLICE, files, channels, EVENTS_PER_SLICE_MAX)
     return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
 
 
@@ -198,29 +202,36 @@ def _count(
         size = rows["payload_bytes"].take(kept)
         late_ns = rows["at_ns"].take(kept) - first_ns
         yield from _sums(unit, channel, first, is_whole, records, size, late_ns)
-        for row in np.flatnonzero(~is_whole).tolist():
-            ramp = Ramps(records[row : row + 1].astype(np.int64), *_one(first_ns, last_ns, row))
-            for number in range(max(int(first[row]), 0), len(own_edges) - 1):
-                part = ramp.within(int(own_edges[number]), int(own_edges[number + 1]))
-                if not len(part) and number > first[row]:
-                    break
-                yield _row(unit, int(channel[row]), number, part.total_records, int(late_ns[row]))
+        cut = np.flatnonzero(~is_whole)
+        if len(cut):
+            yield _parts_of(
+                unit,
+                own_edges,
+                channel.take(cut),
+                Ramps(records.take(cut).astype(np.int64), first_ns.take(cut), last_ns.take(cut)),
+                late_ns.take(cut),
+            )
 
 
-def _one(first_ns: IntArray, last_ns: IntArray, row: int) -> tuple[IntArray, IntArray]:
-    return first_ns[row : row + 1], last_ns[row : row + 1]
-
-
-def _row(unit: WorkUnit, channel: int, number: int, records: int, late_ns: int) -> Columns:
-    """Records of a buffer that lies in several slices."""
+def _parts_of(
+    unit: WorkUnit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
+) -> Columns:
+    """Records of buffers that lie in several slices, slice by slice."""
+    row, at_ns = ramps.instants()
+    number = np.searchsorted(edges, at_ns, side="right") - 1
+    slices = len(edges) - 1
+    inside = (number >= 0) & (number < slices)
+    parts, records = np.unique(row[inside] * slices + number[inside], return_counts=True)
+    row, number = np.divmod(parts, slices)
+    nothing = np.zeros(len(parts), np.int64)
     return {
-        "run": [unit.run],
-        "channel": [channel],
-        "slice": [number],
-        "records": [records],
-        "whole_records": [0],
-        "payload_bytes": [0],
-        "latest_ns": [late_ns],
+        "run": np.full(len(parts), unit.run),
+        "channel": channel[row],
+        "slice": number,
+        "records": records,
+        "whole_records": nothing,
+        "payload_bytes": nothing,
+        "latest_ns": late_ns[row],
     }
 
 

@@ -3,19 +3,20 @@ by window, the sizes that debloating announced. Each reads the traces when it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flinknet.core.probe import MessageKind
-from flinknet.trace.buffers import SortedEvents, paired_buffers
+from flinknet.trace.buffers import paired_buffers
 from flinknet.trace.event_block import EventColumns
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, in_order
 from ..spark.units import Asked, WorkUnit, ask, is_measured, work_units
+from .channel_events import ChannelEvents
 from .page_details import channel_windows
 from .time_slices import TimeSlice, ask_time_slices, time_slices_of
 
@@ -114,7 +115,7 @@ def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
     return in_order(found, "run", "channel", "at_ns", "point")
 
 
-def _paired(unit: TimeSlice, events: Mapping[int, SortedEvents]) -> Iterator[Columns]:
+def _paired(unit: TimeSlice, events: ChannelEvents) -> Iterator[Columns]:
     for channel in unit.channels:
         found = paired_buffers(events[channel])
         keep = (found.sent_ns >= unit.from_ns) & (found.sent_ns < unit.to_ns)

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.trace import BytesRead, FileIndex, TraceFile, TraceReader, file_index
-from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, Merge, columns_of, record_batches, schema_of
 from ..spark.units import UNITS_MIN, Asked, Tally, WorkUnit
+from .channel_events import ChannelEvents
 from .time_slices import (
     EVENTS_PER_TIME_SLICE,
     EVENTS_PER_TIME_SLICE_MIN,
@@ -35,7 +35,7 @@ from .time_slices import (
     time_slices_of,
 )
 
-SliceQuestion = Callable[[TimeSlice, Mapping[int, SortedEvents]], Mapping[str, Iterable[Columns]]]
+SliceQuestion = Callable[[TimeSlice, ChannelEvents], Mapping[str, Iterable[Columns]]]
 """As TimeSliceQuestion, with the rows of several tables by name."""
 
 WORK = "work"

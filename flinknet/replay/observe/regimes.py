@@ -26,6 +26,7 @@ from flinknet.trace.buffers import (
 from flinknet.trace.event_block import EventColumns
 
 from ..spark.frames import Columns
+from .channel_events import Window
 from .sums import Sums
 from .time_slices import TimeSlice
 from .windowed import window_width_ns
@@ -47,6 +48,8 @@ class Regimes:
     """Decoded, and its consumer is not done with it; on a local channel also ready to be read, for
     its consumer reads what the producer has queued."""
 
+
+_NEVER_NS = 1 << 62
 
 REGIMES = (*(each.name for each in fields(Regimes)), "idle")
 
@@ -82,24 +85,22 @@ def regimes_of(
     buffers: ChannelBuffers,
     starved: Intervals,
     blocked: Intervals,
-    from_ns: int,
-    to_ns: int,
+    window: Window,
     offered: Intervals = NOTHING,
 ) -> Regimes:
-    """Split the time of a channel.
+    """Split the time of channels.
 
     Args:
-        buffers: of the channel, in the order of their sequence numbers.
+        buffers: of the channels, in the order of their sequence numbers.
         starved: when the producer had something to send and no credit.
         blocked: when a barrier kept the producer from sending.
-        from_ns: start of the window.
-        to_ns: end of the window.
         offered: when the producer of a local channel had something ready for its consumer.
     """
-    done_before_ns = np.maximum.accumulate(np.r_[from_ns, buffers.consumed_ns])[:-1]
+    from_ns, to_ns = window.starts_ns(buffers.sent_ns), window.ends_ns(buffers.sent_ns)
+    done_before_ns = np.maximum.accumulate(np.r_[window.from_ns, buffers.consumed_ns])[:-1]
     has_instant = buffers.first_record_ns >= 0
     came_ns = np.where(has_instant, buffers.first_record_ns, buffers.sent_ns)
-    oldest_from_ns = np.maximum(came_ns, done_before_ns)
+    oldest_from_ns = np.maximum(np.maximum(came_ns, done_before_ns), from_ns)
     edges = [oldest_from_ns]
     for instants_ns in (buffers.sent_ns, buffers.received_ns, buffers.consumed_ns):
         edges.append(np.maximum(edges[-1], instants_ns))
@@ -118,28 +119,28 @@ def regimes_of(
     )
 
 
-def starved_intervals(events: SortedEvents, to_ns: int) -> Intervals:
+def starved_intervals(events: SortedEvents, window: Window) -> Intervals:
     """When the producer of a channel had a backlog and no credit, as its messages tell."""
     sent = _sent(events)
     is_starved = (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0)
-    return _switched(events, is_starved, MessageKind.ADD_CREDIT, to_ns)
+    return _switched(events, is_starved, MessageKind.ADD_CREDIT, window)
 
 
-def offered_intervals(events: SortedEvents, to_ns: int) -> Intervals:
+def offered_intervals(events: SortedEvents, window: Window) -> Intervals:
     """When more was ready on a local channel, which knows no credit, behind what its consumer had
     taken."""
     sent = _sent(events)
     is_offered = (sent["credit_after"] < 0) & (sent["backlog_buffers"] > 0)
-    return _switched(events, is_offered, None, to_ns)
+    return _switched(events, is_offered, None, window)
 
 
-def creditless_intervals(events: SortedEvents, to_ns: int) -> Intervals:
+def creditless_intervals(events: SortedEvents, window: Window) -> Intervals:
     """When the producer of a channel had no credit, whether or not its messages tell of a
     backlog."""
-    return _switched(events, _sent(events)["credit_after"] == 0, MessageKind.ADD_CREDIT, to_ns)
+    return _switched(events, _sent(events)["credit_after"] == 0, MessageKind.ADD_CREDIT, window)
 
 
-def blocked_intervals(events: SortedEvents, to_ns: int) -> Intervals:
+def blocked_intervals(events: SortedEvents, window: Window) -> Intervals:
     """When a blocking event had left the producer of a channel and its consumer had not said to go
     on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
     which has no alignment, blocks nothing.
@@ -150,7 +151,7 @@ def blocked_intervals(events: SortedEvents, to_ns: int) -> Intervals:
         is_barrier &= (sent["credit_after"] >= 0) | (
             sent["data_type"] != DataType.RECOVERY_COMPLETION
         )
-    return _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, to_ns)
+    return _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, window)
 
 
 def _sent(events: SortedEvents) -> EventColumns:
@@ -162,10 +163,10 @@ def _switched(
     events: SortedEvents,
     is_on: npt.NDArray[np.bool_],
     ended_by: MessageKind | None,
-    to_ns: int,
+    window: Window,
 ) -> Intervals:
     """The time from those messages sent that switch something on until the next message is sent, or
-    one of another kind received."""
+    one of another kind received, or the window ends."""
     if not is_on.any():
         return NOTHING
     columns = ("at_ns", "place")
@@ -176,42 +177,46 @@ def _switched(
     is_on = np.concatenate([is_on, np.zeros(len(at_ns) - len(is_on), bool)])
     order = np.argsort(place, kind="stable")
     order = order[np.argsort(at_ns[order], kind="stable")]
-    return from_switches(at_ns[order], is_on[order], to_ns)
+    found = from_switches(at_ns[order], is_on[order], _NEVER_NS)
+    starts_ns, ends_ns = found.starts_ns, np.minimum(found.ends_ns, window.ends_ns(found.starts_ns))
+    keep = starts_ns < ends_ns
+    return Intervals(starts_ns[keep], ends_ns[keep])
 
 
-def regimes_in(unit: TimeSlice, events: SortedEvents) -> Regimes:
-    """The time of a channel within a slice.
+def regimes_in(events: SortedEvents, window: Window) -> Regimes:
+    """The time of channels within a slice.
 
     Args:
-        events: of the channel.
+        events: of the channels, on the axis of the window.
     """
     return regimes_of(
         paired_buffers(events),
-        starved_intervals(events, unit.to_ns),
-        blocked_intervals(events, unit.to_ns),
-        unit.from_ns,
-        unit.to_ns,
-        offered_intervals(events, unit.to_ns),
+        starved_intervals(events, window),
+        blocked_intervals(events, window),
+        window,
+        offered_intervals(events, window),
     )
 
 
-def regime_rows(unit: TimeSlice, channel: int, regimes: Regimes) -> Columns:
-    """Rows of RegimeRow for one channel of a slice."""
+def regime_rows(unit: TimeSlice, channels: IntArray, regimes: Regimes, window: Window) -> Columns:
+    """Rows of RegimeRow for some channels of a slice."""
     width_ns = window_width_ns(unit.measured_to_ns - unit.measured_from_ns)
     first = (unit.from_ns - unit.measured_from_ns) // width_ns
     starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
     edges_ns = np.r_[unit.from_ns, starts_ns[1:], unit.to_ns]
-    spent: dict[str, IntArray] = {
-        each.name: np.diff(getattr(regimes, each.name).until(edges_ns)) for each in fields(Regimes)
-    }
+    on_axis_ns = window.on_axis(edges_ns - unit.from_ns + window.from_ns)
+    spent: dict[str, IntArray] = {}
+    for each in fields(Regimes):
+        before_ns = getattr(regimes, each.name).until(on_axis_ns.ravel())
+        spent[each.name] = np.diff(before_ns.reshape(on_axis_ns.shape), axis=1)
     widths_ns = np.diff(edges_ns)
     spent["idle"] = widths_ns - np.sum(list(spent.values()), axis=0)
-    count = len(starts_ns)
+    count, times = len(starts_ns), len(channels)
     return {
-        "run": np.full(len(spent) * count, unit.run),
-        "channel": np.full(len(spent) * count, channel),
-        "from_ns": np.tile(starts_ns - unit.measured_from_ns, len(spent)),
-        "width_ns": np.tile(widths_ns, len(spent)),
-        "regime": np.repeat(np.array(list(spent), object), count),
-        "ns": np.concatenate(list(spent.values())),
+        "run": np.full(len(spent) * times * count, unit.run),
+        "channel": np.tile(np.repeat(channels, count), len(spent)),
+        "from_ns": np.tile(starts_ns - unit.measured_from_ns, len(spent) * times),
+        "width_ns": np.tile(widths_ns, len(spent) * times),
+        "regime": np.repeat(np.array(list(spent), object), times * count),
+        "ns": np.concatenate([each.ravel() for each in spent.values()]),
     }

@@ -1,16 +1,18 @@
-"""What regimes need of blocks, set aside channel by channel while the blocks are read once."""
+"""What regimes need of blocks, set aside while the blocks are read once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace.buffers import SortedEvents
-from flinknet.trace.event_block import EventBlock, EventColumns, Spans
+from flinknet.trace.event_block import EventBlock, EventColumns
 
-_SET_ASIDE: Mapping[tuple[int, int], tuple[str, ...]] = {
+from .channel_events import ChannelEvents, Key
+
+_SET_ASIDE: Mapping[Key, tuple[str, ...]] = {
     (MessageKind.BUFFER_RESPONSE, TracePoint.SENT): (
         *("at_ns", "data_type", "reason", "sequence_number", "payload_bytes", "records"),
         *("first_record_ns", "backlog_buffers", "credit_after"),
@@ -30,6 +32,8 @@ _PLACED = frozenset(_SET_ASIDE) - {
 }
 """Of which their order among all is needed."""
 
+_FOREVER_NS = 1 << 62
+
 
 class SetAside:
     """The events of some channels, copied out of blocks, each channel within its own bounds."""
@@ -41,15 +45,16 @@ class SetAside:
             bounds_ns: of each channel: from when, and up to when.
             first_place: in the order of recording, of the first event of the first block.
         """
-        self._bounds_ns = bounds_ns
+        self._channels = np.array(list(bounds_ns), np.int64)
+        bounds = np.array(list(bounds_ns.values()), np.int64).reshape(-1, 2)
+        self._from_ns, self._to_ns = bounds.T
         self._inner_ns = (
-            max((low for low, _ in bounds_ns.values()), default=0),
-            min((high for _, high in bounds_ns.values()), default=0),
+            self._from_ns.max(initial=-_FOREVER_NS),
+            self._to_ns.min(initial=_FOREVER_NS),
         )
+        self._by_number = np.argsort(self._channels)
         self._rows = first_place
-        self._parts: dict[int, dict[tuple[int, int], list[EventColumns]]] = {
-            channel: {} for channel in bounds_ns
-        }
+        self._parts: dict[Key, list[tuple[IntArray, EventColumns]]] = {}
 
     def take(self, block: EventBlock, first_ns: int, last_ns: int) -> None:
         """Set aside what is needed of the next block.
@@ -58,53 +63,35 @@ class SetAside:
             first_ns, last_ns: its first and last instant.
         """
         is_inside = first_ns >= self._inner_ns[0] and last_ns < self._inner_ns[1]
+        spans = block.spans
+        places, is_known = self._places(spans.channel)
         for key, names in _SET_ASIDE.items():
-            self._take(block.spans.of(*key), block, key, names, is_inside=is_inside)
+            wanted = np.flatnonzero(is_known & (spans.kind == key[0]) & (spans.point == key[1]))
+            if not len(wanted):
+                continue
+            counts = spans.ends[wanted] - spans.starts[wanted]
+            place = np.repeat(places[wanted], counts)
+            before = np.repeat(np.cumsum(counts) - counts, counts)
+            rows = np.repeat(spans.starts[wanted], counts) + np.arange(len(place)) - before
+            if not is_inside:
+                at_ns = block["at_ns"].take(rows)
+                keep = (at_ns >= self._from_ns[place]) & (at_ns < self._to_ns[place])
+                rows, place = rows[keep], place[keep]
+            part = {name: block[name].take(rows) for name in names}
+            if key in _PLACED:
+                part["place"] = self._rows + block["order"].take(rows).astype(np.int64)
+            self._parts.setdefault(key, []).append((place.astype(np.int32), part))
         self._rows += len(block["at_ns"])
 
-    def _take(
-        self,
-        spans: Spans,
-        block: EventBlock,
-        key: tuple[int, int],
-        names: Sequence[str],
-        *,
-        is_inside: bool,
-    ) -> None:
-        places = zip(
-            spans.channel.tolist(), spans.starts.tolist(), spans.ends.tolist(), strict=True
-        )
-        for channel, start, end in places:
-            if channel not in self._parts:
-                continue
-            part = {name: block[name][start:end].copy() for name in names}
-            if key in _PLACED:
-                part["place"] = self._rows + block["order"][start:end].astype(np.int64)
-            if not is_inside:
-                from_ns, to_ns = self._bounds_ns[channel]
-                keep = (part["at_ns"] >= from_ns) & (part["at_ns"] < to_ns)
-                part = {name: values[keep] for name, values in part.items()}
-            self._parts[channel].setdefault(key, []).append(part)
+    def _places(self, channels: IntArray) -> tuple[IntArray, IntArray]:
+        """The places of channels among those that are wanted, and whether they are."""
+        if not len(self._channels):
+            return channels, np.zeros(len(channels), bool)
+        found = np.searchsorted(self._channels, channels, sorter=self._by_number)
+        places = self._by_number[np.minimum(found, len(self._channels) - 1)]
+        return places, self._channels[places] == channels
 
-    def events(self) -> dict[int, SortedEvents]:
-        """The events of each channel; what was set aside is handed over."""
+    def events(self) -> ChannelEvents:
+        """The events of all channels; what was set aside is handed over."""
         parts, self._parts = self._parts, {}
-        return {channel: _joined(parts.pop(channel)) for channel in self._bounds_ns}
-
-
-def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:
-    """Events of one channel, those of each part behind those of the one before it."""
-    found: dict[tuple[int, int], list[EventColumns]] = {}
-    for part in parts:
-        for key, rows in part.items():
-            found.setdefault(key, []).append(rows)
-    return _joined(found)
-
-
-def _joined(parts: Mapping[tuple[int, int], Sequence[EventColumns]]) -> SortedEvents:
-    return SortedEvents(
-        {
-            key: {name: np.concatenate([part[name] for part in own]) for name in own[0]}
-            for key, own in parts.items()
-        }
-    )
+        return ChannelEvents.of_parts(self._channels, parts)

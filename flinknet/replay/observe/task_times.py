@@ -5,18 +5,20 @@ something to work on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.intervals import NOTHING, Intervals, from_switches, merged
-from flinknet.trace.buffers import SortedEvents, data_at, events_at
+from flinknet.trace.buffers import SortedEvents, data_at_all
 
 from ..spark.frames import Columns, columns_of
+from .channel_events import ChannelEvents, Window
 from .regimes import (
-    Regimes,
     blocked_intervals,
     creditless_intervals,
     offered_intervals,
@@ -74,53 +76,84 @@ class TaskTimeRow:
 
 MERGE_TASK_TIMES = Sums(("run", "producer", "consumer", "what"), ("amount",))
 
-_Events = Mapping[int, SortedEvents]
 
-
-def observe_slice(unit: TimeSlice, events: _Events) -> Mapping[str, Iterable[Columns]]:
+def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Mapping[str, Iterable[Columns]]:
     """Rows of RegimeRow and of TaskTimeRow of a slice."""
-    regimes = {channel: regimes_in(unit, events[channel]) for channel in unit.channels}
-    return {
-        "regimes": [regime_rows(unit, channel, own) for channel, own in regimes.items()],
-        "task_times": [columns_of(TaskTimeRow, _task_times(unit, events, regimes))],
-    }
+    consumers = np.array(unit.consumers, np.int64)
+    regime_parts: list[Columns] = []
+    times = []
+    in_queue: dict[int, list[Intervals]] = {consumer: [] for consumer in unit.consumers}
+    for places, own, window in events.laid_out(unit.from_ns, unit.to_ns):
+        regimes = regimes_in(own, window)
+        regime_parts.append(regime_rows(unit, events.channels[places], regimes, window))
+        times.append(_transits(unit, places, own, window))
+        queued = _by_channel(unit, regimes.in_receiver_queue, window)
+        for consumer, found in zip(consumers[places].tolist(), queued, strict=True):
+            in_queue[consumer].append(found)
+    working = {consumer: merged(parts) for consumer, parts in in_queue.items()}
+    rows = [
+        TaskTimeRow(unit.run, EVERY, consumer, WORKING, busy.total_ns)
+        for consumer, busy in working.items()
+    ]
+    rows += _waiting_rows(unit, events, working)
+    return {"regimes": regime_parts, "task_times": [*times, columns_of(TaskTimeRow, rows)]}
 
 
-def _task_times(
-    unit: TimeSlice, events: _Events, regimes: Mapping[int, Regimes]
+def _by_channel(unit: TimeSlice, found: Intervals, window: Window) -> list[Intervals]:
+    """Intervals on an axis as those of each channel, in its own time."""
+    edges = np.searchsorted(found.starts_ns, window.on_axis(np.array([window.from_ns])).ravel())
+    bounds = pairwise([*edges.tolist(), len(found.starts_ns)])
+    shift_ns: IntArray | int = unit.from_ns - window.from_ns
+    if window.channels > 1:
+        shift_ns = shift_ns - window.places(found.starts_ns) * window.length_ns
+    starts_ns, ends_ns = found.starts_ns + shift_ns, found.ends_ns + shift_ns
+    return [Intervals(starts_ns[low:high], ends_ns[low:high]) for low, high in bounds]
+
+
+def _laid(unit: TimeSlice, found: Sequence[Intervals], window: Window) -> Intervals:
+    """The reverse: intervals of each channel, within the slice, on their axis."""
+    shifts_ns = window.on_axis(np.array([window.from_ns - unit.from_ns])).ravel().tolist()
+    pairs = list(zip(found, shifts_ns, strict=True))
+    return Intervals(
+        np.concatenate([each.starts_ns + shift_ns for each, shift_ns in pairs]),
+        np.concatenate([each.ends_ns + shift_ns for each, shift_ns in pairs]),
+    )
+
+
+def _waiting_rows(
+    unit: TimeSlice, events: ChannelEvents, working: Mapping[int, Intervals]
 ) -> list[TaskTimeRow]:
+    """What producers waited for; `working`: when each consumer was."""
+    by_producer: dict[int, list[int]] = {}
+    for place, producer in enumerate(unit.producers):
+        by_producer.setdefault(producer, []).append(place)
     rows = []
-    by_producer: dict[int, list[tuple[int, int]]] = {}
-    by_consumer: dict[int, list[int]] = {}
-    for channel, producer, consumer in zip(
-        unit.channels, unit.producers, unit.consumers, strict=True
-    ):
-        by_producer.setdefault(producer, []).append((channel, consumer))
-        by_consumer.setdefault(consumer, []).append(channel)
-        for what, amount in _transits(unit, events[channel]).items():
-            rows.append(TaskTimeRow(unit.run, producer, consumer, what, amount))
-    working = {
-        consumer: merged(regimes[channel].in_receiver_queue for channel in own)
-        for consumer, own in by_consumer.items()
-    }
-    for consumer, busy in working.items():
-        rows.append(TaskTimeRow(unit.run, EVERY, consumer, WORKING, busy.total_ns))
-    for producer, own in by_producer.items():
-        waits = _waits(unit, [events[channel] for channel, _ in own])
+    for producer, places in by_producer.items():
+        waits = _waits(unit, events, places)
         rows.append(TaskTimeRow(unit.run, producer, EVERY, WAITS, waits.total_ns))
         if not len(waits.starts_ns):
             continue
         held, under_way = [], []
-        for channel, consumer in own:
-            blocked = blocked_intervals(events[channel], unit.to_ns)
-            stopped = _stopped(unit, events[channel], blocked)
-            held.append(stopped)
-            under_way.append(regimes[channel].in_socket)
+        done = 0
+        for some, own, window in events.of_places(places).laid_out(unit.from_ns, unit.to_ns):
+            consumers = [unit.consumers[place] for place in places[done : done + len(some)]]
+            done += len(some)
+            blocked = blocked_intervals(own, window)
+            stopped = _stopped(own, blocked, window)
+            in_socket = regimes_in(own, window).in_socket
+            held += _by_channel(unit, stopped, window)
+            under_way += _by_channel(unit, in_socket, window)
             causes = _causes(
-                waits.both(stopped), working[consumer], blocked, regimes[channel].in_socket
+                _laid(unit, [waits] * len(some), window).both(stopped),
+                _laid(unit, [working[consumer] for consumer in consumers], window),
+                blocked,
+                in_socket,
+                window,
             )
             rows += [
-                TaskTimeRow(unit.run, producer, consumer, what, ns) for what, ns in causes.items()
+                TaskTimeRow(unit.run, producer, consumer, what, ns)
+                for what, amounts in causes.items()
+                for consumer, ns in zip(consumers, amounts.tolist(), strict=True)
             ]
         free = waits.without(merged(held))
         on_the_way = merged(under_way)
@@ -133,46 +166,46 @@ def _task_times(
 
 
 def _causes(
-    held: Intervals, working: Intervals, blocked: Intervals, in_socket: Intervals
-) -> dict[str, int]:
-    """Why a channel could take nothing, as the time that went to each cause."""
+    held: Intervals, working: Intervals, blocked: Intervals, in_socket: Intervals, window: Window
+) -> dict[str, IntArray]:
+    """Why channels could take nothing, as the time of each that went to each cause."""
     rest = held.without(working)
-    at_barrier = rest.both(blocked)
+    found = {AT_CONSUMER: held.both(working), AT_BARRIER: rest.both(blocked)}
     rest = rest.without(blocked)
-    on_the_way = rest.both(in_socket).total_ns
+    found |= {ON_THE_WAY: rest.both(in_socket), FOR_CREDIT: rest.without(in_socket)}
+    edges_ns = window.on_axis(np.array([window.from_ns, window.to_ns]))
     return {
-        AT_CONSUMER: held.both(working).total_ns,
-        AT_BARRIER: at_barrier.total_ns,
-        ON_THE_WAY: on_the_way,
-        FOR_CREDIT: rest.total_ns - on_the_way,
+        what: np.diff(each.until(edges_ns.ravel()).reshape(edges_ns.shape), axis=1).ravel()
+        for what, each in found.items()
     }
 
 
-def _stopped(unit: TimeSlice, events: SortedEvents, blocked: Intervals) -> Intervals:
-    """When a channel could take nothing: no credit, a barrier, or, on a local one, a consumer that
+def _stopped(events: SortedEvents, blocked: Intervals, window: Window) -> Intervals:
+    """When channels could take nothing: no credit, a barrier, or, on a local one, a consumer that
     had not taken what was ready."""
     stops = (
-        creditless_intervals(events, unit.to_ns),
+        creditless_intervals(events, window),
         blocked,
-        offered_intervals(events, unit.to_ns),
+        offered_intervals(events, window),
     )
-    return merged(stops).clipped(unit.from_ns, unit.to_ns)
+    found = merged(stops)
+    return found.clipped(window.starts_ns(found.starts_ns), window.ends_ns(found.starts_ns))
 
 
-def _waits(unit: TimeSlice, events: Iterable[SortedEvents]) -> Intervals:
-    """When a writer waited. It notes that on one of its channels."""
+def _waits(unit: TimeSlice, events: ChannelEvents, places: Sequence[int]) -> Intervals:
+    """When the writer of the channels at some places waited. It notes that on one of them."""
     points = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
-    parts = [
-        events_at(own, MessageKind.BUFFER_RESPONSE, point, ("at_ns",))["at_ns"]
-        for point in points
-        for own in events
-    ]
-    at_ns = np.concatenate(parts)
+    parts: tuple[list[IntArray], list[IntArray]] = ([], [])
+    for point, found in zip(points, parts, strict=True):
+        key = (int(MessageKind.BUFFER_RESPONSE), int(point))
+        if key in events.rows:
+            bounds, at_ns = events.bounds[key].tolist(), events.rows[key]["at_ns"]
+            found += [at_ns[bounds[place] : bounds[place + 1]] for place in places]
+    begun, ended = (np.concatenate([*found, np.zeros(0, np.int64)]) for found in parts)
+    at_ns = np.concatenate([begun, ended])
     if not len(at_ns):
         return NOTHING
-    count = len(parts) // len(points)
-    begins = np.zeros(len(at_ns), bool)
-    begins[: sum(len(each) for each in parts[:count])] = True
+    begins = np.arange(len(at_ns)) < len(begun)
     order = np.lexsort((begins, at_ns))  # who goes on and waits again at one instant, waits
     at_ns, begins = at_ns[order], begins[order]
     if not begins[0]:  # it has waited since before
@@ -181,16 +214,22 @@ def _waits(unit: TimeSlice, events: Iterable[SortedEvents]) -> Intervals:
     return from_switches(at_ns, begins, unit.to_ns).clipped(unit.from_ns, unit.to_ns)
 
 
-def _transits(unit: TimeSlice, events: SortedEvents) -> dict[str, int]:
-    """Buffers that were received within a slice, and the late ones of them."""
-    sent, received = (
-        data_at(events, point, ("at_ns", "sequence_number"))
-        for point in (TracePoint.SENT, TracePoint.RECEIVED)
-    )
-    _, left, right = np.intersect1d(
-        sent["sequence_number"], received["sequence_number"], return_indices=True
-    )
-    arrived_ns = received["at_ns"][right]
-    inside = (arrived_ns >= unit.from_ns) & (arrived_ns < unit.to_ns)
-    took_ns = (arrived_ns - sent["at_ns"][left])[inside]
-    return {TRANSITS: len(took_ns), LATE_TRANSITS: int((took_ns > LATE_NS).sum())}
+def _transits(unit: TimeSlice, places: range, events: SortedEvents, window: Window) -> Columns:
+    """Of some channels, the buffers that were received within a slice, and the late ones of
+    them."""
+    columns = ("at_ns", "sequence_number", "channel")
+    points = (TracePoint.SENT, TracePoint.RECEIVED)
+    sent, received = data_at_all(events, points, (columns[:2], columns))
+    arrived_ns, channel = received["at_ns"], received["channel"]
+    inside = arrived_ns >= window.starts_ns(arrived_ns)
+    inside &= arrived_ns < window.ends_ns(arrived_ns)
+    late = inside & (arrived_ns - sent["at_ns"] > LATE_NS)
+    count = len(places)
+    numbers = [np.bincount(channel[each], minlength=count) for each in (inside, late)]
+    return {
+        "run": np.full(2 * count, unit.run),
+        "producer": np.tile(np.array(unit.producers)[places], 2),
+        "consumer": np.tile(np.array(unit.consumers)[places], 2),
+        "what": np.repeat(np.array([TRANSITS, LATE_TRANSITS], object), count),
+        "amount": np.concatenate(numbers),
+    }

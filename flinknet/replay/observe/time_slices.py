@@ -12,7 +12,7 @@ slices of about as many events, by the indexes: a second with fifty times the me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -22,12 +22,12 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.trace import BytesRead, Extent, FileIndex, TraceFile, TraceReader, file_index
-from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import lazy_block
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, map_units
 from ..spark.units import UNITS_MIN
+from .channel_events import ChannelEvents
 from .set_aside import SetAside
 from .widening import completed
 
@@ -44,9 +44,9 @@ EVENTS_PER_FILE = 1 << 17
 """Of a slice of many files, so that a block is read by few slices."""
 
 EVENTS_PER_CHANNEL = 1_500
-"""Of a slice of many channels: each of them takes half a millisecond."""
+"""Of a slice of many channels: each of them has rows of its own in the answers."""
 
-EVENTS_PER_TIME_SLICE_MAX = 10_000_000
+EVENTS_PER_TIME_SLICE_MAX = 5_000_000
 """For the memory of a process: with 10,000 channels 46 bytes an event are set aside."""
 
 OUTSIDE_EVENTS = 500_000
@@ -107,9 +107,10 @@ class TimeSlice:
         return first_ns < self.to_ns + self.margin_ns and last_ns >= self.from_ns - self.margin_ns
 
 
-TimeSliceQuestion = Callable[[TimeSlice, Mapping[int, SortedEvents]], Iterable[Columns]]
+TimeSliceQuestion = Callable[[TimeSlice, ChannelEvents], Iterable[Columns]]
 """Runs in an executor: the unit and the events of its channels in, rows of the answer out. The rows
-of a channel are in the order of blocks: ascending by instant within each kind and point."""
+of a channel are in the order of blocks: ascending by instant within each kind and point. Channels
+are in the order of the unit."""
 
 
 def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> list[TimeSlice]:
@@ -279,7 +280,7 @@ def _answered(unit: TimeSlice, *, question: TimeSliceQuestion) -> Iterable[Colum
     return question(unit, read_time_slice(unit))
 
 
-def read_time_slice(unit: TimeSlice) -> dict[int, SortedEvents]:
+def read_time_slice(unit: TimeSlice) -> ChannelEvents:
     """The events of each channel that show all about it in the slice."""
     aside = begun_aside(unit)
     for each in unit.files:
@@ -296,7 +297,7 @@ def begun_aside(unit: TimeSlice) -> SetAside:
     return SetAside(dict.fromkeys(unit.channels, bounds_ns))
 
 
-def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> dict[int, SortedEvents]:
+def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> ChannelEvents:
     """The events of each channel of a slice whose blocks were taken.
 
     Args:
@@ -314,15 +315,16 @@ def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
     events = int(counts.sum())
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
     parts = min(parts, len(starts_ns) // len(group.files))
-    most = most_events(EVENTS_PER_TIME_SLICE, len(group.files), len(group.channels))
+    files, channels = len(group.files), len(group.channels)
+    most = most_events(EVENTS_PER_TIME_SLICE, files, channels, EVENTS_PER_TIME_SLICE_MAX)
     return max(1, parts, -(-events // most))
 
 
-def most_events(few: int, files: int, channels: int) -> int:
-    """Events of a slice: `few`, or more where that would be less than a block of each file, or
-    little of each channel."""
+def most_events(few: int, files: int, channels: int, most: int) -> int:
+    """Events of a slice: `few`, or up to `most` where that would be less than a block of each file,
+    or little of each channel."""
     wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
-    return max(few, min(wanted, EVENTS_PER_TIME_SLICE_MAX))
+    return max(few, min(wanted, most))
 
 
 def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:

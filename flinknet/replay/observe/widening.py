@@ -15,19 +15,24 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
-from flinknet.trace.event_block import lazy_block
+from flinknet.trace.event_block import EventColumns, lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
 from flinknet.trace.index import Stamp, stamp_of, stamps_of
 
-from .set_aside import SetAside, joined_events
+from .channel_events import ChannelEvents, Key
+from .set_aside import SetAside
+
+Flags = npt.NDArray[np.bool_]
 
 LONGEST_LIFE_NS = 100_000_000_000
 """A buffer that lives longer is not followed across the edge of a slice."""
 
-_LIFE_COLUMNS = ("at_ns", "sequence_number")
+_LIFE_COLUMNS = ("at_ns", "sequence_number", "channel")
+_NO_NUMBER = np.iinfo(np.int64).max
 _FAR = 1 << 60
 """Between the places of events before a slice, in it, and behind it."""
 
@@ -45,150 +50,189 @@ def completed(
     files: Sequence[TraceFile],
     window_ns: tuple[int, int],
     margin_ns: int,
-    found: Mapping[int, SortedEvents],
+    found: ChannelEvents,
     counted: BytesRead,
-) -> dict[int, SortedEvents]:
+) -> ChannelEvents:
     """Events of each channel that show all about it in a slice.
 
     Args:
         files: that hold them.
         window_ns: the slice: from when, and up to when.
-        found: the events of each channel within the slice and its margins.
+        found: the events of each channel within the slice and its margins; used up.
         counted: what is read is added to it, but the index, which each process reads once.
     """
-    whole = dict(found)
     from_ns, to_ns = window_ns
-    spans_ns = dict.fromkeys(whole, (from_ns - margin_ns, to_ns + margin_ns))
-    missing = list(whole)
-    while missing:
+    spans_ns: dict[int, tuple[int, int]] = {}
+    events, changed = found, dict[int, SortedEvents]()
+    while incomplete := list(_incomplete(events, from_ns, to_ns)):
         index = _index_of(files)
         earlier: dict[int, tuple[int, int]] = {}
         later: dict[int, tuple[int, int]] = {}
-        for channel in missing:
-            low_ns, high_ns = spans_ns[channel]
-            if not _is_begun(whole[channel], from_ns):
+        for channel, is_begun, is_done in incomplete:
+            low_ns, high_ns = spans_ns.get(channel, (from_ns - margin_ns, to_ns + margin_ns))
+            if not is_begun:
                 at_ns = index.before(channel, low_ns)
                 if at_ns is not None and at_ns[1] >= from_ns - LONGEST_LIFE_NS:
                     earlier[channel] = at_ns[0], low_ns
-            if not _is_done(whole[channel], to_ns):
+            if not is_done:
                 at_ns = index.after(channel, high_ns)
                 if at_ns is not None and at_ns[0] <= to_ns + LONGEST_LIFE_NS:
                     later[channel] = high_ns, at_ns[1] + 1
+            spans_ns[channel] = low_ns, high_ns
         before = _read(files, index, earlier, -_FAR, counted)
         after = _read(files, index, later, _FAR, counted)
-        missing = [channel for channel in missing if channel in earlier or channel in later]
-        for channel in missing:
-            low_ns, high_ns = spans_ns[channel]
-            parts = [whole[channel]]
+        widened = {}
+        for channel in events.channels.tolist():
+            if channel not in earlier and channel not in later:
+                continue
+            (low_ns, high_ns), parts = spans_ns[channel], [events[channel]]
             if channel in earlier:
                 parts.insert(0, before[channel])
                 low_ns = earlier[channel][0]
             if channel in later:
                 parts.append(after[channel])
                 high_ns = later[channel][1]
-            whole[channel] = joined_events(parts)
+            widened[channel] = joined_events(parts)
             spans_ns[channel] = low_ns, high_ns
-    return whole
+        changed |= widened
+        events = ChannelEvents.of_channels(widened)
+    found.replace(changed)
+    return found
 
 
-def _is_begun(events: SortedEvents, from_ns: int) -> bool:
-    """Whether the events of a channel show how things stood at an instant: what was sent last, and
+def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:
+    """Events of one channel, those of each part behind those of the one before it."""
+    found: dict[Key, list[EventColumns]] = {}
+    for part in parts:
+        for key, rows in part.items():
+            found.setdefault(key, []).append(rows)
+    return SortedEvents(
+        {
+            key: {name: np.concatenate([rows[name] for rows in own]) for name in own[0]}
+            for key, own in found.items()
+        }
+    )
+
+
+def _incomplete(
+    events: ChannelEvents, from_ns: int, to_ns: int
+) -> Iterator[tuple[int, bool, bool]]:
+    """Channels whose events do not show all about a slice: whether they show its begin, and its
+    end."""
+    for start, end in events.batches():
+        own = events.together(start, end)
+        is_begun = _is_begun(own, from_ns, end - start)
+        is_done = _is_done(own, to_ns, end - start)
+        for place in np.flatnonzero(~(is_begun & is_done)).tolist():
+            channel = int(events.channels[start + place])
+            yield channel, bool(is_begun[place]), bool(is_done[place])
+
+
+def _is_begun(events: SortedEvents, from_ns: int, channels: int) -> Flags:
+    """Of which channels the events show how things stood at an instant: what was sent last, and
     when everything was sent that is consumed later. Numbers and instants ascend alike."""
-    left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns",))
-    if not (left["at_ns"] <= from_ns).any():
-        return False
+    left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns", "channel"))
+    has_left = np.zeros(channels, bool)
+    has_left[left["channel"][left["at_ns"] <= from_ns]] = True
     sent, consumed = (
         data_at(events, point, _LIFE_COLUMNS) for point in (TracePoint.SENT, TracePoint.CONSUMED)
     )
-    later = consumed["at_ns"] > from_ns
-    if not later.any():
-        return True
-    first = int(np.argmax(later))
-    return bool(
-        len(sent["at_ns"]) and sent["sequence_number"][0] <= consumed["sequence_number"][first]
-    )
+    sent_from = _first_of_each(sent, channels)
+    later = np.flatnonzero(consumed["at_ns"] > from_ns)
+    consumed_from = _first_of_each({name: rows[later] for name, rows in consumed.items()}, channels)
+    begun: Flags = has_left & (sent_from <= consumed_from)
+    return begun
 
 
-def _is_done(events: SortedEvents, to_ns: int) -> bool:
-    """Whether the events of a channel show when everything was consumed whose records had come
-    before an instant."""
+def _first_of_each(rows: EventColumns, channels: int) -> IntArray:
+    """The sequence number of the first row of each channel; _NO_NUMBER of one without any."""
+    first: IntArray = np.full(channels, _NO_NUMBER)
+    first[rows["channel"][::-1]] = rows["sequence_number"][::-1]
+    return first
+
+
+def _is_done(events: SortedEvents, to_ns: int, channels: int) -> Flags:
+    """Of which channels the events show when everything was consumed whose records had come before
+    an instant."""
     sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
-    consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number",))
-    came_ns = sent["first_record_ns"]
-    if not (came_ns >= 0).any():
-        came_ns = sent["at_ns"]
-    came_later = came_ns >= to_ns
-    if not came_later.any():
-        return False
-    first = int(np.argmax(came_later))
-    last = sent["sequence_number"][first] - 1
-    return first == 0 or bool((consumed["sequence_number"] >= last).any())
+    consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number", "channel"))
+    is_known = sent["first_record_ns"] >= 0
+    has_instants = np.zeros(channels, bool)
+    has_instants[sent["channel"][is_known]] = True
+    came_ns = np.where(has_instants[sent["channel"]], sent["first_record_ns"], sent["at_ns"])
+    later = np.flatnonzero(came_ns >= to_ns)
+    came = _first_of_each({name: sent[name][later] for name in _LIFE_COLUMNS}, channels)
+    last = np.full(channels, -1)
+    np.maximum.at(last, consumed["channel"], consumed["sequence_number"])
+    is_first = came == _first_of_each(sent, channels)
+    done: Flags = (came < _NO_NUMBER) & (is_first | (last >= came - 1))
+    return done
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _FileChannels:
-    """Which blocks of a file hold a channel.
+class _GroupIndex:
+    """Which blocks of some files hold a channel.
 
     Attributes:
-        entries: CHANNEL_ENTRY of all blocks, by channel, then by block.
-        blocks: the number of the block of each of them.
+        entries: CHANNEL_ENTRY of all blocks, by channel, then by file and block.
+        files: the place of the file of each of them.
+        blocks: the number of its block.
         bounds: where the entries of a channel begin and end.
     """
 
     entries: npt.NDArray[np.void]
-    blocks: npt.NDArray[np.int64]
+    files: IntArray
+    blocks: IntArray
     bounds: Mapping[int, tuple[int, int]]
 
     @classmethod
-    def read(cls, file: TraceFile) -> _FileChannels:
-        """Out of the index of a file."""
-        with TraceReader(file) as reader:
-            held = [entry.channels for entry in reader.blocks()]
+    def read(cls, files: Sequence[TraceFile]) -> _GroupIndex:
+        """Out of the indexes of files."""
+        held: list[npt.NDArray[np.void]] = []
+        counts = []
+        for file in files:
+            with TraceReader(file) as reader:
+                own = [entry.channels for entry in reader.blocks()]
+            held += own
+            counts.append([len(each) for each in own])
         entries = np.concatenate([*held, np.zeros(0, CHANNEL_ENTRY)])
-        blocks = np.repeat(np.arange(len(held)), [len(each) for each in held])
+        of_file = np.repeat(np.arange(len(files)), [sum(each) for each in counts])
+        numbers = [np.repeat(np.arange(len(each)), each) for each in counts]
+        blocks = np.concatenate([*numbers, np.zeros(0, np.int64)])
         order = np.argsort(entries["channel"], kind="stable")
-        entries, blocks = entries[order], blocks[order]
+        entries, of_file, blocks = entries[order], of_file[order], blocks[order]
         channels, starts = np.unique(entries["channel"], return_index=True)
         bounds = pairwise([*starts.tolist(), len(entries)])
-        return cls(entries, blocks, dict(zip(channels.tolist(), bounds, strict=True)))
-
-    def of(self, channel: int) -> npt.NDArray[np.void]:
-        """The entries of a channel."""
-        start, end = self.bounds.get(channel, (0, 0))
-        return self.entries[start:end]
-
-    def blocks_within(self, channel: int, from_ns: int, to_ns: int) -> npt.NDArray[np.int64]:
-        """The blocks that hold events of a channel in [from_ns, to_ns)."""
-        start, end = self.bounds.get(channel, (0, 0))
-        own = self.entries[start:end]
-        is_near = (own["last_ns"] >= from_ns) & (own["first_ns"] < to_ns)
-        return self.blocks[start:end][is_near]
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupIndex:
-    """The same of all files of a group."""
-
-    files: tuple[_FileChannels, ...]
+        return cls(entries, of_file, blocks, dict(zip(channels.tolist(), bounds, strict=True)))
 
     def before(self, channel: int, at_ns: int) -> tuple[int, int] | None:
         """First and last instant of a channel in the last block that holds some of it before an
         instant."""
-        found = []
-        for file in self.files:
-            own = file.of(channel)
-            own = own[own["first_ns"] < at_ns]
-            found += [(int(own["first_ns"][-1]), int(own["last_ns"][-1]))] if len(own) else []
-        return max(found, key=lambda each: each[1], default=None)
+        own = self._of(channel)
+        own = own[own["first_ns"] < at_ns]
+        return _span_of(own[np.argmax(own["last_ns"])]) if len(own) else None
 
     def after(self, channel: int, at_ns: int) -> tuple[int, int] | None:
         """The same in the first block that holds some of it from an instant on."""
-        found = []
-        for file in self.files:
-            own = file.of(channel)
-            own = own[own["last_ns"] >= at_ns]
-            found += [(int(own["first_ns"][0]), int(own["last_ns"][0]))] if len(own) else []
-        return min(found, key=lambda each: each[0], default=None)
+        own = self._of(channel)
+        own = own[own["last_ns"] >= at_ns]
+        return _span_of(own[np.argmin(own["first_ns"])]) if len(own) else None
+
+    def blocks_within(self, channel: int, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
+        """The blocks that hold events of a channel in [from_ns, to_ns), each after its file."""
+        start, end = self.bounds.get(channel, (0, 0))
+        own = self.entries[start:end]
+        is_near = (own["last_ns"] >= from_ns) & (own["first_ns"] < to_ns)
+        places = self.files[start:end][is_near].tolist(), self.blocks[start:end][is_near].tolist()
+        return list(zip(*places, strict=True))
+
+    def _of(self, channel: int) -> npt.NDArray[np.void]:
+        start, end = self.bounds.get(channel, (0, 0))
+        return self.entries[start:end]
+
+
+def _span_of(entry: np.void) -> tuple[int, int]:
+    return int(entry["first_ns"]), int(entry["last_ns"])
 
 
 def _index_of(files: Sequence[TraceFile]) -> _GroupIndex:
@@ -197,7 +241,7 @@ def _index_of(files: Sequence[TraceFile]) -> _GroupIndex:
 
 @lru_cache(maxsize=_GROUPS_KEPT)
 def _read_index(files: tuple[TraceFile, ...], _stamps: tuple[Stamp, ...]) -> _GroupIndex:
-    return _GroupIndex(tuple(_FileChannels.read(file) for file in files))
+    return _GroupIndex.read(files)
 
 
 def _read(
@@ -213,19 +257,15 @@ def _read(
         index: of the files.
         first_place: in the order of recording, of the first event of a file.
     """
-    if not spans_ns:
-        return {}
+    wanted: dict[int, dict[int, list[int]]] = {}
+    for channel, span_ns in spans_ns.items():
+        for file, number in index.blocks_within(channel, *span_ns):
+            wanted.setdefault(file, {}).setdefault(number, []).append(channel)
     found: dict[int, list[SortedEvents]] = {channel: [] for channel in spans_ns}
-    for file, held in zip(files, index.files, strict=True):
-        wanted: dict[int, list[int]] = {}
-        for channel, span_ns in spans_ns.items():
-            for number in held.blocks_within(channel, *span_ns).tolist():
-                wanted.setdefault(number, []).append(channel)
-        if not wanted:
-            continue
-        for number, rows in _rows_of_blocks(file, wanted, counted):
+    for file in sorted(wanted):
+        for number, rows in _rows_of_blocks(files[file], wanted[file], counted):
             place = first_place + number * MAX_BLOCK_EVENTS
-            for channel in wanted[number]:
+            for channel in wanted[file][number]:
                 found[channel].append(_within(rows[channel], spans_ns[channel], place))
     return {channel: joined_events(parts) for channel, parts in found.items()}
 
@@ -251,7 +291,8 @@ def _rows_of_blocks(
             for place, number in enumerate(missing):
                 aside = SetAside(dict.fromkeys(wanted[number], (_EVER_NS, -_EVER_NS)))
                 aside.take(lazy_block(reader, place, list(wanted[number])), _EVER_NS, -_EVER_NS - 1)
-                read[number] = aside.events()
+                held = aside.events()
+                read[number] = {channel: _copied(held[channel]) for channel in wanted[number]}
         counted.add(reader.counted)
     for number in numbers:
         rows = read.get(number)
@@ -260,6 +301,13 @@ def _rows_of_blocks(
         else:
             _keep({(file, stamp, number, channel): own for channel, own in rows.items()})
         yield number, rows
+
+
+def _copied(events: SortedEvents) -> SortedEvents:
+    """Not a part of the block that they are from, which would be kept with them."""
+    return SortedEvents(
+        {key: {name: rows[name].copy() for name in rows} for key, rows in events.items()}
+    )
 
 
 def _keep(rows: Mapping[_RowsKey, SortedEvents]) -> None:

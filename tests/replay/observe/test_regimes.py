@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.intervals import NOTHING, Intervals, from_switches, merged
+from flinknet.replay.observe.channel_events import Window
 from flinknet.replay.observe.observed import observe
 from flinknet.replay.observe.regimes import (
     REGIMES,
@@ -28,6 +29,7 @@ from flinknet.replay.read import open_recorded_run
 from flinknet.trace.buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
 
 DATA = int(DataType.DATA_BUFFER)
+WHOLE = Window(0, 100)
 
 
 def intervals(*pairs: tuple[int, int]) -> Intervals:
@@ -85,7 +87,7 @@ def buffers(*lives: tuple[int, int, int, int]) -> ChannelBuffers:
 def split(
     lives: ChannelBuffers, starved: Intervals = NOTHING, blocked: Intervals = NOTHING
 ) -> dict[str, int]:
-    found = regimes_of(lives, starved, blocked, 0, 100)
+    found = regimes_of(lives, starved, blocked, WHOLE)
     spent = {name: getattr(found, name).total_ns for name in REGIMES if name != "idle"}
     return {name: ns for name, ns in spent.items() if ns}
 
@@ -111,7 +113,7 @@ def test_waiting_is_for_credit_where_there_was_none_and_for_alignment_before_tha
 
 def test_what_is_ready_on_a_local_channel_lies_in_front_of_its_consumer() -> None:
     offered = intervals((10, 50))
-    found = regimes_of(buffers((0, 50, 50, 60)), NOTHING, NOTHING, 0, 100, offered)
+    found = regimes_of(buffers((0, 50, 50, 60)), NOTHING, NOTHING, WHOLE, offered)
     assert instants(found.waiting_for_flush) == set(range(10))
     assert instants(found.in_receiver_queue) == set(range(10, 60))
 
@@ -158,9 +160,9 @@ def test_starved_and_blocked_time_is_read_off_the_messages() -> None:
         },
         {"at_ns": 70, "point": received, "kind": int(MessageKind.RESUME_CONSUMPTION)},
     )
-    assert instants(starved_intervals(found, 100)) == set(range(20, 25))
-    assert instants(blocked_intervals(found, 100)) == set(range(40, 70))
-    assert instants(offered_intervals(found, 100)) == set()
+    assert instants(starved_intervals(found, WHOLE)) == set(range(20, 25))
+    assert instants(blocked_intervals(found, WHOLE)) == set(range(40, 70))
+    assert instants(offered_intervals(found, WHOLE)) == set()
 
 
 def test_a_local_channel_offers_what_its_backlog_tells() -> None:
@@ -169,7 +171,7 @@ def test_a_local_channel_offers_what_its_backlog_tells() -> None:
         {"at_ns": 20, "point": int(TracePoint.CONSUMED), "credit_after": -1},
         {"at_ns": 30, "point": int(TracePoint.SENT), "credit_after": -1, "backlog_buffers": 0},
     )
-    assert instants(offered_intervals(found, 100)) == set(range(10, 30))
+    assert instants(offered_intervals(found, WHOLE)) == set(range(10, 30))
 
 
 def test_a_local_channel_goes_on_without_a_message() -> None:
@@ -181,7 +183,7 @@ def test_a_local_channel_goes_on_without_a_message() -> None:
         {"at_ns": 50} | sent,
         {"at_ns": 90} | sent,
     )
-    assert instants(blocked_intervals(found, 100)) == set(range(30, 50))
+    assert instants(blocked_intervals(found, WHOLE)) == set(range(30, 50))
 
 
 def test_buffers_are_paired_by_number_and_those_under_way_left_out() -> None:
@@ -239,7 +241,7 @@ def test_a_credit_that_a_buffer_takes_at_once_ends_no_starving() -> None:
         "place": [0, 2, 1, 3],
     }
     events = {name: np.array(values) for name, values in rows.items()}
-    assert instants(starved_intervals(events, 100)) == set(range(5, 30))
+    assert instants(starved_intervals(events, WHOLE)) == set(range(5, 30))
 
 
 @given(st.lists(interval_sets(), max_size=4))

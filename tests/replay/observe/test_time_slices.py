@@ -19,15 +19,15 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
-from flinknet.replay.observe import latency, time_slices, widening
+from flinknet.replay.observe import channel_events, latency, time_slices, widening
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.regimes import regime_rows, regimes_in
+from flinknet.replay.observe.task_times import WAITS, observe_slice
 from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.trace import BytesRead, TraceFile, index
 from flinknet.trace.index import stamp_of
-from tests.recorded_run import write_run
+from tests.recorded_run import START_NS, write_run
 
 MS = 1_000_000
 
@@ -64,9 +64,7 @@ def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     """The sums that `merge_regimes` takes, without Spark."""
     sums: dict[tuple[Any, ...], int] = {}
     for unit in time_slices.time_slices_of([run], split):
-        events = read_time_slice(unit)
-        for own in unit.channels:
-            answer = regime_rows(unit, own, regimes_in(unit, events[own]))
+        for answer in observe_slice(unit, read_time_slice(unit))["regimes"]:
             columns_of = (answer[name] for name in ("channel", "from_ns", "regime", "ns"))
             for channel, from_ns, regime, ns in zip(*columns_of, strict=True):
                 key = int(channel), int(from_ns), regime
@@ -88,6 +86,36 @@ def test_regimes_do_not_depend_on_how_time_is_cut(
     assert sum(ns for (_, _, name), ns in whole.items() if name == "in_socket") > 0
     for split in (2, 7, 150):
         assert regimes(run, split) == whole
+
+
+def of_a_slice(run: RecordedRun) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows about the whole run as one slice, in order."""
+    (unit,) = time_slices.time_slices_of([run], 1)
+    tables = observe_slice(unit, read_time_slice(unit))
+    return {
+        name: sorted(
+            row
+            for part in parts
+            for row in zip(*(list(each) for each in part.values()), strict=True)
+        )
+        for name, parts in tables.items()
+    }
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 700])
+def test_channels_do_not_show_how_many_of_them_are_looked_at_together(
+    tmp_path: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    run = made_run(tmp_path / "starved", seed=3, timeout_ns=MS, rate_per_s=20_000.0)
+    waits_ns = [(START_NS + 3 * MS, START_NS + 208 * MS)]
+    waiting = open_recorded_run(
+        write_run(tmp_path / "waiting", buffers=200, block_events=50, waits_ns=waits_ns), 0
+    )
+    together = [of_a_slice(each) for each in (run, waiting)]
+    monkeypatch.setattr(channel_events, "ROWS_AT_ONCE", rows_at_once)
+    assert [of_a_slice(each) for each in (run, waiting)] == together
+    (_, rows) = together
+    assert {row[3]: row[4] for row in rows["task_times"] if row[1] == 0}[WAITS] > 0
 
 
 @pytest.mark.spark
