@@ -23,6 +23,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MARK = "# mypyc"
+REQUIREMENTS = ("mypy[mypyc]>=1.11", "numpy>=1.26,<3")  # NumPy for its types
 
 digest_of = runpy.run_path(str(Path(__file__).parent / "flinknet/compiled_core.py"))["digest_of"]
 
@@ -31,8 +32,8 @@ class CompileHook(BuildHookInterface):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What compiling takes, if it is going to be tried; NumPy for its types."""
-        return [] if cannot_compile() else ["mypy[mypyc]>=1.11", "numpy>=1.26,<3"]
+        """What is installed for compiling, if it is going to be tried."""
+        return [] if cannot_compile() else list(REQUIREMENTS)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Replace `flinknet/_compiled/`: machine code, and an index or the reason for having none.
