@@ -39,8 +39,8 @@ In each round every configuration runs once, in an order that rotates, with the 
 difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1 %, "undecided" if the interval is wider and includes
-no change: more --runs narrow it. With 95 % confidence one metric in twenty differs by chance.
+difference" if the whole interval lies within 1%, "undecided" if the interval is wider and includes
+no change: more --runs narrow it. With 95% confidence one metric in twenty differs by chance.
 
 \b
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from flinknet.results import FillSample, RunResult
 from flinknet.units import (
-    format_percent,
     human_bytes,
+    human_change,
     human_count,
     human_duration,
     human_rate,
@@ -186,7 +186,7 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
 
 def format_ratio(ratio: float) -> str:
     """A share, without a sign."""
-    return format_percent(ratio).lstrip("+")
+    return human_change(ratio).lstrip("+")
 
 
 def _comparison(modes: Sequence[HeadOfLine]) -> Table:

@@ -1,8 +1,8 @@
 """Jobs end to end: exchanges joined by the compiled kernel, held to the simulator that runs the
 whole job on the real core.
 
-The bound: records are equal; messages of each edge lie within 1 % and 3, for the last buffers of a
-task behind another leave as its inputs end; p50 and p99 lie within two buckets (2 %) of those one
+The bound: records are equal; messages of each edge lie within 1% and 3, for the last buffers of a
+task behind another leave as its inputs end; p50 and p99 lie within two buckets (2%) of those one
 and a half records around them, and 40 us for each edge: the kernel, exchange by exchange, does not
 see that a task reads and writes on one loop. One job in twenty may miss it: a record that comes
 with a beat leaves with that or with the next one.

@@ -27,7 +27,7 @@ def written(text: str, encoding: str, errors: str = "strict") -> str:
     [
         ("0 → 1", "0 > 1"),
         ("█ ▂▃▅█ ▮▮ ◆ ← p99 –", "# .-=# ## * < p99 -"),  # noqa: RUF001
-        ("-9.5 % … +2.5 %", "-9.5 % ~ +2.5 %"),
+        ("-9.5% … +2.5%", "-9.5% ~ +2.5%"),
         ("17…23%", "17~23%"),
         ("… and 5 more\n… and 3 µs", "... and 5 more\n... and 3 us"),
         ("starting Spark …", "starting Spark ..."),

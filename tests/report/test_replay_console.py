@@ -113,7 +113,7 @@ def test_the_error_of_the_model_comes_first() -> None:
     lines = printed(answer())
     assert "runs/one" in lines[0]
     assert lines[1] == (
-        "model error: throughput +1.0%, p50 -5.2%, p99 –  (1.00 k records)"  # noqa: RUF001
+        "model error: throughput +1.0%, p50 −5.2%, p99 –  (1.00 k records)"  # noqa: RUF001
     )
     assert lines[2] == (
         "  on the recorded setting only; others may be further off"
@@ -342,14 +342,14 @@ def test_what_to_doubt_stands_under_the_error() -> None:
     given = answer(
         remarks=["a.fnt is cut off: the answer is that of the first half", "so [1] it is"]
     )
-    given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19 %"]}
+    given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19%"]}
     lines = [line.rstrip() for line in printed(given)]
     first = lines.index("! b.fnt is cut off; its whole blocks are used")
     assert lines[1].startswith("model error")
     assert first < 5
     assert lines[first : first + 4] == [
         "! b.fnt is cut off; its whole blocks are used",
-        "! disturbed for 19 %",
+        "! disturbed for 19%",
         "! a.fnt is cut off: the answer is that of the first half",
         "! so [1] it is",
     ]

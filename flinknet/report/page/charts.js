@@ -192,7 +192,7 @@ function percentiles(spec, width, height = 230) {
     const at = x(place(q)), half = (name.length + 2) * CHAR_PX / 2, middle = Math.min(at, width - half);
     svg.append(s("line", {class: "grid", x1: at, x2: at, y1: top, y2: bottom}));
     if (middle - half < taken + LABEL_GAP_PX) continue;
-    svg.append(s("text", {x: middle, y: bottom + 17, "text-anchor": "middle"}, `${name} %`));
+    svg.append(s("text", {x: middle, y: bottom + 17, "text-anchor": "middle"}, `${name}%`));
     taken = middle + half;
   }
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));

@@ -55,7 +55,7 @@ function latencySection(answer) {
           others: predicted.length ? [{name: "predicted", color: "var(--orange)", points: predicted}] : [],
           tip: (q, value) => {
             const same = predicted.find(([other]) => Math.abs(other - q) < 1e-9);
-            return {title: `${+(q * 100).toFixed(4)} % of the records`, rows: [["observed, at most", duration(value)],
+            return {title: `${+(q * 100).toFixed(4)}% of the records`, rows: [["observed, at most", duration(value)],
               ...same ? [["predicted", duration(same[1])]] : []]};
           },
         }, width))));
@@ -63,7 +63,7 @@ function latencySection(answer) {
 
 function latencyNotSeen() {
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions come with 90 % intervals."));
+    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions come with 90% intervals."));
 }
 
 const channelName = (each) => `${each.channel}: ${each.name || `${each.producer} → ${each.consumer}`}`;
