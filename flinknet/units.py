@@ -17,7 +17,7 @@ from flinknet.errors import ConfigError
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
-MISSING = "–"  # noqa: RUF001 - the dash that stands for an absent sample in every table
+MISSING = "–"
 """What a table shows for an absent sample."""
 
 _DURATION_UNITS_NS: Mapping[str, int] = {
@@ -192,7 +192,7 @@ def human_share(share: float | None) -> str:
 
 def signed(value: float, text: Callable[[float], str]) -> str:
     """A change with its sign, in the words of `text` for the size of it."""
-    return f"{'−' if value < 0 else '+'}{text(abs(value))}"  # noqa: RUF001
+    return f"{'−' if value < 0 else '+'}{text(abs(value))}"
 
 
 def human_change(ratio: float | None) -> str:

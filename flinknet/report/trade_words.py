@@ -29,7 +29,7 @@ class Trade:
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
     """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +4% of a core"; throughput only if
     it differs.
-    """  # noqa: RUF002
+    """
     parts = []
     ratio = trade.throughput_ratio
     if ratio is not None and abs(ratio - 1) > _SAME_RATIO:

@@ -87,8 +87,8 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     ]
     assert row.split("  ")[0] == "this configuration"
     assert row.split()[2:] == [
-        *("2.00", "k", "100", "–", "5.00", "ms", "9.50", "ms", "10.0", "ms"),  # noqa: RUF001
-        *("–", "–", "0.25", "3", "195", "KiB"),  # noqa: RUF001 - the sign of an absent sample
+        *("2.00", "k", "100", "–", "5.00", "ms", "9.50", "ms", "10.0", "ms"),
+        *("–", "–", "0.25", "3", "195", "KiB"),
     ]
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
@@ -144,7 +144,7 @@ def timeouts(*warnings: RunWarning) -> list[tables.Setting]:
 
 def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
     assert tables.trade_lines(timeouts()) == [
-        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 +0 ns, 13 times the buffers,"  # noqa: RUF001
+        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 +0 ns, 13 times the buffers,"
         " +4.0% of a core"
     ]
     assert tables.trade_lines([tables.Setting("", [result()])]) == []
@@ -306,7 +306,7 @@ def test_off_a_terminal_lines_are_sparse() -> None:
         view.finish_run(result())
     assert lines(stream) == [
         "run 1/2 a=1: starting",
-        *["run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s, p50 1.00 ms, p99 –"] * 2,  # noqa: RUF001
+        *["run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s, p50 1.00 ms, p99 –"] * 2,
         "run 1/2 a=1: 2.00 k records/s, p50 5.00 ms, p99 9.50 ms",
     ]
 
