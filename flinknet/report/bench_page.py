@@ -208,7 +208,8 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     ]
     name = setting.name or UNNAMED_SETTING
     runs = len(setting.results)
-    title = name[0].upper() + name[1:] + (f", the last of {runs} runs" if runs > 1 else "")
+    title = name if "=" in name else name[0].upper() + name[1:]
+    title += f", the last of {runs} runs" if runs > 1 else ""
     return View(name, title, parts)
 
 

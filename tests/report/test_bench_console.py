@@ -445,7 +445,7 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     )
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= 80
-    for whole in ("9.99 KiB", "+1096.0%", "-97.8…+10227.4", "no difference", "95% interval"):
+    for whole in ("9.99 KiB", "+1096.0%", "−97.8…+10227.4", "no difference", "95% interval"):
         assert whole in text
     assert text.count("…") == 2
     assert "Left out" not in text

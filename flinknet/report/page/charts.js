@@ -81,7 +81,7 @@ function path(points) {
 function curves(spec, width, height = 250) {
   const values = spec.series.flatMap((one) => one.values.flatMap((value, index) => [value, ...one.band && one.band[index] || []]))
     .filter((value) => value !== null && value !== undefined && !(spec.isLog && value <= 0));
-  const left = 58, right = width - 10, top = 20 + 14 * Math.min(Math.max(spec.marks.length - 1, 0), 2);
+  const left = 58, right = width - 10, top = 20 + 15 * Math.min(Math.max(spec.marks.length - 1, 0), 2);
   const step = (right - left) / spec.labels.length;
   const bottom = height - bandRoom(spec.labels, step);
   const svg = canvas(width, height);
@@ -99,8 +99,8 @@ function curves(spec, width, height = 250) {
     const row = [0, 1, 2].find((number) => taken.every(([other, from, to]) => other !== number || middle + half < from || middle - half > to)) ?? 2;
     taken.push([row, middle - half - LABEL_GAP_PX, middle + half + LABEL_GAP_PX]);
     const kind = index === spec.recorded ? "recorded" : "mark";
-    svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 14 * row, y2: bottom}),
-      s("text", {class: kind === "mark" ? "strong" : null, x: middle, y: top - 7 - 14 * row, "text-anchor": "middle"}, name));
+    svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 15 * row, y2: bottom}),
+      s("text", {class: kind === "mark" ? "strong" : null, x: middle, y: top - 7 - 15 * row, "text-anchor": "middle"}, name));
   }
   for (const one of spec.series) {
     const at = one.values.map((value, index) => value === null ? null : [centers[index], y(value)]);
@@ -192,7 +192,7 @@ function percentiles(spec, width, height = 230) {
     const at = x(place(q)), half = (name.length + 2) * CHAR_PX / 2, middle = Math.min(at, width - half);
     svg.append(s("line", {class: "grid", x1: at, x2: at, y1: top, y2: bottom}));
     if (middle - half < taken + LABEL_GAP_PX) continue;
-    svg.append(s("text", {x: middle, y: bottom + 17, "text-anchor": "middle"}, `${name}%`));
+    svg.append(s("text", {x: middle, y: bottom + 18, "text-anchor": "middle"}, `${name}%`));
     taken = middle + half;
   }
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
