@@ -285,7 +285,7 @@ def _places_section(result: RunResult) -> list[Section]:
     lines = {}
     for each in result.buffering.samples:
         said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
-        said += [] if each.is_writable else ["A socket takes no more bytes."]
+        said += [] if each.is_writable else ["A socket is full."]
         said += [] if each.is_writing else ["A writer waits for a buffer."]
         lines[each.at_ns] = said
     samples = result.buffering.samples

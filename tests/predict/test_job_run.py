@@ -200,7 +200,7 @@ def test_a_saturated_edge_holds_the_job_up() -> None:
     )
     edges = [job.edges[0], replace(job.edges[1], exchange=slow), job.edges[2]]
     found = simulate_job(RecordedJob(edges), timeouts(job, 0, 0, 0))
-    assert "saturated: it can take 25% of what comes" in (found.why_unknown or "")
+    assert "saturated: it can carry only 25% of the load" in (found.why_unknown or "")
     assert found.throughput_records_per_s == pytest.approx(500, rel=0.03)
     assert (found.latency.count, found.buffers_per_s) == (0, None)
     assert [each.throughput_records_per_s for each in found.hops] == pytest.approx(

@@ -232,8 +232,8 @@ def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
     actual = "document.querySelector('main').children[2].innerText.split('\\n').filter(Boolean)"
     assert browser.run(actual) == [
         "a.fnt is cut off; its whole blocks are used",
-        "disturbed for 19%",
-        "the run was interrupted",
+        "Disturbed for 19%",
+        "The run was interrupted",
     ]
     sound = show(answer())
     assert sound.run("document.querySelector('#doubts')") is None

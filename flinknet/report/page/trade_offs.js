@@ -166,7 +166,7 @@ function priceCells({price}) {
   if (!price) return [MISSING, MISSING, MISSING];
   const cores = price.cpu_cores_change;
   return [count(price.packets_per_s), `${bytes(price.bytes_per_s)}/s`,
-    cores === null ? MISSING : `${cores > 0 ? "+" : ""}${(cores * 100).toFixed(1)}%`];
+    cores === 0 ? "0%" : change(cores)];
 }
 
 const fixed = (value) => value === null || value === undefined ? MISSING : value.toFixed(2);
