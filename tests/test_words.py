@@ -125,7 +125,7 @@ def test_percentages_have_one_form() -> None:
         for path in modules
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(text := node.value, str)
-        if SPACED_PERCENT.search(text) or text.startswith(" %") and len(text) < 3
+        if SPACED_PERCENT.search(text) or (text.startswith(" %") and len(text) < 3)
     ]
 
 
