@@ -23,12 +23,17 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MARK = "# mypyc"
+REQUIREMENTS = ("mypy[mypyc]>=1.11", "numpy>=1.26,<3")  # NumPy for its types
 
 digest_of = runpy.run_path(str(Path(__file__).parent / "flinknet/compiled_core.py"))["digest_of"]
 
 
 class CompileHook(BuildHookInterface):
     PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What is installed for compiling, if it is going to be tried."""
+        return [] if cannot_compile() else list(REQUIREMENTS)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Replace `flinknet/_compiled/`: machine code, and an index or the reason for having none.
@@ -61,13 +66,8 @@ class CompileHook(BuildHookInterface):
 
 def compile_modules(root: Path, work: Path) -> dict[str, Any]:
     """Compile into `work/built`. Returns: the index. Raises: what mypyc and setuptools raise."""
-    if os.environ.get("FLINKNET_COMPILED") == "0":
-        return {"reason": "switched off by FLINKNET_COMPILED=0 when it was installed"}
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) is None:
-        return {"reason": f"there was no C compiler ({compiler}) when it was installed"}
-    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        return {"reason": "there was no Python.h (python3-dev) when it was installed"}
+    if reason := cannot_compile():
+        return {"reason": reason}
     # before mypyc reads them: a source that is edited now is newer than its machine code
     digests = {each.removeprefix("flinknet/"): digest_of(root / each) for each in sources_of(root)}
     with chdir(root):
@@ -76,6 +76,18 @@ def compile_modules(root: Path, work: Path) -> dict[str, Any]:
     names = sorted(f"{each.relative_to(built)}" for each in built.rglob(f"*{suffix}"))
     files = {name.removesuffix(suffix).replace("/", "."): name for name in names}
     return {"suffix": suffix, "files": files, "digests": digests}
+
+
+def cannot_compile() -> str | None:
+    """Why compiling is not tried, or None."""
+    if os.environ.get("FLINKNET_COMPILED") == "0":
+        return "switched off by FLINKNET_COMPILED=0 when it was installed"
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        return f"there was no C compiler ({compiler}) when it was installed"
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        return "there was no Python.h (python3-dev) when it was installed"
+    return None
 
 
 def build(marked: list[str], work: Path) -> None:

@@ -1,4 +1,4 @@
-"""Do nine of ten 90 % intervals hold that replay gives for traces of a tap?
+"""Do nine of ten 90% intervals hold that replay gives for traces of a tap?
 
 Random exchanges are simulated at a recorded buffer timeout, and of what happened only that is kept
 which a tap sees: buffers, their records and credit, no instants of records. From this the model

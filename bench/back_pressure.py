@@ -121,7 +121,7 @@ def main() -> None:
     print(f"slow:   X sent {source:.0f}/s while B took {sink:.0f}/s ({source / sink - 1:+.1%})")
     print(f"memory: {min(sizes):.0f} to {max(sizes):.0f} MiB in that time")
     when = "not within the run" if first is None else f"within {first + 1} s"
-    print(f"freed:  95 % of the {baseline:.0f}/s before {when}; {total} records, none lost")
+    print(f"freed:  95% of the {baseline:.0f}/s before {when}; {total} records, none lost")
 
 
 if __name__ == "__main__":

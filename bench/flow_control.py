@@ -188,8 +188,8 @@ def compare_over_sockets(rounds: int, seconds: float, seed: int) -> None:
             f"{rounds} rounds of {seconds:g} s, seeds {seed} to {seed + rounds - 1}",
             "credit MB/s",
             "tcp MB/s",
-            "credit / tcp [95 %]",
-            "per processor time [95 %]",
+            "credit / tcp [95%]",
+            "per processor time [95%]",
         ),
         rows,
     )

@@ -80,7 +80,7 @@ def rate_per_processor(run: Mapping[str, Any]) -> float:
 
 
 def ratio(base: Sequence[float], candidate: Sequence[float]) -> str:
-    """candidate / base with its 95 % confidence interval, from rounds as pairs."""
+    """candidate / base with its 95% confidence interval, from rounds as pairs."""
     found = difference(base, candidate, direction=1)
     if found.change is None or found.low is None or found.high is None:
         return "-"

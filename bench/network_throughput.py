@@ -9,7 +9,7 @@ compiled core brings stands beside it; where there is none, all runs are interpr
     python bench/network_throughput.py --against ../before/.venv/bin/flinknet --rounds 10
 
 The second form compares with another tree, such as an earlier commit with an environment of its
-own: both in turns, traced and untraced, as ratios with their 95 % intervals. Single runs differ by
+own: both in turns, traced and untraced, as ratios with their 95% intervals. Single runs differ by
 a factor of two on a machine that is shared, so the payload for each second that the TaskManagers
 had a processor stands next to the payload per second.
 """
@@ -129,7 +129,7 @@ def compare(other: Path, rounds: int, seconds: float, seed: int) -> None:
             found = (ratio(*([figure(run) for run in own] for own in runs)) for figure in figures)
             rows.append((f"{name}, {'traced' if trace else 'untraced'}", *found))
     header = f"{rounds} rounds of {seconds:g} s, seeds from {seed}"
-    print_table((header, "per second [95 %]", "per processor time [95 %]"), rows)
+    print_table((header, "per second [95%]", "per processor time [95%]"), rows)
 
 
 def main() -> None:

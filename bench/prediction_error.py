@@ -4,7 +4,7 @@ In each round one run is recorded at each rate, at one buffer timeout; every oth
 predicted from that trace, and then measured over real sockets with the arrivals of its first
 seconds. The recording is longer than what is run again, because it has to show what happens to one
 record in a hundred at 160 messages a second, and does so for all predictions. A number holds if it
-is off by at most 10 % or 0.3 ms (latency), 8 % (throughput).
+is off by at most 10% or 0.3 ms (latency), 8% (throughput).
 
 A run reports whether other processes took its CPU: its warning p99-disturbed doubts p99,
 disturbed all numbers, and both know nothing of predictions. Such a run is run again, and of the

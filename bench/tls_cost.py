@@ -191,7 +191,7 @@ def main() -> None:
                     )
                 )
     title = f"{rounds} rounds of {arguments.seconds:g} s, seeds {seed} to {seed + rounds - 1}"
-    print_table((title, "TLS MB/s", "TLS / plain [95 %]", "per processor time [95 %]"), rows)
+    print_table((title, "TLS MB/s", "TLS / plain [95%]", "per processor time [95%]"), rows)
     print()
     print_table(
         (

@@ -7,7 +7,7 @@ is cut into SUB_BUCKETS equal buckets:
     0 1 2 … 255 | 256 258 … 510 | 512 516 … 1020 | …         (SUB_BUCKETS = 128)
 
 A bucket is thus at most 1/128 of its lower bound wide, and its middle is off by at most 1/256,
-which is 0.4 %. Count, sum, smallest and largest value are exact.
+which is 0.4%. Count, sum, smallest and largest value are exact.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class LogLinearHistogram:
         return self.total / self.count if self.count else None
 
     def percentile(self, q: float) -> float | None:
-        """The value below which the share q (0 to 1) of the samples lies, to 0.4 %; None without
+        """The value below which the share q (0 to 1) of the samples lies, to 0.4%; None without
         samples."""
         if self.min is None or self.max is None:
             return None

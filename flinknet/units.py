@@ -9,7 +9,7 @@ back to the same number; `human_*` rounds for reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 from flinknet.errors import ConfigError
@@ -17,7 +17,7 @@ from flinknet.errors import ConfigError
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
-MISSING = "–"  # noqa: RUF001 - the dash that stands for an absent sample in every table
+MISSING = "–"
 """What a table shows for an absent sample."""
 
 _DURATION_UNITS_NS: Mapping[str, int] = {
@@ -147,11 +147,6 @@ def format_size_bytes(size_bytes: int, *, separator: str = "") -> str:
     return _largest_whole_unit(size_bytes, _SIZE_SHORT, separator)
 
 
-def format_percent(ratio: float) -> str:
-    """A signed change in percent: "+12.3 %"."""
-    return f"{ratio * 100:+.1f} %"
-
-
 def human_duration(duration_ns: float | None) -> str:
     """Three significant digits and a unit: "12.3 ms"."""
     if duration_ns is None:
@@ -195,9 +190,14 @@ def human_share(share: float | None) -> str:
     return MISSING if share is None else f"{share:.0%}"
 
 
+def signed(value: float, text: Callable[[float], str]) -> str:
+    """A change with its sign, in the words of `text` for the size of it."""
+    return f"{'−' if value < 0 else '+'}{text(abs(value))}"
+
+
 def human_change(ratio: float | None) -> str:
     """A signed change in percent: "+1.5%"."""
-    return MISSING if ratio is None else f"{ratio:+.1%}"
+    return MISSING if ratio is None else signed(ratio, "{:.1%}".format)
 
 
 def human_rate(per_s: float | None) -> str:

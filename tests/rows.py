@@ -65,7 +65,7 @@ class Row:
             cases = f" ({len(outcomes)} cases)" if len(outcomes) > 1 else ""
             lines.append(f"{test}{cases}" + (f": {len(bad)} {bad[0]}" if bad else ""))
         lines += [each for each in (self.reason, self.virtual_time) if each]
-        return "\n".join(lines) or "–"  # noqa: RUF001
+        return "\n".join(lines) or "–"
 
 
 def read_rows(path: Path = ROWS_FILE) -> dict[str, Row]:

@@ -66,10 +66,10 @@ def test_a_sure_difference_below_one_percent_is_none() -> None:
 @pytest.mark.parametrize(
     ("candidate", "verdict"),
     [
-        ([1004, 996, 1000, 1001], Verdict.NONE),  # -0.5 % … +0.5 %
-        ([700, 1100, 650, 800], Verdict.UNDECIDED),  # -44 % … +13 %: it may well be better
-        ([1040, 980, 1000, 1010], Verdict.UNDECIDED),  # -3.4 % … +4.9 %
-        ([1008, 1013, 1009, 1006], Verdict.UNDECIDED),  # +0.4 % … +1.4 %: it may matter
+        ([1004, 996, 1000, 1001], Verdict.NONE),  # -0.5% … +0.5%
+        ([700, 1100, 650, 800], Verdict.UNDECIDED),  # -44% … +13%: it may well be better
+        ([1040, 980, 1000, 1010], Verdict.UNDECIDED),  # -3.4% … +4.9%
+        ([1008, 1013, 1009, 1006], Verdict.UNDECIDED),  # +0.4% … +1.4%: it may matter
         ([1040, 1020, 1030, 1050], Verdict.WORSE),
     ],
 )
@@ -169,7 +169,7 @@ def test_a_real_difference_is_noticed() -> None:
         ("p99>+10%", [10, 10, 10], [9, 12, 15], Outcome.INCONCLUSIVE),
         ("p99>+10%", [10], [50], Outcome.INCONCLUSIVE),
         ("throughput<-5%", [10, 10, 10], [9, 9, 9], Outcome.REGRESSION),
-        ("throughput < -5 %", [10, 10, 10], [9.9, 9.9, 9.9], Outcome.PASS),
+        ("throughput < -5%", [10, 10, 10], [9.9, 9.9, 9.9], Outcome.PASS),
         ("throughput<-5%", [10, 10, 10], [20, 20, 20], Outcome.PASS),
         ("throughput<-5%", [10, 10, 10], [8, 10, 12], Outcome.INCONCLUSIVE),
     ],
@@ -227,14 +227,14 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
         "mean": difference([10, 10], [10, 10], direction=-1),
     }
     assert comparison.summary("B", "A", differences) == (
-        "B against A: better in throughput (+10.0 %); worse in p99 (+100.0 %)."
+        "B against A: better in throughput (+10.0%); worse in p99 (+100.0%)."
     )
     assert comparison.summary("B", "A", {"mean": differences["mean"]}) == (
         "B against A: no difference."
     )
     more = {"buffers": difference([10, 10], [20, 20], direction=0)}
     assert comparison.summary("B", "A", more, ["rate"]) == (
-        "B against A (another workload: rate): higher in buffers (+100.0 %)."
+        "B against A (another workload: rate): higher in buffers (+100.0%)."
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
     assert comparison.summary("B", "A", wide).endswith(

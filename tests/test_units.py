@@ -116,7 +116,7 @@ def test_the_rate_max_is_none() -> None:
     assert units.parse_rate_per_s("max", "rate") is None
 
 
-@pytest.mark.parametrize(("text", "ratio"), [("95%", 0.95), ("+10%", 0.1), ("-5 %", -0.05)])
+@pytest.mark.parametrize(("text", "ratio"), [("95%", 0.95), ("+10%", 0.1), ("-5%", -0.05)])
 def test_percents_are_ratios(text: str, ratio: float) -> None:
     assert units.parse_percent(text, "limit") == ratio
 
@@ -158,4 +158,4 @@ def test_counts_and_bytes_for_reading() -> None:
     assert units.human_count(None) == units.MISSING
     assert units.human_bytes(3 << 29) == "1.50 GiB"
     assert units.human_bytes(10) == "10 B"
-    assert units.format_percent(0.1234) == "+12.3 %"
+    assert units.human_change(0.1234) == "+12.3%"

@@ -44,8 +44,18 @@ OLD_PHRASES = (
     "left to grow",
     "pools would take",
     "buffers in all",
+    'starved of credit", duration',
+    "which take it",
+    "expect no less of",
+    "for trying out",
+    "and should keep less",
+    "whoever its data",
+    "of what comes, so",
 )
 """What was said before, in small letters; the better words are in the places that had them."""
+
+SPACED_PERCENT = re.compile(r"\d %(?![a-z(0-9{])", re.IGNORECASE)
+"""One form everywhere: 12.3%."""
 
 ODD_WORDS = re.compile(r"\b(?:is|are|was|were|be|been) told\b|\btells?\b|\bbeside\b")
 """Words that a reader stumbles over; text that users read does without them."""
@@ -100,6 +110,23 @@ def test_messages_and_help_have_plain_words() -> None:
         and (places := [place for text in texts(path) for place in odd_words(text)])
     }
     assert not odd
+
+
+def test_percentages_have_one_form() -> None:
+    named = (ROOT / "README.md", ROOT / "CHANGELOG.md", *TREE)
+    read = [path for path in named if path.suffix in (".md", ".js")]
+    spaced = [path.name for path in read if SPACED_PERCENT.search(path.read_text("utf-8"))]
+    assert not spaced
+    modules = [
+        path for path in TREE if path.suffix == ".py" and path.is_relative_to(ROOT / "flinknet")
+    ]
+    assert not [
+        text
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(text := node.value, str)
+        if SPACED_PERCENT.search(text) or (text.startswith(" %") and len(text) < 3)
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

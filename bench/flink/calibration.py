@@ -1,4 +1,4 @@
-"""How many of the 90 % intervals contain what was measured, how wide they are, and on which side
+"""How many of the 90% intervals contain what was measured, how wide they are, and on which side
 the others miss."""
 
 from __future__ import annotations

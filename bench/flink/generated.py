@@ -99,7 +99,7 @@ def _stage(draw: random.Random, parallelisms: list[int], before: list[Stage], st
 
 
 def _slowed(draw: random.Random, row: list[Stage], slow: int, rate_per_s: float) -> Stage:
-    """The stage with a service that takes the most loaded subtask 30 to 70 % of the time."""
+    """The stage with a service that takes the most loaded subtask 30 to 70% of the time."""
     stage = row[slow]
     copies = Exchange(relays=tuple(row[: slow + 1])).copies
     share = stage.hot_share + (1 - stage.hot_share) / stage.parallelism

@@ -49,7 +49,7 @@ Measured are
   buffers/s   data messages between TaskManagers of all exchanges, by numBuffersInRemote; at the
               recorded timeout those that the tap counted
 The table lists for each job and timeout what was predicted, [with its interval], and measured; then
-medians of the absolute errors, errors beyond 30 % one by one, and how many of the 90 % intervals
+medians of the absolute errors, errors beyond 30% one by one, and how many of the 90% intervals
 contain what was measured.
 
 With --slow, one stage of each job is slowed on purpose, or a TaskManager stopped now and then,

@@ -60,11 +60,11 @@ _COMMANDS = {
     "trace": ("trace", "Inspect recorded runs, and predict other settings from them."),
     "compare-configs": (
         "compare_configs",
-        "Compare configurations: which is better, with what confidence.",
+        "Compare configurations: which is better, and with what confidence.",
     ),
     "plan": ("plan", "Show what a job becomes: graphs, channels, sockets, buffers."),
-    "job": ("job", "Run a job; look at detached jobs and end them."),
-    "certificates": ("certificates", "Make certificates to try TLS with."),
+    "job": ("job", "Run jobs, show those that are running, and cancel them."),
+    "certificates": ("certificates", "Make certificates for trying TLS."),
     "doctor": ("doctor", "Check this machine: Python, Java, Spark, ports, clock."),
 }
 """Command -> module of this room and its line in the overview."""

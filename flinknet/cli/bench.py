@@ -132,7 +132,7 @@ def bench(ctx: click.Context, /, **values: Any) -> Any:
         why there is credit
 
     Without a command, options are those of `bench run`. A comma list for any network setting, by
-    option or by -D, makes a sweep. Durations (5ms, 3s) and sizes (100b, 32kb) are spelled as in
+    option or by -D, makes a sweep. Durations (5ms, 3s) and sizes (100b, 32kb) are written as in
     Flink.
     """
     if ctx.invoked_subcommand is not None:

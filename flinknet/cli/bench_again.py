@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from flinknet.replay.outcome import Outcome
     from flinknet.replay.read import RecordedRun
+    from flinknet.report.page_parts import Page
     from flinknet.results import RunResult
 
     from .sweep import Executor
@@ -119,6 +120,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         },
         "runs": rows,
     }
+
+    def page() -> Page:
+        return from_trace_page(document, settings, environment)
+
     try:
         with (
             tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary,
@@ -146,14 +151,16 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 for path in files:
                     write_json(path, document)
     except BaseException:
-        # What has been measured is printed even if a later run failed.
+        # What has been measured is written and printed even if a later run failed.
         if rows:
+            with suppress(Exception):  # what failed first counts
+                reports.write(page)
             try:
                 _print_result(document, out, as_json=json_target == STDOUT)
-            except (Exception, SystemExit):  # what failed first counts: of a pipe, rich exits
+            except (Exception, SystemExit):  # of a pipe, rich exits
                 _drop_stdout()
         raise
-    reports.write(lambda: from_trace_page(document, settings, environment))
+    reports.write(page)
     _print_result(document, out, as_json=json_target == STDOUT)
 
 

@@ -17,10 +17,10 @@ Examples:
   flinknet certificates --out certs --host tm1.example --host 10.0.0.7
   flinknet trace tap … --tls-cert certs/node.pem --tls-key certs/node.pem --tls-ca certs/ca.pem \\
                        --tls-password-file certs/password
-      a tap between TaskManagers that use the set
+      a tap between TaskManagers that use these files
 
-The set is for trying out: one key for all TaskManagers, signed by an authority that is not kept.
-A Flink cluster takes the same keys and stores.
+Use them for experiments only: all TaskManagers share one key, and the authority that signed it is
+not kept. A Flink cluster reads the same keys and stores.
 """
 
 
@@ -45,7 +45,7 @@ A Flink cluster takes the same keys and stores.
     help="How long the certificate is valid.",
 )
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
-    """Make an authority, a node's certificate and key, and the stores Flink wants them in.
+    """Make a certificate authority, a node's certificate and key, and the stores that Flink reads.
 
     DIR/config.yaml has the Flink keys that turn TLS on with these stores, and their password. The
     password is never printed; DIR/password has it alone. Key and certificate are also there as PEM.

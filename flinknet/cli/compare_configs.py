@@ -39,8 +39,8 @@ In each round every configuration runs once, in an order that rotates, with the 
 difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1 %, "undecided" if the interval is wider and includes
-no change: more --runs narrow it. With 95 % confidence one metric in twenty differs by chance.
+difference" if the whole interval lies within 1%, "undecided" if the interval is wider and includes
+no change: more --runs narrow it. With 95% confidence one metric in twenty differs by chance.
 
 \b
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
@@ -119,17 +119,17 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.option(
     "--markdown",
     metavar="FILE|-",
-    help="Write a comment for a pull request in Markdown; - prints nothing else.",
+    help="Write a comment for a pull request, in Markdown; - prints only that.",
 )
-@click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - prints nothing else.")
-@click.option("--csv", metavar="FILE|-", help="Write a line for each run; - prints nothing else.")
+@click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - prints only that.")
+@click.option("--csv", metavar="FILE|-", help="Write a line for each run; - prints only those.")
 @report_options
 @load_options()
 @output_options
 @explain_option
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:
-    """Run configurations in turns: which is better, with what confidence?"""
+    """Interleave runs of configurations: which is better, and with what confidence?"""
     from flinknet.report.console import console_for
     from flinknet.report.live import view
 

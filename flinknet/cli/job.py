@@ -1,4 +1,4 @@
-"""`flinknet job`: run jobs, look at those that run, and end them."""
+"""`flinknet job`: run jobs, show those that are running, and cancel them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_ID = "-" * 16
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Run jobs, look at those that run, and end them."""
+    """Run jobs, show those that are running, and cancel them."""
 
 
 job.add_command(run)

@@ -29,7 +29,9 @@ LOOPBACK = "127.0.0.1"
 _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
 
 csv_option = click.option(
-    "--csv", metavar="FILE|-", help="Write the table as CSV, units in the names; - prints only it."
+    "--csv",
+    metavar="FILE|-",
+    help="Write the table as CSV, units in column names; - prints only CSV.",
 )
 metrics_port_option = click.option(
     "--metrics-port",

@@ -1,4 +1,4 @@
-"""`flinknet trace export`: a recorded run in the form of another tool."""
+"""`flinknet trace export`: a recorded run in a form that other tools read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     type=click.Choice(TABLES),
     default=TABLES[0],
     show_default=True,
-    help="What of the run: its events, or the metrics of tasks and TaskManagers over time.",
+    help="Which table: events, or the metrics of tasks and TaskManagers over time.",
 )
 @click.option(
     "--out",
@@ -66,7 +66,7 @@ def export(
     from_text: str | None,
     to_text: str | None,
 ) -> None:
-    """Write a recorded run in the form of another tool. Needs no Java.
+    """Write a recorded run in a form that other tools read. Needs no Java.
 
     RUN is a run directory; for a table also a trace file (*.fnt).
 

@@ -45,7 +45,7 @@ def import_(
     flinknet trace replay run
 
     Instants are those of the capture, by the wall clock of its machine. What TCP itself did
-    (repeated bytes, zero windows) stands in capture.json in the run directory. Payloads are not
+    (repeated bytes, zero windows) is in capture.json in the run directory. Payloads are not
     stored.
     """
     from flinknet.capture.observer import layout_of_release

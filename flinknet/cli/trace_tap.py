@@ -33,11 +33,11 @@ Examples:
                      --listen 0.0.0.0:7002 --upstream 127.0.0.1:7102 --out tapped --duration 1min
       two of them
   flinknet trace tap --listen 0.0.0.0:7001-7008 --upstream 127.0.0.1:7101-7108 --out tapped
-      all that a host may have; those that are not there, or restart, do not matter
+      all that a host may have; some may be missing, or restart
   flinknet trace tap … --ring 60s --trigger 'credit_starved>50%'
       wait for days, keep the minute that matters
   flinknet trace tap … --rest http://localhost:8081
-      call channels by their tasks, and record Flink's own metrics with them
+      name channels after their tasks, and record Flink's own metrics, too
   flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
       all TaskManagers of a host whose data port is 0, with a rule of iptables (see below)
 
@@ -56,7 +56,7 @@ Flink's user connects to, and run the tap as another user (Linux, as root):
 Before that, set taskmanager.rpc.port, metrics.internal.query-service.port and blob.server.port to
 ports outside this range: they are 0 by default, too, and RPC must not pass the tap.
 
-Start the tap before the job. Ctrl-C and SIGTERM are how a tap ends: it saves and prints its result,
+Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
 Metrics for --trigger, once a second: credit_starved and blocked (share of the second, of the worst
 channel), backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay (p99).

@@ -41,25 +41,25 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     metavar="TIME",
     default="5s",
     show_default=True,
-    help="Shortest time between two looks; without new events nothing is shown.",
+    help="Shortest time between two updates; nothing is shown without new events.",
 )
 @click.option(
     "--once",
     is_flag=True,
-    help="Look once and end; needs Spark only for --table.",
+    help="Show one update and end; needs Spark only for --table.",
 )
 @click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
 @click.option(
     "--table",
     metavar="DIR|URI",
-    help="Add a row for each edge and look to this table of Parquet files.",
+    help="At each update add a row for each edge to this table of Parquet files.",
 )
 @click.option(
     "--json",
     metavar="[FILE]",
     is_flag=False,
     flag_value=STDOUT,
-    help="Write a line of JSON for each look to FILE; without FILE, print only these lines.",
+    help="Write a line of JSON for each update to FILE; without FILE, print only these lines.",
 )
 @spark_options
 def watch(

@@ -76,7 +76,7 @@ class JobOutcome:
 
     @property
     def likely(self) -> LikelyRange | None:
-        """The 90 % interval of its figures; None where they are unknown, or certain."""
+        """The 90% interval of its figures; None where they are unknown, or certain."""
         if len(self.by_phase) < PHASES:
             return None
         figures = Figures(self.latency.summary(), self.buffers_per_s)

@@ -70,17 +70,17 @@ SATURATED_RECORDS = 50_000
 """Records of an exchange that shows how many of what comes it can take."""
 
 _SATURATED = (
-    "saturated: it can take {:.0%} of what comes, so its producers wait for buffers, and so does"
-    " all that is before it; how long records take then was not recorded"
+    "saturated: it can carry only {:.0%} of the load, so its producers wait for buffers, and"
+    " everything upstream waits, too; the latency in that state was not recorded"
 )
 _SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and so does what is before it; how long records take"
-    " then was not recorded"
+    "its producers wait for buffers at times, and everything upstream waits, too; the latency at"
+    " these times was not recorded"
 )
 AT_TIMES_FROM = 0.995
 """From this share of what comes on, it takes all of it in the end."""
 
-_HELD_UP = "another edge of the job is saturated, and holds it up"
+_HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
     "the compiled model does not know this exchange (checkpoints, debloating, tcp mode, the highest"
     " rate, or no exclusive buffers)"

@@ -1,4 +1,4 @@
-"""The 90 % interval of a prediction from messages captured between processes.
+"""The 90% interval of a prediction from messages captured between processes.
 
 Several draws of what the messages leave open (`fit.unseen`) are simulated. How far their figures
 lie apart is the uncertainty of arrivals and ways; what the model itself is off by is added.
@@ -56,7 +56,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class LikelyRange:
-    """Ends of the 90 % interval of each figure; None where a figure is unknown.
+    """Ends of the 90% interval of each figure; None where a figure is unknown.
 
     Attributes:
         seed: of the draws.
@@ -70,7 +70,7 @@ class LikelyRange:
     def in_words(self) -> str:
         """What the interval is made of."""
         return (
-            f"ranges: 90 % intervals from {DRAWS} draws (seed {self.seed}) of when records came and"
+            f"ranges: 90% intervals from {DRAWS} draws (seed {self.seed}) of when records came and"
             " how long messages were on their way"
         )
 

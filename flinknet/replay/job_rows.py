@@ -122,7 +122,7 @@ class JobRow:
         count: of the latencies; this and what follows are fields of `results.LatencySummary`: from
             when a record came to the edge, for the job to its source.
         since_source: such fields as JSON, from when a record came to the job.
-        bounds: such fields as JSON, of the ends of the 90 % interval; so are the ends for buffers.
+        bounds: such fields as JSON, of the ends of the 90% interval; so are the ends for buffers.
     """
 
     job: int

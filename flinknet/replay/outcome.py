@@ -48,7 +48,7 @@ class Outcome:
         windows: that are spread over this part; 1: all of it.
         simulated_ns: length of the windows together; None where all of the part was used.
         count: of the latencies; this and what follows are fields of `results.LatencySummary`.
-        bounds: such fields as JSON: the ends of the 90 % interval of each, where arrivals were
+        bounds: such fields as JSON: the ends of the 90% interval of each, where arrivals were
             assumed.
         checkpoints: fields of `results.CheckpointSummary` as JSON.
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.

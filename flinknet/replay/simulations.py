@@ -336,7 +336,7 @@ def _with_range(
     setting: Setting,
     simulate: Simulate | None,
 ) -> Outcome:
-    """The outcome with the 90 % interval of its figures."""
+    """The outcome with the 90% interval of its figures."""
     from flinknet.predict.what_if import simulate_quickly
 
     assert fit.unseen is not None

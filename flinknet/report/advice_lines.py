@@ -175,7 +175,7 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
         latency_ns = getattr(point.latency_high_ns or point.latency_ns, metric)
         value = f"{human_duration(latency_ns)}, " if latency_ns is not None else ""
         if value and point.latency_high_ns:
-            value = f"up to {value[:-2]} (90 % interval), "
+            value = f"up to {value[:-2]} (90% interval), "
     if margin < -1:
         return f": {value}{1 - margin:.3g} times the limit"
     return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"

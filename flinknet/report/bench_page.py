@@ -208,7 +208,8 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     ]
     name = setting.name or UNNAMED_SETTING
     runs = len(setting.results)
-    title = name[0].upper() + name[1:] + (f", the last of {runs} runs" if runs > 1 else "")
+    title = name if "=" in name else name[0].upper() + name[1:]
+    title += f", the last of {runs} runs" if runs > 1 else ""
     return View(name, title, parts)
 
 
@@ -284,7 +285,7 @@ def _places_section(result: RunResult) -> list[Section]:
     lines = {}
     for each in result.buffering.samples:
         said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
-        said += [] if each.is_writable else ["A socket takes no more bytes."]
+        said += [] if each.is_writable else ["A socket is full."]
         said += [] if each.is_writing else ["A writer waits for a buffer."]
         lines[each.at_ns] = said
     samples = result.buffering.samples

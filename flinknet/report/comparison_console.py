@@ -62,7 +62,7 @@ def print_differences(
     what the means are. Numbers are never cut, and the names of the two are folded. Where there is
     no room the means stand below the rest.
     """
-    interval = f"{confidence * 100:g} % interval"
+    interval = f"{confidence * 100:g}% interval"
     columns = (*_MEANS, *_CHANGES)
 
     def build(shown: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:

@@ -68,7 +68,7 @@ def _settings(comparison: Comparison, candidate: Candidate) -> str:
 
 
 def _metrics(comparison: Comparison, candidate: Candidate) -> str:
-    interval = f"{comparison.confidence * 100:g} % interval"
+    interval = f"{comparison.confidence * 100:g}% interval"
     names = [_text(comparison.base.name), _text(candidate.name)]
     rows = [
         [

@@ -122,7 +122,7 @@ def _limits(candidate: Candidate) -> list[Section]:
 
 
 def _changes(comparison: Comparison, candidate: Candidate) -> Section:
-    interval = f"{comparison.confidence * 100:g} % interval"
+    interval = f"{comparison.confidence * 100:g}% interval"
     names = [comparison.base.name, candidate.name]
     heads = [Head(each) for each in ("metric", *names, "change", interval, "verdict")]
     rows = [

@@ -21,10 +21,11 @@ from flinknet.results.comparison import (
 )
 from flinknet.units import (
     MISSING,
-    format_percent,
     human_bytes,
+    human_change,
     human_count,
     human_duration,
+    signed,
 )
 
 from .warning_lines import warning_lines
@@ -168,7 +169,7 @@ def _trend_table(config: str, trends: Sequence[Trend]) -> TrendTable:
         row = [points[0].measured_at or MISSING]
         for trend, point in zip(trends, points, strict=True):
             row.append(amount(point.value, METRICS[trend.metric].unit))
-            row.append(MISSING if point.change is None else format_percent(point.change))
+            row.append(MISSING if point.change is None else human_change(point.change))
         rows.append((*row, str(points[0].runs), point_note(points[0])))
     return TrendTable(config, ("measured at", *names, "runs", ""), tuple(rows))
 
@@ -205,8 +206,8 @@ def _change(value: float | None, difference: Difference, unit: str) -> str:
     if value is None:
         return MISSING
     if difference.is_ratio:
-        return format_percent(value)
-    return f"{'+' if value >= 0 else ''}{amount(value, unit)}"
+        return human_change(value)
+    return signed(value, lambda size: amount(size, unit))
 
 
 def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
@@ -214,6 +215,6 @@ def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
     if low is None or high is None:
         return MISSING
     if is_narrow and difference.is_ratio:
-        return f"{low * 100:+.1f}…{high * 100:+.1f}"
+        return "…".join(signed(end * 100, "{:.1f}".format) for end in (low, high))
     ends = [_change(end, difference, unit) for end in (low, high)]
     return ("…" if is_narrow else " … ").join(ends)

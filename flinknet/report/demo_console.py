@@ -15,7 +15,6 @@ from rich.text import Text
 
 from flinknet.results import FillSample, RunResult
 from flinknet.units import (
-    format_percent,
     human_bytes,
     human_count,
     human_duration,
@@ -172,21 +171,16 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
     shares = f"{human_share(tcp)} without credit and {human_share(credit)} with it"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
-            f"Unexpected: the neighbour kept {shares}, and should keep less than"
-            f" {format_ratio(STARVED_RATIO)} and more than {format_ratio(UNHARMED_RATIO)}. Try a"
-            " quiet machine, a higher --rate or a longer --duration: the paused channel must run"
-            " out of buffers early in its pause."
+            f"Unexpected: the neighbour kept {shares}; less than {human_share(STARVED_RATIO)} and"
+            f" more than {human_share(UNHARMED_RATIO)} were expected. Try a quiet machine, a higher"
+            " --rate or a longer --duration: the paused channel must run out of buffers early in"
+            " its pause."
         )
     return (
         f"Without credit, a consumer that stops taking buffers stops the whole connection: its"
         f" neighbour keeps {human_share(tcp)} of its rate. With credit only its own channel stops:"
         f" the neighbour keeps {human_share(credit)}."
     )
-
-
-def format_ratio(ratio: float) -> str:
-    """A share, without a sign."""
-    return format_percent(ratio).lstrip("+")
 
 
 def _comparison(modes: Sequence[HeadOfLine]) -> Table:

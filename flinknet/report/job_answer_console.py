@@ -7,7 +7,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
-from flinknet.units import MISSING, format_duration_ns, human_count, human_duration
+from flinknet.units import (
+    MISSING,
+    format_duration_ns,
+    human_change,
+    human_count,
+    human_duration,
+)
 
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
@@ -15,7 +21,7 @@ from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 UNKNOWN = "unknown"
 
 PHASES = (
-    "in brackets: 90 % intervals; how the beats of the flushers lie to each other is chance in each"
+    "in brackets: 90% intervals; how the beats of the flushers lie to each other is chance in each"
     " run, and between processes it is unknown when records came"
 )
 EDGES = (
@@ -54,7 +60,7 @@ def job_lines(answer: JobAnswer) -> list[str]:
     if not known:
         lines = [f"model error unknown: {UNPREDICTED}"]
     else:
-        shown = ", ".join(f"{name} {value:+.1%}" for name, value in known.items())
+        shown = ", ".join(f"{name} {human_change(value)}" for name, value in known.items())
         part = "all of it" if answer.is_whole else used
         lines = [f"model error on the recorded setting: {shown}  ({part} simulated)"]
         if known and answer.observed.latency_ns.p50 is None:

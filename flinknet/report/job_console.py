@@ -305,7 +305,7 @@ def _status_tables(status: JobStatus) -> list[Table]:
 
 
 def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
-    managers = _table("TaskManager", "pid", "state", "slots in use", "heart-beats")
+    managers = _table("TaskManager", "pid", "state", "slots in use", "heartbeats")
     for manager in task_managers:
         managers.add_row(
             f"tm-{manager.index}",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinknet.units import human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_count, human_duration, signed
 from flinknet.whole_files import whole_file
 
 from .page_parts import (
@@ -169,7 +169,7 @@ def _draw_percentiles(axes: Any, chart: Percentiles) -> None:
         values = [value for _, value in each.points]
         axes.plot(places, values, "o-", color=_COLORS[each.color], label=each.name)
     quantiles = sorted({quantile for each in chart.series for quantile, _ in each.points})
-    names = [f"{quantile * 100:.4g} %" for quantile in quantiles]
+    names = [f"{quantile * 100:.4g}%" for quantile in quantiles]
     axes.set_xticks([-math.log10(1 - each) for each in quantiles], names)
     _set_log(axes, is_log=True)
     _scale(axes.yaxis, "ns")
@@ -194,7 +194,7 @@ def _draw_intervals(axes: Any, chart: Intervals) -> None:
         for change in changes:
             at = _log_ratio(change)
             if low <= at <= high and abs(at - last) > (high - low) / _TICKS:
-                names[at] = f"{change:+.0%}"
+                names[at] = signed(change, "{:.0%}".format)
                 last = at
     axes.set_xticks(list(names), list(names.values()))
     axes.set_yticks(range(len(chart.intervals)), [each.name for each in chart.intervals])

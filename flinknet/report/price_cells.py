@@ -22,7 +22,7 @@ def price_cells(point: TradeOffPoint) -> list[str]:
     return [
         human_count(price.packets_per_s),
         f"{human_bytes(price.bytes_per_s)}/s",
-        "0 %" if is_base else cpu_text(price.cpu_cores_change),
+        "0%" if is_base else cpu_text(price.cpu_cores_change),
     ]
 
 

@@ -314,7 +314,7 @@ def _cells(answer: ReplayAnswer, index: int, bar_marks: int) -> dict[str, str]:
 
 
 def _latency_cell(point: TradeOffPoint, name: str) -> str:
-    """A predicted latency; with its 90 % interval, where the records' instants are assumed."""
+    """A predicted latency; with its 90% interval, where the records' instants are assumed."""
 
     def shown(latency: LatencySummary) -> str:
         return human_duration(getattr(latency, name))

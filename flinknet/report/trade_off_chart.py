@@ -12,7 +12,7 @@ from .settings_in_words import settings_of, what_varies
 
 def trade_off_chart(answer: ReplayAnswer) -> Curves | None:
     """p50 and p99 of the predicted settings that differ from the recorded one in one thing alone,
-    with their 90 % intervals where there are any. None if nothing could be predicted.
+    with their 90% intervals where there are any. None if nothing could be predicted.
     """
     points = [each for each in answer.trade_offs if each.throughput_records_per_s is not None]
     if not points:

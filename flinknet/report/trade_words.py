@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flinknet.units import MISSING, human_duration
+from flinknet.units import MISSING, human_duration, signed
 
 _SAME_RATIO = 0.02
 """Ratios closer to 1 than this are none."""
@@ -16,7 +16,7 @@ class Trade:
 
     Attributes:
         throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
-        cpu_cores: 0.06 for 6 % of a core more.
+        cpu_cores: 0.06 for 6% of a core more.
     """
 
     throughput_ratio: float | None = None
@@ -27,13 +27,13 @@ class Trade:
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
-    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +4 % of a core"; throughput only if
+    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +4% of a core"; throughput only if
     it differs.
-    """  # noqa: RUF002
+    """
     parts = []
     ratio = trade.throughput_ratio
     if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
-        parts.append(f"{_signed_percent(ratio - 1)} records/s")
+        parts.append(f"{signed(ratio - 1, '{:.0%}'.format)} records/s")
     parts.append(f"p50 {_duration_change(trade.p50_ns)}")
     if trade.p99_ns is not None:
         parts.append(f"p99 {_duration_change(trade.p99_ns)}")
@@ -55,11 +55,10 @@ def change_of(now: float | None, before: float | None) -> float | None:
 
 
 def cpu_text(cores: float | None) -> str:
-    """A change of CPU use: "+6 %" of a core."""
+    """A change of CPU use: "+6%" of a core."""
     if cores is None:
         return MISSING
-    percent = cores * 100
-    return f"{percent:+.1f} %" if abs(percent) < 9.95 else f"{percent:+.0f} %"
+    return signed(cores, "{:.1%}".format if abs(cores) < 0.0995 else "{:.0%}".format)
 
 
 def _times_the_buffers(ratio: float) -> str:
@@ -77,8 +76,4 @@ def _two_digits(value: float) -> str:
 def _duration_change(change_ns: float | None) -> str:
     if change_ns is None:
         return "unknown"
-    return f"{'−' if change_ns < 0 else '+'}{human_duration(abs(change_ns))}"  # noqa: RUF001
-
-
-def _signed_percent(change: float) -> str:
-    return f"{'−' if change < 0 else '+'}{abs(change):.0%}"  # noqa: RUF001
+    return signed(change_ns, human_duration)

@@ -35,7 +35,7 @@ class JobPoint:
     Attributes:
         timeouts_ns: buffer timeout of each edge.
         total: of the job: records that leave it; latency from when a record came to it until the
-            last task on its way was done; buffers over all edges; and the ends of their 90 %
+            last task on its way was done; buffers over all edges; and the ends of their 90%
             intervals, by how the beats of the flushers lie to each other, and where that was not
             recorded by when records came.
         why_unknown: None if it is known.

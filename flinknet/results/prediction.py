@@ -53,7 +53,7 @@ class Price:
         messages_per_s: data buffers, and the credit announced for them.
         packets_per_s: at most, where every message leaves on its own; without acknowledgements.
         bytes_per_s: on the network: payload, headers of messages and of packets.
-        cpu_cores_change: 0.06 for 6 % of a core more.
+        cpu_cores_change: 0.06 for 6% of a core more.
     """
 
     messages_per_s: float
@@ -68,7 +68,7 @@ class TradeOffPoint:
     """What the replay predicts for one candidate configuration.
 
     Attributes:
-        latency_low_ns, latency_high_ns: ends of the 90 % interval of each figure, where the trace
+        latency_low_ns, latency_high_ns: ends of the 90% interval of each figure, where the trace
             does not contain when records came.
         buffers_low_per_s, buffers_high_per_s: the same of the buffers.
         mean_latency_at_least_ns: of the recorded setting, by Little's law on the recorded backlog.

@@ -328,7 +328,7 @@ def _check_required(network: NetworkConfig) -> None:
         raise ConfigError(
             f"{missing[0]} is missing: TLS on the data port (security.ssl.internal.enabled) needs a"
             " certificate of its own and a trust store; `flinknet certificates --out DIR` makes a"
-            " set for trying out"
+            " set for experiments"
         )
 
 

@@ -27,7 +27,7 @@ IntArray = npt.NDArray[Any]
 """An integer array of any width."""
 
 COMPRESSION_LEVEL = 1
-"""zstd level: 3 saves 2 % of the bytes and costs 20 % more time."""
+"""zstd level: 3 saves 2% of the bytes and costs 20% more time."""
 
 DIFFERENCES = frozenset({"at_ns", "first_record_ns", "last_record_ns", "sequence_number", "order"})
 """Columns stored as differences to the row before."""

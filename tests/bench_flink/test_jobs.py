@@ -151,7 +151,7 @@ def test_edges_add_up_to_the_job_in_whatever_order_they_come(
     out = capsys.readouterr().out
     assert "20 ms (recorded)" in out
     assert "job 1, 20 ms: saturated; a job" in out
-    assert "records/s: " not in out  # 10 % off is not far
+    assert "records/s: " not in out  # 10% off is not far
     assert "p99: -48%" in out
 
 

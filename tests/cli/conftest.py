@@ -33,7 +33,7 @@ RATE_PER_S = 1000
 
 @dataclass
 class RecordingRun:
-    """Notes what it was asked; p99 is the buffer timeout, 7 % less or more as the round has it."""
+    """Notes what it was asked; p99 is the buffer timeout, 7% less or more as the round has it."""
 
     scenarios: list[Scenario] = field(default_factory=list)
     fail_at: int | None = None

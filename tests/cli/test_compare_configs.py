@@ -27,7 +27,7 @@ def test_every_configuration_runs_once_a_round(flinknet: Flinknet, run: Any) -> 
 
 def test_the_verdict_is_reported_in_a_table_and_a_sentence(flinknet: Flinknet) -> None:
     result = flinknet("compare-configs", "base", "quick:buffer-timeout=5ms", "--runs", "3")
-    assert "quick against base: better in p99 (-95.0 %)." in result.stdout
+    assert "quick against base: better in p99 (−95.0%)." in result.stdout
     assert "no difference" in result.stdout
     assert "not measured" in result.stdout
     assert " buffers/s " in result.stdout
@@ -43,7 +43,7 @@ def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None
     options = ("--runs", "2", "--baseline", "main.json", "--fail-if", "cpu>+10%")
     result = flinknet("compare-configs", "q:buffer-timeout=5ms", *options)
     assert result.exit_code == 1
-    assert "CPU cores 0.50 → 0.60, +20.0 % (+20.0 % … +20.0 %)" in result.stdout
+    assert "CPU cores 0.50 → 0.60, +20.0% (+20.0% … +20.0%)" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_unlike_workloads_are_compared_with_a_warning_and_called_neither_better_
     arguments = ["base", "x: rate=10k/s,buffer-timeout=5ms", "--rate", "5k/s", "--runs", "3"]
     result = flinknet("compare-configs", *arguments)
     assert result.exit_code == 0
-    assert "x against base (another workload: rate): lower in p99 (-95.0 %)." in result.stdout
+    assert "x against base (another workload: rate): lower in p99 (−95.0%)." in result.stdout
     assert "x has another workload than base (rate), so the differences may" in result.stdout
     document = json.loads(flinknet("compare-configs", *arguments, "--json", "-").stdout)
     (comparison,) = document["comparisons"]

@@ -103,7 +103,7 @@ def test_a_bench_is_a_baseline_too_and_results_of_later_versions_can_be_read(
     bench = {"environment": document["environment"], "runs": runs, "schema_version": 9}
     Path("bench.json").write_text(json.dumps(bench))
     result = gate("quick:buffer-timeout=2ms", "--baseline", "bench.json", "--runs", "3")
-    assert "quick against baseline: better in p99 (-60.0 %)" in result.stdout
+    assert "quick against baseline: better in p99 (−60.0%)" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) 
     assert counts == ["3", "1", "0", "1"]
     failure = suite.find("testcase/failure")
     assert failure is not None
-    assert "p99 99.8 ms → 499 ms, +400.0 %" in failure.attrib["message"]
+    assert "p99 99.8 ms → 499 ms, +400.0%" in failure.attrib["message"]
     (suite,) = ElementTree.fromstring(gate(*arguments).stdout)
     assert (suite.attrib["tests"], suite.attrib["failures"]) == ("9", "1")
 
@@ -273,7 +273,7 @@ def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result
     text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
     assert text.startswith("### flinknet compare-configs: ✗ Failed: 1 of 1 limit is broken\n")
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
-    assert "| p99 | 99.8 ms | 499 ms | +400.0 % | +400.0 % … +400.0 % | **worse** |" in text
+    assert "| p99 | 99.8 ms | 499 ms | +400.0% | +400.0% … +400.0% | **worse** |" in text
     assert "a|b<b>" not in text
     assert "over time</summary>" in text
 

@@ -21,7 +21,7 @@ MS = 1_000_000
 
 @dataclass
 class Demonstration:
-    """An executor's run: beside a paused consumer the neighbour keeps 1 % without credit."""
+    """An executor's run: beside a paused consumer the neighbour keeps 1% without credit."""
 
     asked: list[tuple[Scenario, Path | None, bool]] = field(default_factory=list)
     p99: float | None = 5e6

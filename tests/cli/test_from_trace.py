@@ -117,7 +117,8 @@ def test_what_was_measured_is_reported_where_a_later_run_ends_it(
     run.fail_at, run.error = 2, error
     out, file = tmp_path / "out", tmp_path / "p.json"
     command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
-    result = flinknet(*command, "--out", str(out), "--json", str(file))
+    page = tmp_path / "page.html"
+    result = flinknet(*command, "--out", str(out), "--json", str(file), "--report", str(page))
     assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 1)
     assert "buffer-timeout=5ms" in result.stdout
     assert "buffer-timeout=-1" not in result.stdout
@@ -128,6 +129,7 @@ def test_what_was_measured_is_reported_where_a_later_run_ends_it(
         (row,) = document["runs"]
         assert row["name"] == "buffer-timeout=5ms"
         assert (document["is_complete"], document["settings_asked"]) == (False, 2)
+    assert '"name":"buffer-timeout=5ms"' in page.read_text(encoding="utf-8")
 
 
 def test_json_on_stdout_says_that_a_later_run_ended_it(

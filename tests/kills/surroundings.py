@@ -258,7 +258,7 @@ def clock_set_back(place: Path) -> Iterator[str]:
 
 
 def clock_set_back_in_a_job(place: Path) -> Iterator[str]:
-    """The same while a job with heart-beats runs."""
+    """The same while a job with heartbeats runs."""
     program = place / "program.py"
     program.write_text(PIPELINE)
     words = ("job", "run", program, "--task-managers", 2, "--slots", 1, "--out", place / "out")

@@ -1,7 +1,7 @@
 """The compiled kernel gives the numbers of the simulator that runs the real core.
 
 The bound: records, messages, credit and backlog are equal; the mean lies within 2 ns, what rounding
-comes to; each percentile lies within a bucket (1 %) of those one and a half records around it: the
+comes to; each percentile lies within a bucket (1%) of those one and a half records around it: the
 kernel moves a record by a bucket at most (`fast_kernel.latencies`), and its counts are rounded.
 """
 

@@ -1,8 +1,8 @@
 """Jobs end to end: exchanges joined by the compiled kernel, held to the simulator that runs the
 whole job on the real core.
 
-The bound: records are equal; messages of each edge lie within 1 % and 3, for the last buffers of a
-task behind another leave as its inputs end; p50 and p99 lie within two buckets (2 %) of those one
+The bound: records are equal; messages of each edge lie within 1% and 3, for the last buffers of a
+task behind another leave as its inputs end; p50 and p99 lie within two buckets (2%) of those one
 and a half records around them, and 40 us for each edge: the kernel, exchange by exchange, does not
 see that a task reads and writes on one loop. One job in twenty may miss it: a record that comes
 with a beat leaves with that or with the next one.
@@ -200,7 +200,7 @@ def test_a_saturated_edge_holds_the_job_up() -> None:
     )
     edges = [job.edges[0], replace(job.edges[1], exchange=slow), job.edges[2]]
     found = simulate_job(RecordedJob(edges), timeouts(job, 0, 0, 0))
-    assert "saturated: it can take 25% of what comes" in (found.why_unknown or "")
+    assert "saturated: it can carry only 25% of the load" in (found.why_unknown or "")
     assert found.throughput_records_per_s == pytest.approx(500, rel=0.03)
     assert (found.latency.count, found.buffers_per_s) == (0, None)
     assert [each.throughput_records_per_s for each in found.hops] == pytest.approx(

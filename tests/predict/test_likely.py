@@ -1,4 +1,4 @@
-"""The 90 % interval of predictions: from draws, and what the model adds."""
+"""The 90% interval of predictions: from draws, and what the model adds."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_cpu_is_unknown_where_the_work_is_another() -> None:
 
 
 def counters(messages: list[int], records: list[int], ns_per_message: float) -> list[Series]:
-    """A task and its TaskManager, which needs 10 % of a core, 500 ns a record, and the messages."""
+    """A task and its TaskManager, which needs 10% of a core, 500 ns a record, and the messages."""
     at_ns = np.arange(len(messages) + 1) * S
     sent, read = (np.r_[0, np.cumsum(each)].astype(float) for each in (messages, records))
     cpu_ns = at_ns * 0.1 + read * 500 + sent * ns_per_message

@@ -1,7 +1,7 @@
 """What-if slice by slice comes to the numbers of the whole, over seeds, settings and cuts.
 
-The bound: records are the same; throughput and messages a second within 0.1 %, mean and percentiles
-of the latency within 1 % (a bucket of the histogram is 0.8 % wide), mean backlog within 0.02.
+The bound: records are the same; throughput and messages a second within 0.1%, mean and percentiles
+of the latency within 1% (a bucket of the histogram is 0.8% wide), mean backlog within 0.02.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
 def test_a_target_counts_at_the_upper_end_of_an_interval() -> None:
     given = answer(situation(choice=CHOICE))
     given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
-    assert "buffer timeout 15ms: up to 19.0 ms (90 % interval), 27% below the limit" in "\n".join(
+    assert "buffer timeout 15ms: up to 19.0 ms (90% interval), 27% below the limit" in "\n".join(
         advice_lines(typed(given))
     )
 

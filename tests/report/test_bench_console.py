@@ -87,8 +87,8 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     ]
     assert row.split("  ")[0] == "this configuration"
     assert row.split()[2:] == [
-        *("2.00", "k", "100", "–", "5.00", "ms", "9.50", "ms", "10.0", "ms"),  # noqa: RUF001
-        *("–", "–", "0.25", "3", "195", "KiB"),  # noqa: RUF001 - the sign of an absent sample
+        *("2.00", "k", "100", "–", "5.00", "ms", "9.50", "ms", "10.0", "ms"),
+        *("–", "–", "0.25", "3", "195", "KiB"),
     ]
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
@@ -144,8 +144,8 @@ def timeouts(*warnings: RunWarning) -> list[tables.Setting]:
 
 def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
     assert tables.trade_lines(timeouts()) == [
-        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 +0 ns, 13 times the buffers,"  # noqa: RUF001
-        " +4.0 % of a core"
+        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 +0 ns, 13 times the buffers,"
+        " +4.0% of a core"
     ]
     assert tables.trade_lines([tables.Setting("", [result()])]) == []
 
@@ -153,9 +153,9 @@ def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("code", "mark", "end"),
     [
-        ("p99-disturbed", "!", "+4.0 % of a core (doubtful)"),
+        ("p99-disturbed", "!", "+4.0% of a core (doubtful)"),
         ("rate-not-reached", "✗", "100ms: not comparable, invalid: buffer-timeout=5ms"),
-        ("strangers", "buffer-timeout=5ms", "+4.0 % of a core"),
+        ("strangers", "buffer-timeout=5ms", "+4.0% of a core"),
     ],
 )
 def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
@@ -306,7 +306,7 @@ def test_off_a_terminal_lines_are_sparse() -> None:
         view.finish_run(result())
     assert lines(stream) == [
         "run 1/2 a=1: starting",
-        *["run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s, p50 1.00 ms, p99 –"] * 2,  # noqa: RUF001
+        *["run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s, p50 1.00 ms, p99 –"] * 2,
         "run 1/2 a=1: 2.00 k records/s, p50 5.00 ms, p99 9.50 ms",
     ]
 
@@ -445,7 +445,7 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     )
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= 80
-    for whole in ("9.99 KiB", "+1096.0 %", "-97.8…+10227.4", "no difference", "95 % interval"):
+    for whole in ("9.99 KiB", "+1096.0%", "−97.8…+10227.4", "no difference", "95% interval"):
         assert whole in text
     assert text.count("…") == 2
     assert "Left out" not in text
@@ -458,7 +458,7 @@ def test_the_means_of_a_comparison_that_is_too_wide_stand_below() -> None:
         Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, 0.95
     )
     lines = [line.strip() for line in stream.getvalue().splitlines()]
-    assert any(line.endswith("+1096.0 %  -97.8…+10227.4  no difference") for line in lines)
+    assert any(line.endswith("+1096.0%  −97.8…+10227.4  no difference") for line in lines)
     assert any(line.split() == ["metric", "base", "new"] for line in lines)
     assert lines[0] == "new against base"
 

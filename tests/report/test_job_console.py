@@ -139,9 +139,9 @@ def test_a_cluster_is_shown_with_its_jobs_and_free_slots() -> None:
 cluster: 1 TaskManager, 1 job, 1 of 2 slots free
 job      id    state  slots  directory
 Count  1234  running      1  /runs/count
-TaskManager  pid  state  slots in use  heart-beats
-tm-0         100  ready        1 of 2            7
-tm-1         101   lost        0 of 2            3"""
+TaskManager  pid  state  slots in use  heartbeats
+tm-0         100  ready        1 of 2           7
+tm-1         101   lost        0 of 2           3"""
     )
     empty = replace(cluster, jobs=(), task_managers=STATUS.task_managers[:1])
     assert shown("cluster", empty).splitlines()[0] == (
@@ -186,9 +186,9 @@ Count: running, 2.00 k records/s
 vertex  tasks    state  attempt  records in      /s  records out  busy  pressed
 A: in       1  running        0                           5.00 k   25%      50%
 B           2  running        1      4.00 k  2.00 k               100%       0%
-TaskManager  pid  state  slots in use  heart-beats
-tm-0         100  ready        1 of 2            7
-tm-1         101   lost        0 of 2            3"""
+TaskManager  pid  state  slots in use  heartbeats
+tm-0         100  ready        1 of 2           7
+tm-1         101   lost        0 of 2           3"""
     )
 
 

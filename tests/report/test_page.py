@@ -213,7 +213,7 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
     browser = show(answer())
     first = browser.run("document.querySelector('main').children[1].innerText")
     assert first.startswith(
-        "Model error on the recorded setting: throughput +1.0%, p50 -5.2%, p99 +20.0%"
+        "Model error on the recorded setting: throughput +1.0%, p50 −5.2%, p99 +20.0%"
     )
     off = show(answer(model_error={"throughput": 2.8, "p50": None, "p99": None}))
     assert "Do not rely on the predictions below" in text_of(off, "#model-error.doubt")
@@ -227,13 +227,13 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
 @browser_test
 def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
     given = answer()
-    given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19 %"]}
+    given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19%"]}
     browser = show(given | {"remarks": ["the run was interrupted"]})
     actual = "document.querySelector('main').children[2].innerText.split('\\n').filter(Boolean)"
     assert browser.run(actual) == [
         "a.fnt is cut off; its whole blocks are used",
-        "disturbed for 19 %",
-        "the run was interrupted",
+        "Disturbed for 19%",
+        "The run was interrupted",
     ]
     sound = show(answer())
     assert sound.run("document.querySelector('#doubts')") is None
@@ -343,7 +343,7 @@ def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., 
     browser = show(given)
     assert browser.run(bands) == [2, 1, 0]
     actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
-    assert actual == "The band is the 90 % interval."
+    assert actual == "The band is the 90% interval."
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.4))
     assert "p99 between" in text_of(browser, "#tip")
 
@@ -457,7 +457,7 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     assert "500 ms" not in zoomed
     range_shown = text_of(browser, "#over-time .controls")
     low_s, high_s = map(float, re.findall(r"([\d.]+) s\b", range_shown))
-    assert 1.0 < low_s < 1.2 < 1.6 < high_s < 1.8  # 40 and 60 % of the width, less the axis' labels
+    assert 1.0 < low_s < 1.2 < 1.6 < high_s < 1.8  # 40 and 60% of the width, less the axis' labels
     assert not browser.run("document.querySelector('#over-time button').disabled")
     place = place_of(browser, "#over-time svg")
     for clicks in (1, 2):
@@ -493,7 +493,7 @@ def test_regimes_of_a_joined_window_are_those_of_its_time(show: Callable[..., Ch
     shares = browser.run(
         "regimesWithin(replays[0].details.channels[0].regimes, 75_000_000, 175_000_000)"
     )
-    assert shares == [["in the socket", "75 %"], ["idle", "25 %"]]
+    assert shares == [["in the socket", "75%"], ["idle", "25%"]]
 
 
 @browser_test

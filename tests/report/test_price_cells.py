@@ -30,8 +30,8 @@ def test_cells_are_those_of_packets_bytes_and_cpu() -> None:
     points = priced().trade_offs
     other = next(each for each in points if not each.is_recorded)
     base = next(each for each in points if each.is_recorded)
-    assert price_cells(other) == ["150", "2.00 KiB/s", "+6.1 %"]
-    assert price_cells(base)[-1] == "0 %"
+    assert price_cells(other) == ["150", "2.00 KiB/s", "+6.1%"]
+    assert price_cells(base)[-1] == "0%"
     assert len(price_cells(typed(answer()).trade_offs[0])) == 3
 
 
@@ -39,7 +39,7 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     line = price_line(priced())
     assert line is not None
     assert " instead of " in line
-    assert "1/10 of the buffers, +6.1 % of a core (90.0 us a message, assumed: as measured)" in line
+    assert "1/10 of the buffers, +6.1% of a core (90.0 us a message, assumed: as measured)" in line
 
 
 def test_without_prices_there_is_no_sentence() -> None:
@@ -47,7 +47,7 @@ def test_without_prices_there_is_no_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "text"), [(0.0612, "+6.1 %"), (-0.25, "-25 %"), (1.5, "+150 %"), (0.0, "+0.0 %")]
+    ("cores", "text"), [(0.0612, "+6.1%"), (-0.25, "−25%"), (1.5, "+150%"), (0.0, "+0.0%")]
 )
 def test_cpu_is_a_part_of_a_core(cores: float, text: str) -> None:
     assert cpu_text(cores) == text

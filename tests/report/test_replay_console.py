@@ -112,9 +112,7 @@ def printed(*answers: dict[str, Any], width: int = 120, **options: Any) -> list[
 def test_the_error_of_the_model_comes_first() -> None:
     lines = printed(answer())
     assert "runs/one" in lines[0]
-    assert lines[1] == (
-        "model error: throughput +1.0%, p50 -5.2%, p99 –  (1.00 k records)"  # noqa: RUF001
-    )
+    assert lines[1] == ("model error: throughput +1.0%, p50 −5.2%, p99 –  (1.00 k records)")
     assert lines[2] == (
         "  on the recorded setting only; others may be further off"
         " (check: flinknet bench again RUN)"
@@ -154,7 +152,7 @@ def test_observed_numbers_stand_with_their_units() -> None:
     for part in (
         "records     1,000 in 1.00 s",
         "throughput  1.00 k records/s, 100 KiB/s",
-        "p50 5.00 ms  p90 9.00 ms  p99 9.90 ms  p99.9 –  max 10.0 ms",  # noqa: RUF001
+        "p50 5.00 ms  p90 9.00 ms  p99 9.90 ms  p99.9 –  max 10.0 ms",
         "100 data (10 full, 88 timeout, 2 event), 2 events",
         "mean 0.50, max 3 buffers",
         "100 in 90 messages; starved for 1.00 ms, summed over channels",
@@ -184,7 +182,7 @@ def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_
             "←",
             "recorded",
         ],
-        ["100ms", "–", "–", "–", "0.50", "3", "100", "1.00", "MiB"],  # noqa: RUF001
+        ["100ms", "–", "–", "–", "0.50", "3", "100", "1.00", "MiB"],
     ]
 
 
@@ -342,14 +340,14 @@ def test_what_to_doubt_stands_under_the_error() -> None:
     given = answer(
         remarks=["a.fnt is cut off: the answer is that of the first half", "so [1] it is"]
     )
-    given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19 %"]}
+    given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19%"]}
     lines = [line.rstrip() for line in printed(given)]
     first = lines.index("! b.fnt is cut off; its whole blocks are used")
     assert lines[1].startswith("model error")
     assert first < 5
     assert lines[first : first + 4] == [
         "! b.fnt is cut off; its whole blocks are used",
-        "! disturbed for 19 %",
+        "! disturbed for 19%",
         "! a.fnt is cut off: the answer is that of the first half",
         "! so [1] it is",
     ]

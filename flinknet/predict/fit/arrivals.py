@@ -233,7 +233,7 @@ class _Sums:
 
 
 def _pattern(sums: _Sums, *, is_on_off: bool) -> Pattern:
-    """With the 90 % interval of a variance that was estimated from so many beats."""
+    """With the 90% interval of a variance that was estimated from so many beats."""
     spread = 1.645 * np.sqrt(3.0 / sums.beats)
     found = max(sums.dispersion, DISPERSION_MIN)
     return Pattern(found, float(found * np.exp(-spread)), float(found * np.exp(spread)), is_on_off)

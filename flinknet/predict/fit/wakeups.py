@@ -120,7 +120,7 @@ class Wakeups:
 
 AWAKE = 0.01
 """Share of messages that are taken to have found their consumer awake, if the gaps do not tell:
-recorded at 10 ms and 2,000 records/s, p50 at timeout 0 is predicted at 198 us so, at 244 with 5 %,
+recorded at 10 ms and 2,000 records/s, p50 at timeout 0 is predicted at 198 us so, at 244 with 5%,
 and was measured at 201."""
 
 GROUPS = 5

@@ -40,7 +40,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         Head("debloating"),
         Head("records/s", "Records that the consumer took per second."),
         Head("in flight", "Median of the second half of the run, over the six places."),
-        Head("worth", "How long the consumer takes for what is in flight."),
+        Head("takes", "How long the consumer needs for the data in flight."),
         Head("buffer size", "At the end of the run."),
         Head("checkpoint", "Mean, from the trigger to the last acknowledgement."),
     ]
@@ -83,8 +83,8 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "debloating",
         "Buffers as large as needed",
         f"A producer writes {human_count(workload.rate_per_s)} records/s to a consumer that cannot"
-        " keep up. With buffer debloating it asks for buffers of such a size that it takes"
-        f" {human_duration(target_ns)} to consume what is in flight.",
+        " keep up. With buffer debloating it requests smaller buffers, so that it consumes the data"
+        f" in flight within {human_duration(target_ns)}.",
         Table(heads, rows),
         charts,
         _lesson(off, on),
@@ -134,8 +134,8 @@ def _lesson(off: _Seen, on: _Seen) -> list[str]:
         ]
     lines = [
         "Without debloating every buffer fills up before the slow consumer:"
-        f" {human_bytes(before)}, which take it {human_duration(off.in_flight_ns)}.",
-        "With debloating, buffers begin small and grow only as far as it helps, here to"
+        f" {human_bytes(before)}, which take {human_duration(off.in_flight_ns)} to consume.",
+        "With debloating, buffers start small and grow only as far as needed, here to"
         f" {human_bytes(on.buffer_size_bytes)}: {human_bytes(after)} are in flight, which take"
         f" {human_duration(on.in_flight_ns)}.",
     ]
@@ -143,6 +143,6 @@ def _lesson(off: _Seen, on: _Seen) -> list[str]:
     if slow_ns and fast_ns and fast_ns < slow_ns:
         lines.append(
             "Less data before each barrier makes aligned checkpoints faster:"
-            f" {human_duration(slow_ns)} before, {human_duration(fast_ns)} now."
+            f" {human_duration(fast_ns)} instead of {human_duration(slow_ns)}."
         )
     return lines

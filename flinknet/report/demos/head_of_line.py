@@ -103,9 +103,9 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
             )
     blocked = []
     if not sample.is_reading:
-        blocked.append("the socket is not read, whoever its data are for")
+        blocked.append("nobody reads the socket, whichever consumer its data is for")
     if not sample.is_writable:
-        blocked.append("the sender's socket takes no more")
+        blocked.append("the sender's socket is full")
     if not sample.is_writing:
         blocked.append("a producer waits for a buffer")
     if blocked:

@@ -82,6 +82,6 @@ def _lesson(
         f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
         f" {human_duration(long)} to {human_duration(short)}, and the network carries"
         f" {buffers[0] / buffers[-1]:.0f} times as many buffers.",
-        f"In between, half of the records wait about half the timeout: {names[-2]} gives a p50 of"
+        f"In between, a record waits for about half the timeout: {names[-2]} gives a p50 of"
         f" {human_duration(p50[-2])} with {human_count(buffers[-2])} buffers/s.",
     ]

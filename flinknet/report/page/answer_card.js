@@ -8,8 +8,8 @@ function recommendation({head, text, meaning, is_none: isNone, remarks, patch: k
     remarks.map((remark) => h("p", {class: "note"}, `${capital(remark.text)}.`)), keys ? patch(keys) : null);
 }
 
-// The first letter of a sentence; not of a metric, as in "throughput >= 1k/s is met".
-const capital = (text) => text.replace(/^[a-z]+\b(?!\s*[<>_=])/, (word) => word[0].toUpperCase() + word.slice(1));
+// The first letter of a sentence; not of a metric, as in "throughput >= 1k/s is met", or a file.
+const capital = (text) => text.replace(/^[a-z]+\b(?!\s*[<>_=]|[.]\w)/, (word) => word[0].toUpperCase() + word.slice(1));
 
 // Keys for config.yaml with a button that copies them.
 function patch(keys) {

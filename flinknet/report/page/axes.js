@@ -70,7 +70,7 @@ function xAxis(svg, scale, ticks, format, top, bottom, width) {
     const x = scale(value), text = tickText(value, format);
     const half = text.length * CHAR_PX / 2;
     svg.append(s("line", {class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 4}),
-      s("text", {x: Math.min(x, width - half), y: bottom + 17, "text-anchor": "middle"}, text));
+      s("text", {x: Math.min(x, width - half), y: bottom + 19, "text-anchor": "middle"}, text));
   }
   svg.append(s("line", {class: "axis", x1: scale.left, x2: scale.right, y1: bottom, y2: bottom}));
 }
@@ -88,7 +88,7 @@ function bandAxis(svg, labels, centers, bottom) {
     const x = centers[index];
     svg.append(s("text", isSlanted
       ? {x: x + 4, y: bottom + 12, "text-anchor": "end", transform: `rotate(-40 ${x + 4} ${bottom + 12})`}
-      : {x, y: bottom + 17, "text-anchor": "middle"}, label));
+      : {x, y: bottom + 19, "text-anchor": "middle"}, label));
   });
 }
 

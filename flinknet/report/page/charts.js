@@ -131,7 +131,7 @@ function empty(svg, width, height) {
 // Bars over a scale of edges, stacked.
 // spec: {edges: [[low, high], …], isLog, xFormat, yFormat, series: [{name, color, values}], marks: [[value, name]], tip(index)}
 function histogram(spec, width, height = 230) {
-  const left = 58, right = width - 12, top = (spec.marks || []).length ? 38 : 12, bottom = height - 26;
+  const left = 58, right = width - 12, top = (spec.marks || []).length ? 40 : 12, bottom = height - 26;
   const svg = canvas(width, height);
   const totals = spec.edges.map((_, index) => spec.series.reduce((sum, one) => sum + one.values[index], 0));
   const most = Math.max(...totals, 0);
@@ -157,9 +157,9 @@ function histogram(spec, width, height = 230) {
   (spec.marks || []).filter(([value]) => value !== null).forEach(([value, name]) => {
     const at = x(value), half = name.length * STRONG_CHAR_PX / 2;
     const middle = Math.min(Math.max(at, left + half), right - half);
-    const isFree = middle - half > taken;
-    svg.append(s("line", {class: "recorded", x1: at, x2: at, y1: top - (isFree ? 4 : 18), y2: bottom}),
-      s("text", {class: "strong", x: middle, y: top - (isFree ? 8 : 22), "text-anchor": "middle"}, name));
+    const above = middle - half > taken ? 8 : 24;
+    svg.append(s("line", {class: "recorded", x1: at, x2: at, y1: top - above + 4, y2: bottom}),
+      s("text", {class: "strong", x: middle, y: top - above, "text-anchor": "middle"}, name));
     taken = middle + half + LABEL_GAP_PX;
   });
   const focus = s("rect", {class: "focus", y: top, height: bottom - top, visibility: "hidden"});
@@ -192,7 +192,7 @@ function percentiles(spec, width, height = 230) {
     const at = x(place(q)), half = (name.length + 2) * CHAR_PX / 2, middle = Math.min(at, width - half);
     svg.append(s("line", {class: "grid", x1: at, x2: at, y1: top, y2: bottom}));
     if (middle - half < taken + LABEL_GAP_PX) continue;
-    svg.append(s("text", {x: middle, y: bottom + 17, "text-anchor": "middle"}, `${name} %`));
+    svg.append(s("text", {x: middle, y: bottom + 19, "text-anchor": "middle"}, `${name}%`));
     taken = middle + half;
   }
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
@@ -224,7 +224,9 @@ function stackedBars(spec, width) {
   const items = [];
   spec.rows.forEach((row, index) => {
     const y = top + index * rowPx;
-    svg.append(s("text", {x: left - 6, y: y + 15, "text-anchor": "end"}, row.name));
+    const fits = Math.floor((left - 10) / CHAR_PX);
+    const name = row.name.length > fits ? `${row.name.slice(0, fits - 1)}…` : row.name;
+    svg.append(s("text", {x: left - 6, y: y + 15, "text-anchor": "end"}, name));
     let from = 0;
     for (const [part, , color, ink] of spec.parts) {
       const share = row.shares[part] || 0;

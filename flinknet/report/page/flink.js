@@ -1,6 +1,6 @@
 // Flink's own metrics of the two ends of an edge.
 
-const share = (value) => value === null ? MISSING : `${Math.round(value * 100)} %`;
+const share = (value) => value === null ? MISSING : `${Math.round(value * 100)}%`;
 
 function flinkSection({flink}) {
   if (!flink) return null;

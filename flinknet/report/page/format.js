@@ -16,7 +16,7 @@ function scaled(value, units, plain) {
 
 function duration(ns) {
   if (ns === null || ns === undefined) return MISSING;
-  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["µs", 1e3]], (value) => `${value.toFixed(0)} ns`);
+  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => `${value.toFixed(0)} ns`);
 }
 
 function count(value) {
@@ -31,11 +31,11 @@ function bytes(value) {
 }
 
 function percent(share, digits = 1) {
-  return share === null || share === undefined ? MISSING : `${(share * 100).toFixed(digits)} %`;
+  return share === null || share === undefined ? MISSING : `${(share * 100).toFixed(digits)}%`;
 }
 
 function change(ratio) {
-  return ratio === null || ratio === undefined ? MISSING : `${ratio < 0 ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %`;
+  return ratio === null || ratio === undefined ? MISSING : `${ratio < 0 ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)}%`;
 }
 
 const perSecond = (value) => value === null || value === undefined ? MISSING : `${count(value)}/s`;

@@ -3,7 +3,7 @@
 function showJob(job) {
   const heads = [["timeout", "Buffer timeout; of each edge where they differ."], ["where"], ["records/s", "Records that leave the job, or are consumed on the edge."],
     ["p50", "Latency that half of the records do not exceed: of the job from when a record came to it, of an edge from when it came to that edge."],
-    ["p50, 90 % interval", "By how the beats of the flushers lie to each other, which is chance in each run, and where that was not recorded by when records came."],
+    ["p50, 90% interval", "By how the beats of the flushers lie to each other, which is chance in each run, and where that was not recorded by when records came."],
     ["p99", "Latency that 99 of 100 records do not exceed."], ["buffers/s", "Data buffers sent per second; of the job, over all edges."]];
   const known = (value, format) => value === null || value === undefined ? "unknown" : format(value);
   const figures = (part, spread) => [known(part.throughput_records_per_s, count), known(part.latency_ns.p50, duration), spread,

@@ -112,7 +112,7 @@ function ratioTicks(x, low, high) {
   return ticks;
 }
 
-const ratioText = (value) => !value ? "0" : value >= 9 ? `×${count(Math.round(value + 1))}` : `${value < 0 ? "−" : "+"}${+Math.abs(value * 100).toPrecision(3)} %`;
+const ratioText = (value) => !value ? "0" : value >= 9 ? `×${count(Math.round(value + 1))}` : `${value < 0 ? "−" : "+"}${+Math.abs(value * 100).toPrecision(3)}%`;
 
 // spec: {intervals: [{name, change, low, high, color, text}], label}
 function changeIntervals(spec, width) {

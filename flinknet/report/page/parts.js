@@ -50,7 +50,7 @@ const PARTS = {
   percentiles: (part) => {
     const [first, ...others] = part.series.map((one) => ({...one, color: colorOf(one.color)}));
     return figureOf(part, legendOf(part.series), (width) => percentiles({points: first.points, color: first.color, others, format: duration, label: part.title,
-      tip: (q, value) => ({title: `${+(q * 100).toFixed(4)} % of the records`, rows: [[`${first.name}, at most`, duration(value)],
+      tip: (q, value) => ({title: `${+(q * 100).toFixed(4)}% of the records`, rows: [[`${first.name}, at most`, duration(value)],
         ...others.flatMap((one) => one.points.filter(([other]) => Math.abs(other - q) < 1e-9).map(([, other]) => [`${one.name}, at most`, duration(other)]))]}),
     }, width));
   },

@@ -7,7 +7,7 @@ function modelError({model_error_text: {figures, used, consequence, is_doubtful:
     h("p", {class: "small"}, `From ${used}. `, isDoubtful && figures !== null ? `Do not rely on the predictions below: ${consequence}.` : `${capital(consequence)}.`));
 }
 
-const doubts = ({doubts: lines}) => lines.length ? h("div", {class: "banner doubt", id: "doubts"}, lines.map((line) => h("p", {class: "small"}, line))) : null;
+const doubts = ({doubts: lines}) => lines.length ? h("div", {class: "banner doubt", id: "doubts"}, lines.map((line) => h("p", {class: "small"}, capital(line)))) : null;
 
 function facts(answer) {
   const observed = answer.observed;
@@ -17,10 +17,10 @@ function facts(answer) {
     ["bytes", `${bytes(observed.throughput_bytes_per_s)}/s`, "Bytes of record values per second, without what the stream adds."],
     ["p50", duration(observed.latency_ns.p50), MEANING.p50],
     ["p99", duration(observed.latency_ns.p99), MEANING.p99],
-    ["longest", duration(observed.latency_ns.max), "The longest latency of a record."],
+    ["max latency", duration(observed.latency_ns.max), "The longest latency of a record."],
     ["backlog", fixed(observed.backlog_buffers.mean), MEANING.backlog],
-    ["largest backlog", count(observed.backlog_buffers.max), MEANING.backlogMax],
-    ["starved of credit", duration(observed.credits.starved_ns), "Time with a backlog and no credit, summed over the channels."],
+    ["max backlog", count(observed.backlog_buffers.max), MEANING.backlogMax],
+    ["time without credit", duration(observed.credits.starved_ns), "Time with a backlog and no credit, summed over the channels."],
     ["buffers", count(observed.buffers), `Data buffers sent: ${count(observed.flushes.full)} full, ${count(observed.flushes.timeout)} by the buffer timeout, ${count(observed.flushes.event)} pushed by an event.`],
   ];
   return h("dl", {class: "facts"}, rows.map(([name, value, meaning]) =>
@@ -55,7 +55,7 @@ function latencySection(answer) {
           others: predicted.length ? [{name: "predicted", color: "var(--orange)", points: predicted}] : [],
           tip: (q, value) => {
             const same = predicted.find(([other]) => Math.abs(other - q) < 1e-9);
-            return {title: `${+(q * 100).toFixed(4)} % of the records`, rows: [["observed, at most", duration(value)],
+            return {title: `${+(q * 100).toFixed(4)}% of the records`, rows: [["observed, at most", duration(value)],
               ...same ? [["predicted", duration(same[1])]] : []]};
           },
         }, width))));
@@ -63,7 +63,7 @@ function latencySection(answer) {
 
 function latencyNotSeen() {
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions come with 90 % intervals."));
+    h("p", {class: "note"}, "Not observed: messages between processes do not show when records came. Predictions come with 90% intervals."));
 }
 
 const channelName = (each) => `${each.channel}: ${each.name || `${each.producer} → ${each.consumer}`}`;

@@ -167,7 +167,7 @@ function addZoom(svg, x, brush, [left, right], [fromNs, toNs], durationNs, least
 }
 
 function timeFormat(spanNs) {
-  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]].find(([, ns]) => spanNs >= ns) || ["ns", 1];
+  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]].find(([, ns]) => spanNs >= ns) || ["ns", 1];
   return (ns) => `${+(ns / size).toPrecision(6)} ${unit}`;
 }
 

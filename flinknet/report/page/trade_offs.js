@@ -28,7 +28,7 @@ function timeoutNs(text) {
   return number < 0 ? Infinity : number * (units[unit] ?? 1);
 }
 
-// Of each point the 90 % interval of its latency, if there is one; else as the model errs.
+// Of each point the 90% interval of its latency, if there is one; else as the model errs.
 function bandOf(line, metric, error) {
   const between = line.map((point) => point.latency_low_ns && point.latency_high_ns && metric in point.latency_low_ns
     ? [point.latency_low_ns[metric], point.latency_high_ns[metric]] : null);
@@ -99,7 +99,7 @@ function tradeOffs(answer) {
     const error = answer.model_error;
     const isBetween = line.some((point) => point.latency_high_ns);
     const ofError = isDoubtful ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
-    const ofLatency = isBetween ? "The band is the 90 % interval." : ofError;
+    const ofLatency = isBetween ? "The band is the 90% interval." : ofError;
     const memory = new Set(line.map((point) => METRICS.memory.value(point)));
     return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
       chart(`Latency by ${state.x}`, ofLatency,
@@ -166,7 +166,7 @@ function priceCells({price}) {
   if (!price) return [MISSING, MISSING, MISSING];
   const cores = price.cpu_cores_change;
   return [count(price.packets_per_s), `${bytes(price.bytes_per_s)}/s`,
-    cores === null ? MISSING : `${cores > 0 ? "+" : ""}${(cores * 100).toFixed(1)} %`];
+    cores === 0 ? "0%" : change(cores)];
 }
 
 const fixed = (value) => value === null || value === undefined ? MISSING : value.toFixed(2);

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, geometric_mean, median, stdev
 
-from flinknet.units import format_percent
+from flinknet.units import human_change
 
 from .student_t import student_t_quantile
 
@@ -182,7 +182,7 @@ def difference(
         high,
         len(second),
         _verdict(change, low, high, direction, negligible),
-        is_ratio=is_log or first == second,  # which is 0 % of anything
+        is_ratio=is_log or first == second,  # which is 0% of anything
         estimate=estimate,
         direction=direction,
         negligible=negligible,
@@ -200,7 +200,7 @@ def summary(
     verdicts = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
         metrics = [
-            f"{metric} ({format_percent(each.change)})" if each.is_ratio else metric
+            f"{metric} ({human_change(each.change)})" if each.is_ratio else metric
             for metric, each in differences.items()
             if each.verdict is verdict and each.change is not None
         ]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
-from flinknet.units import counted
+from flinknet.units import counted, human_change
 
 from .compared import Configuration
 from .differences import NEGLIGIBLE
@@ -79,7 +79,8 @@ class Trend:
         results = counted(step.results_after, "result")
         return (
             f"{self.metric} of {self.config} {moved} by {abs(step.change):.1%}"
-            f" ({step.low:+.1%} … {step.high:+.1%}) with the result of {step.since or 'no date'}"
+            f" ({human_change(step.low)} … {human_change(step.high)})"
+            f" with the result of {step.since or 'no date'}"
             f" ({results} since)"
         )
 

@@ -262,7 +262,7 @@ def given_up_of(
         RunWarning(
             "given-up",
             f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
-            f" sent {human_duration(drain_ns)} after the end and were given up{others}."
+            f" sent {human_duration(drain_ns)} after the end and were dropped{others}."
             f" {pace.advice}",
             f"{human_count(due - sent)} of {human_count(due)} records were never sent",
         ),

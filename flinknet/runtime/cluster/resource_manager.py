@@ -130,7 +130,7 @@ class ResourceManager:
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
         for index in self._heartbeats.silent(now_ns=now_ns):
             each = self._known[index]
-            text = f"{each.name} (pid {each.process.pid}) has not answered heart-beats for"
+            text = f"{each.name} (pid {each.process.pid}) has not answered heartbeats for"
             lost.append((each, f"{text} {self._timeout_s:g} s and counts as lost"))
         return lost
 

@@ -24,7 +24,7 @@ from .reports import (
 from .running_task import RunningTask
 
 METRICS_PAUSE = 100
-"""After taking metrics so many times as long passes without: they cost 1 % of the time at most."""
+"""After taking metrics so many times as long passes without: they cost 1% of the time at most."""
 
 
 class Sampler:

@@ -2,7 +2,7 @@
 """TaskExecutor: the process of a TaskManager (Flink: TaskExecutor).
 
 Registers at the JobManager, hands what it says to the attempts of the process (Attempts) and their
-channels (AttemptChannels), answers heart-beats, tells how they stand. Tasks, network and control
+channels (AttemptChannels), answers heartbeats, tells how they stand. Tasks, network and control
 connection take turns on one event loop. Functions of a program have a thread for each task: what
 does not return holds up that task, and nothing else.
 """
@@ -143,7 +143,7 @@ class TaskExecutor:
             for job in attempts.jobs.values():
                 job.remove_stored()
         elif now_ns - self._heard_ns > self._spec.silence_max_ns:
-            print("the JobManager has sent no heart-beat in time", file=sys.stderr)
+            print("the JobManager has sent no heartbeat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
         attempts.producers.handle_deadline(now_ns=now_ns)

@@ -80,7 +80,7 @@ def test_a_constant_rate_is_evenly_spaced_from_a_phase_of_its_own() -> None:
 def test_poisson_arrivals_have_the_mean_and_the_spread_of_their_law() -> None:
     instants = all_of(arrivals_of(ArrivalPlan("poisson", 1e6, 0, 40_000, 5)))
     gaps = np.diff(instants)
-    # standard errors of 40,000 exponential gaps: 0.5 % of the mean, 0.7 % of the deviation
+    # standard errors of 40,000 exponential gaps: 0.5% of the mean, 0.7% of the deviation
     assert gaps.mean() == pytest.approx(1000, rel=0.03)
     assert gaps.std() == pytest.approx(1000, rel=0.05)
 

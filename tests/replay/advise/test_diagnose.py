@@ -28,7 +28,7 @@ def channel(
 
 
 def all_to_all(slow: dict[int, dict[str, int]], *, is_held_up: bool) -> list[ChannelTime]:
-    """Two producers and four consumers; all channels wait for flush for 95 % of their time but
+    """Two producers and four consumers; all channels wait for flush for 95% of their time but
     those to slow consumers."""
     return [
         channel(

@@ -65,7 +65,7 @@ def test_the_fill_ratio_counts_every_buffer_once(spark: Any, sawtooth_run: Path)
     fill = details["fill"]
     assert fill["segment_size_bytes"] == 32 * 1024
     assert fill["mean"] == pytest.approx(1050 / 32 / 1024)
-    # 1050 bytes of 32 KiB are 3.2 %; the two buffers of the last beat leave with the window's end.
+    # 1050 bytes of 32 KiB are 3.2%; the two buffers of the last beat leave with the window's end.
     assert (fill["full"][0], fill["timeout"][0]) == (100, 98)
     assert sum(map(sum, (fill["full"], fill["timeout"], fill["event"]))) == 198
 

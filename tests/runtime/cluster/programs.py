@@ -79,7 +79,7 @@ def main(env, mark, records):
 def same(record: tuple[int, bytes]) -> tuple[int, bytes]:
     return record
 """
-"""A pipeline beside another one whose function sleeps longer than some heart-beats."""
+"""A pipeline beside another one whose function sleeps longer than some heartbeats."""
 
 TWO_REGIONS = """
 import os

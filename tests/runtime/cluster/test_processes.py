@@ -148,7 +148,7 @@ def test_a_stopped_task_manager_is_lost_and_its_tasks_go_elsewhere(start: Start)
     (used,) = (each for each in status.task_managers if each.slots_in_use)
     processes[used.index].send_signal(signal.SIGSTOP)
     status = job.until(lambda status: status.restarts == 1)
-    assert "has not answered heart-beats for 3 s" in status.reason
+    assert "has not answered heartbeats for 3 s" in status.reason
     status = job.until_running(records=status.vertices[-1].records_in + 1000)
     assert {each.attempt for each in status.vertices} == {1}
     assert {each.index: each.state for each in status.task_managers} == {
@@ -171,7 +171,7 @@ def test_without_restarts_a_stopped_task_manager_ends_the_job_and_all_its_proces
     ended = job.ended()
     assert ended.state == "FAILED"
     assert "tm-1" in ended.reason
-    assert "heart-beats" in ended.reason
+    assert "heartbeats" in ended.reason
     assert gone([job.job_manager, *processes.values()])
 
 
@@ -499,7 +499,7 @@ def _soon() -> int:
 
 
 def _more(status: object, beats: list[int]) -> bool:
-    """Whether every TaskManager has answered three heart-beats more."""
+    """Whether every TaskManager has answered three heartbeats more."""
     now = [each.heartbeats for each in status.task_managers]  # type: ignore[attr-defined]
     return all(each >= before + 3 for each, before in zip(now, beats, strict=True))
 
