@@ -32,9 +32,11 @@ from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
 from .fit.arrivals import Seen, fit_pattern
+from .fit.bursts import find_bursts
 from .fit.busy import busy_ns_per_record
 from .fit.costs import CostFit
-from .fit.flusher import beat_ns, flush_overhead_ns
+from .fit.flusher import beat_ns as beat_of
+from .fit.flusher import flush_overhead_ns
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
@@ -154,7 +156,11 @@ def load_captured(
     wait_max_ns = _wait_max_ns(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     seen = seen_between(rows, from_ns, wait_max_ns)
-    pattern = fit_pattern(seen, None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS)
+    beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
+    bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
+    pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
+    if bursts is not None:
+        seen = bursts.within(seen)
     unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
     notes = [f"{since}; {pattern.in_words}", *assumed, found.note]
     if found.wakeups is not None:
@@ -216,7 +222,7 @@ def with_settings(
     notes = []
     is_timeout_known = True
     if _TIMEOUT_KEY not in keys:
-        found_ns = beat_ns(rows.sent)
+        found_ns = beat_of(rows.sent)
         is_timeout_known = found_ns is not None
         timeout_ns = NetworkConfig().buffer_timeout_ns if found_ns is None else _round(found_ns)
         keys[_TIMEOUT_KEY] = format_duration_ns(timeout_ns, separator=" ")
