@@ -62,6 +62,10 @@ FILLED_IN = (
     "filled in by Flink's counters: what passed on local channels, as it came on the recorded ones"
 )
 
+NOT_FILLED_IN = (
+    "what passes on local channels is unknown without Flink's counters, and no figure includes it"
+)
+
 METRICS_AROUND_NS = 5_000_000_000
 """Before and after a window, what Flink said of its tasks counts, too."""
 
@@ -195,7 +199,7 @@ def load_captured(
         filled = with_local_channels(exchange, unseen, planned, counts)
         if filled is not None:
             exchange, unseen = filled
-            notes.append(FILLED_IN)
+        notes.append(NOT_FILLED_IN if filled is None else FILLED_IN)
     return exchange, CostFit(
         found.costs,
         tuple(notes),

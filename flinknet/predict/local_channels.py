@@ -5,9 +5,11 @@ it took and emitted, and how many of the bytes that came to it were local. So ma
 says came beside those in the trace. On a channel of which nothing else is known, they come when
 those of a recorded channel of the same producer came, as many times as many.
 
-An edge without any recorded channel lies behind another one: its records come as the task before it
-is done with its inputs, so many for each of them and to such shares of the consumers as the
-counters say. What a message costs there is taken from that other edge.
+An edge without any recorded channel lies behind another one, or before one. Behind it, records come
+as the task between them is done with its inputs, so many for each of them and to such shares of the
+consumers as the counters say. Before it, they are taken to have come when those came that the task
+between them made of them: that is up to a beat of the flusher late, and alike for all of them. What
+a message costs there is taken from that other edge.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from .fit.busy import (
     busy_ns_per_record,
     series_of_tasks,
 )
-from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD
+from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .fit.unseen import Unseen
 from .recorded import Ramps, RecordedChannel, RecordedExchange
 
@@ -44,6 +46,13 @@ IN_TURN = frozenset({"rebalance", "rescale"})
 """Partitioners that take one channel after the other."""
 
 BROADCAST = "broadcast"
+
+GOLDEN = 0.6180339887498949
+"""Multiples of the golden ratio lie evenly between whole numbers, however many there are."""
+
+COUNTED_WITHIN = 0.05
+"""A task whose counters say that it took as many records as it emitted, but for this share, took
+one for each: counters are asked for once a second."""
 
 NO_COUNTERS = (
     "its channels are local, which a tap does not see, and Flink's counters do not say what passed"
@@ -118,9 +127,14 @@ def planned_edge(manifest: RunManifest, index: int) -> PlannedEdge | None:
     if wiring is None or None in numbers:
         return None
     places = tuple(numbers[each] for each in source), tuple(numbers[each] for each in target)
-    partitioner = next(each["partitioner"] for each in job["edges"] if each["index"] == index)
-    found = PlannedEdge(index, wiring, partitioner, places)
+    found = PlannedEdge(index, wiring, partitioner_of(manifest, index), places)
     return found if len(found.local) == named.local_channels else None
+
+
+def partitioner_of(manifest: RunManifest, index: int) -> str:
+    """The name of the partitioner of an edge of the job."""
+    edges: Any = manifest.scenario["job"]["edges"]
+    return next(str(each["partitioner"]) for each in edges if each["index"] == index)
 
 
 def _wiring_of(edge: NamedEdge) -> Wiring | None:
@@ -177,22 +191,22 @@ def with_local_channels(
     """
     ends = {each.channel: (each.producer, each.consumer) for each in exchange.channels}
     local = [each for each in edge.local if each not in set(ends.values())]
-    seen_records = {each: int(seen.records.sum()) for each, seen in unseen.seen.items()}
+    recorded = {each: int(seen.records.sum()) for each, seen in unseen.seen.items()}
     received = [0] * edge.wiring.consumers
-    for channel, records in seen_records.items():
-        received[ends[channel][1]] += records
+    for channel, count in recorded.items():
+        received[ends[channel][1]] += count
     records_of = _local_records(local, received, counts, (unseen.to_ns - unseen.from_ns) / 1e9)
-    if records_of is None or not seen_records:
+    if records_of is None or not recorded:
         return None
     first = 1 + max(ends)
     found: dict[int, Seen] = {}
     ends_of: dict[int, tuple[int, int]] = {}
     turns = [0] * edge.wiring.producers
     for (producer, consumer), records in records_of.items():
-        own = [each for each in seen_records if ends[each][0] == producer] or [*seen_records]
+        own = [each for each in recorded if ends[each][0] == producer] or [*recorded]
         like = own[turns[producer] % len(own)]
         turns[producer] += 1
-        scaled = unseen.seen[like].times(records / max(seen_records[like], 1))
+        scaled = unseen.seen[like].times(records / max(recorded[like], 1))
         if len(scaled.records):
             found[first + len(found)] = scaled
             ends_of[first + len(found) - 1] = producer, consumer
@@ -240,77 +254,126 @@ def _local_records(
     return found
 
 
-def local_exchange(
-    place: RunPlace,
-    manifest: RunManifest,
-    edge: PlannedEdge,
-    before: RecordedExchange,
-    counted: tuple[int, int],
-) -> RecordedExchange | None:
-    """An exchange without any recorded channel, behind another one; None where the counters do not
-    say what passed.
+@dataclass(frozen=True, slots=True)
+class LocalEdge:
+    """An edge without any recorded channel.
 
-    Args:
-        counted: the part of the run whose counts are used.
+    Attributes:
+        place, manifest: of the run.
+        counted: the part of it whose counts are used.
     """
-    counts = counts_of(place, manifest, edge.index, *counted)
-    busy_ns = busy_ns_per_record(place, manifest, edge.index, *counted, is_all_seen=True)
-    if None in (*counts.emitted_per_s, *counts.taken_per_s, *counts.received_per_s):
-        return None
-    random = np.random.default_rng(before.seed)
-    channels: list[RecordedChannel] = []
-    for producer in range(edge.wiring.producers):
-        parts = [each.arrivals_ns for each in before.channels if each.consumer == producer]
-        inputs_ns = np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
-        for consumer, instants_ns in _passed_on(edge, counts, producer, inputs_ns, random).items():
-            channels.append(
-                RecordedChannel(
-                    len(channels),
-                    producer,
-                    consumer,
-                    -1,
-                    Ramps.of(instants_ns),
-                    counts.record_bytes or before.channels[0].record_wire_bytes,
-                )
-            )
-    if not channels:
-        return None
-    message_ns = before.costs.receive_ns_per_message / (counts.message_records or 1.0)
-    consume_ns = tuple(
-        max(busy_ns.get(each, 0.0) - message_ns, ASSUMED_CONSUME_NS_PER_RECORD)
-        for each in range(edge.wiring.consumers)
-    )
-    return replace(
-        before,
-        producers=edge.wiring.producers,
-        consumers=edge.wiring.consumers,
-        channels=tuple(channels),
-        costs=replace(before.costs, consume_ns_per_record=consume_ns),
-        task_managers=edge.places,
-        has_instants=False,
-    )
+
+    place: RunPlace
+    manifest: RunManifest
+    edge: PlannedEdge
+    counted: tuple[int, int]
+
+    def behind(self, before: RecordedExchange) -> RecordedExchange | None:
+        """The exchange behind another one; None where the counters do not say what passed."""
+        counts, edge = self._counts(), self.edge
+        if None in (*counts.emitted_per_s, *counts.taken_per_s, *counts.received_per_s):
+            return None
+        passed: dict[tuple[int, int], IntArray] = {}
+        for producer in range(edge.wiring.producers):
+            parts = [each.arrivals_ns for each in before.channels if each.consumer == producer]
+            inputs_ns = _in_order(parts)
+            taken, emitted = counts.taken_per_s[producer], counts.emitted_per_s[producer]
+            outputs = round(len(inputs_ns) * (emitted or 0.0) / taken) if taken else 0
+            consumers = list(edge.wiring.consumers_of(producer))
+            weights = [counts.received_per_s[each] or 0.0 for each in consumers]
+            instants_ns = _as_many(inputs_ns, outputs)
+            if edge.partitioner == BROADCAST:
+                passed |= {(producer, each): instants_ns for each in consumers}
+            else:
+                shared = _shared(edge.partitioner, instants_ns, weights)
+                passed |= {
+                    (producer, each): own for each, own in zip(consumers, shared, strict=True)
+                }
+        return self._exchange(before, passed, counts)
+
+    def before(self, behind: RecordedExchange, partitioner: str) -> RecordedExchange | None:
+        """The exchange before another one, which leads away from its consumers; None as above.
+
+        Args:
+            partitioner: of the other one.
+        """
+        counts, edge = self._counts(), self.edge
+        if None in (*counts.emitted_per_s, *counts.received_per_s):
+            return None
+        passed: dict[tuple[int, int], IntArray] = {}
+        for consumer in range(edge.wiring.consumers):
+            parts = [each.arrivals_ns for each in behind.channels if each.producer == consumer]
+            if partitioner == BROADCAST:
+                parts = parts[:1]
+            duration_s = behind.duration_ns / 1e9
+            records = round((counts.received_per_s[consumer] or 0.0) * duration_s)
+            outputs_ns = _in_order(parts)
+            if abs(records - len(outputs_ns)) <= COUNTED_WITHIN * len(outputs_ns):
+                records = len(outputs_ns)
+            producers = list(edge.wiring.partitions_of(consumer))
+            instants_ns = _as_many(outputs_ns, records)
+            if edge.partitioner == BROADCAST:
+                passed |= {(each, consumer): instants_ns for each in producers}
+                continue
+            weights = [counts.emitted_per_s[each] or 0.0 for each in producers]
+            shared = _shared(edge.partitioner, instants_ns, weights)
+            passed |= {(each, consumer): own for each, own in zip(producers, shared, strict=True)}
+        return self._exchange(behind, passed, counts)
+
+    def _counts(self) -> EdgeCounts:
+        return counts_of(self.place, self.manifest, self.edge.index, *self.counted)
+
+    def _exchange(
+        self,
+        like: RecordedExchange,
+        passed: Mapping[tuple[int, int], IntArray],
+        counts: EdgeCounts,
+    ) -> RecordedExchange | None:
+        edge = self.edge
+        busy_ns = busy_ns_per_record(
+            self.place, self.manifest, edge.index, *self.counted, is_all_seen=True
+        )
+        record_bytes = counts.record_bytes or like.channels[0].record_wire_bytes
+        filled = {ends: instants_ns for ends, instants_ns in passed.items() if len(instants_ns)}
+        if not filled:
+            return None
+        message_ns = like.costs.receive_ns_per_message / (counts.message_records or 1.0)
+        consume_ns = tuple(
+            max(busy_ns.get(each, 0.0) - message_ns, ASSUMED_CONSUME_NS_PER_RECORD)
+            for each in range(edge.wiring.consumers)
+        )
+        return replace(
+            like,
+            producers=edge.wiring.producers,
+            consumers=edge.wiring.consumers,
+            channels=tuple(
+                RecordedChannel(number, *ends, -1, Ramps.of(instants_ns), record_bytes)
+                for number, (ends, instants_ns) in enumerate(filled.items())
+            ),
+            costs=replace(like.costs, consume_ns_per_record=consume_ns),
+            task_managers=edge.places,
+            has_instants=False,
+        )
 
 
-def _passed_on(
-    edge: PlannedEdge,
-    counts: EdgeCounts,
-    producer: int,
-    inputs_ns: IntArray,
-    random: np.random.Generator,
-) -> Mapping[int, IntArray]:
-    """The instants of what a task emits to each consumer, if it did so as its inputs came."""
-    taken, emitted = counts.taken_per_s[producer], counts.emitted_per_s[producer]
-    outputs = round(len(inputs_ns) * (emitted or 0.0) / taken) if taken else 0
-    if not outputs or not len(inputs_ns):
-        return {}
-    instants_ns = inputs_ns[np.arange(outputs) * len(inputs_ns) // outputs]
-    consumers = np.array(edge.wiring.consumers_of(producer))
-    if edge.partitioner == BROADCAST:
-        return dict.fromkeys(consumers.tolist(), instants_ns)
-    weights = np.array([counts.received_per_s[each] or 0.0 for each in consumers.tolist()])
-    if edge.partitioner in IN_TURN or not weights.any():
-        routes = np.arange(outputs) % len(consumers)
+def _in_order(parts: Sequence[IntArray]) -> IntArray:
+    return np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
+
+
+def _as_many(instants_ns: IntArray, count: int) -> IntArray:
+    """So many records at the instants of others."""
+    if not len(instants_ns):
+        return instants_ns
+    return instants_ns[np.arange(count) * len(instants_ns) // max(count, 1)]
+
+
+def _shared(partitioner: str, instants_ns: IntArray, weights: Sequence[float]) -> list[IntArray]:
+    """The records of a task as they go to several others, or come from them: in turn, or in no
+    order that repeats itself."""
+    share = np.array(weights)
+    if partitioner in IN_TURN or not share.any():
+        routes = np.arange(len(instants_ns)) % len(share)
     else:
-        routes = random.choice(len(consumers), outputs, p=weights / weights.sum())
-    own = {each: instants_ns[routes == at] for at, each in enumerate(consumers.tolist())}
-    return {each: found for each, found in own.items() if len(found)}
+        places = np.arange(len(instants_ns)) * GOLDEN % 1.0
+        routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
+    return [instants_ns[routes == at] for at in range(len(share))]

@@ -99,7 +99,13 @@ def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
     """The edges of each job that has several, or one of which not all was recorded."""
     groups = [list(group) for _, group in groupby(runs, key=lambda each: each.job)]
     whole = [[*group, *local_edges(group)] for group in groups]
-    return [each for each in whole if len(each) > 1 or local_share(each[0], number_of(each[0]))]
+    return [each for each in whole if len(each) > 1 or _is_to_be_filled_in(each[0])]
+
+
+def _is_to_be_filled_in(run: RecordedRun) -> bool:
+    """Whether some channels of an edge were not recorded, and Flink's counters tell of them."""
+    number = number_of(run)
+    return local_share(run, number) > 0 and received_per_s(run, number) is not None
 
 
 def plan_jobs(

@@ -43,6 +43,7 @@ MANY_BUFFERS = 100_000
 EVEN_MAX, RANDOM_MAX = 0.3, 2.0
 """Up to here arrivals are called even, and random."""
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
     """The buffers of one channel in which a record ends, in their order; int64 columns.
@@ -170,7 +171,7 @@ def fit_pattern(
     take = _differences_within if is_on_off else _differences
     sums = _Sums.over([take(each) for each in counts])
     if sums.beats < SAMPLES_MIN:
-        return replace(UNKNOWN_PATTERN, is_on_off=is_on_off)
+        return replace(UNKNOWN_PATTERN, is_on_off=True) if is_on_off else UNKNOWN_PATTERN
     found = _pattern(sums, is_on_off=is_on_off)
     if is_on_off:
         return found
