@@ -157,8 +157,9 @@ def _of_consumers(channels: ChannelTimes, cause: tuple[str, str, str]) -> Verdic
     if it does so for all or none of them."""
     regime, kind, text = cause
     consumers, place = in_groups(channels.consumer)
-    own_ns = _sums(channels.spent_ns[regime], place, len(consumers))
-    whole_ns = _sums(sum(channels.spent_ns.values()), place, len(consumers))
+    sums = [_sums(each, place, len(consumers)) for each in channels.spent_ns.values()]
+    whole_ns = np.sum(sums, axis=0)
+    own_ns = sums[list(channels.spent_ns).index(regime)]
     shares = dict(zip(consumers, (own_ns / np.maximum(whole_ns, 1)).tolist(), strict=True))
     slow = sorted(
         (consumer for consumer, share in shares.items() if share >= MAIN_SHARE),

@@ -401,7 +401,7 @@ def _chosen(
             rows = rows_in(part.rows)
             is_own = np.isin(rows["channel"].to_numpy(), chosen[part.run])
             if is_own.any():
-                found = as_named(part.name, part.run, part.bucket, rows.filter(is_own))
+                found = as_named(part.name, part.run, part.bucket, rows.filter(pa.array(is_own)))
                 yield from record_batches([columns_of(NamedTable, [found])], schema)
 
 
@@ -412,18 +412,17 @@ def _most_telling(
     (by p99), that lacked credit or were blocked for longest, or that carried most."""
     names = "throughput_by_channel", "consumed", "credit_starved", "blocked"
     columns = []
-    for run in found[names[0]]:
-        taken, consumed, starved, blocked = (
-            Rows(_SUMMARIES[name].row, found[name][run]) for name in names
-        )
+    for number in found[names[0]]:
+        tables: list[Rows[Any]] = [Rows(_SUMMARIES[e].row, found[e][number]) for e in names]
+        taken, consumed, starved, blocked = tables
         channels = np.union1d(taken["channel"], consumed["channel"])
         late_ns = np.nan_to_num(consumed.of(channels, "p99"))
         waits_ns = starved.of(channels, "starved_ns") + blocked.of(channels, "blocked_ns")
         is_wanted = np.isin(channels, list(wanted))
         records = taken.of(channels, "records")
-        whole = np.full(len(channels), run)
-        columns.append((whole, channels, -records, -waits_ns, -late_ns, ~is_wanted))
-    run, channel, *ranks = (np.concatenate(each) for each in zip(*columns, strict=True))
+        own = np.full(len(channels), number), channels
+        columns.append((*own, -records, -waits_ns, -late_ns, ~is_wanted))
+    run, channel, *ranks = [np.concatenate(each) for each in zip(*columns, strict=True)]
     first = np.lexsort((channel, run, *ranks))[:CHANNELS_TOLD_MAX]
     return {each: np.sort(channel[first[run[first] == each]]) for each in found[names[0]]}
 

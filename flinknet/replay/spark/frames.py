@@ -143,7 +143,13 @@ class Rows(Generic[Row]):
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """A column; without a number: not a number."""
-        return self.table[name].to_numpy()
+        values: npt.NDArray[Any] = self.table[name].to_numpy()
+        return values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and bool(self.table.equals(other.table))
+
+    __hash__ = None  # type: ignore[assignment]
 
     def of(self, channels: IntArray, name: str) -> npt.NDArray[Any]:
         """A column of some channels, one by one; 0 for those that have no row."""

@@ -27,14 +27,15 @@ class ChannelTime:
 
 def times(channels: Sequence[ChannelTime]) -> ChannelTimes:
     """They as columns."""
-    columns = [
+    channel, producer, consumer, records = (
         np.array([getattr(each, name) for each in channels])
         for name in ("channel", "producer", "consumer", "records")
-    ]
+    )
     names = channels[0].spent_ns
     spent_ns = {name: np.array([each.spent_ns[name] for each in channels]) for name in names}
     held_up = np.array([each.is_held_up for each in channels])
-    return ChannelTimes(channels[0].edge, *columns, spent_ns, held_up)
+    edge = channels[0].edge
+    return ChannelTimes(edge, channel, producer, consumer, records, spent_ns, held_up)
 
 
 def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
