@@ -289,6 +289,7 @@ def replay(
             refine=is_fine,
             edge_timeouts=edge_timeouts,
             checkpoint=kept,
+            channels=channels or (),
             on_progress=_say,
         )
         if out_dir is not None:

@@ -57,6 +57,8 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     for name in ("details", "flink", "cpu_cost"):
         if document[name] is None:
             del document[name]
+    if not answer.channels_left_out:
+        del document["channels_left_out"]
     for channel in document["channels"]:
         if channel["name"] is None:
             del channel["name"]
