@@ -21,7 +21,8 @@ from ..observe.task_times import (
     WAITS,
     WORKING,
 )
-from .caveats import BARRIERS, result_of
+from ..read import result_of
+from .caveats import BARRIERS
 from .edges import EdgeEnds, ends_of, task_of
 
 Pair = tuple[int, int]

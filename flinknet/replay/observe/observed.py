@@ -61,6 +61,7 @@ from .latency import (
 from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow
 from .one_pass import InPass, InTimeSlices, SliceTable, WorkRow, pass_units
 from .regimes import RegimeRow, merge_regimes
+from .reported_checkpoints import with_reported
 from .sums import Sums
 from .task_times import MERGE_TASK_TIMES, TaskTimeRow, observe_slice
 from .tree import (
@@ -376,11 +377,14 @@ def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
             timeout=_left_because(data, FlushReason.FLUSH),
             event=_left_because(data, FlushReason.EVENT, FlushReason.END),
         ),
-        checkpoints=checkpoints_of(
-            rows.barriers,
-            {info.index: info.consumer for info in run.manifest.channels},
-            (run.from_ns, run.to_ns),
-            is_from_between=run.manifest.is_from_between,
+        checkpoints=with_reported(
+            checkpoints_of(
+                rows.barriers,
+                {info.index: info.consumer for info in run.manifest.channels},
+                (run.from_ns, run.to_ns),
+                is_from_between=run.manifest.is_from_between,
+            ),
+            run,
         ),
     )
 
