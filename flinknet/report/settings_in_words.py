@@ -71,7 +71,7 @@ def what_varies(points: Sequence[TradeOffPoint]) -> list[str]:
 def label_of(point: TradeOffPoint, varied: Sequence[str]) -> str:
     """A setting by what varies: "buffer timeout 10ms, rate x2"."""
     names = settings_of(point)
-    return ", ".join(f"{name} {names[name]}" for name in varied)
+    return ", ".join(f"{name} {names[name]}" for name in varied if names[name] != MISSING)
 
 
 def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:

@@ -230,8 +230,8 @@ class Sampler:
         return lines
 
     def _of_tasks(self, job: RunningJob, checkpoint: Any) -> Line:
-        """What a checkpoint took in each task that reads others; sources have neither."""
-        found: dict[str, list[float]] = {name: [] for name in _OF_TASKS}
+        """What a checkpoint took in each task that reads others, by vertex."""
+        found: dict[str, dict[str, list[float]]] = {name: {} for name in _OF_TASKS}
         for vertex in job.vertices:
             if not vertex.inputs:
                 continue
@@ -245,7 +245,7 @@ class Sampler:
                 for name, (place, key) in _OF_TASKS.items():
                     value = _number(durations[place].get(key))
                     if value is not None and value >= 0:
-                        found[name].append(value)
+                        found[name].setdefault(str(vertex.id), []).append(value)
         return {name: values for name, values in found.items() if values}
 
     def _metrics(self, path: str, names: tuple[str, ...]) -> dict[str, float]:

@@ -27,6 +27,9 @@ BARRIERS_MAX = 200_000
 """Barriers of a run that are brought to the driver; of more, those of every so many-th
 checkpoint."""
 
+INTERVAL_OFF_BY = 0.005
+"""A recorded interval differs from the one that was set by less than this share."""
+
 _TYPES = (
     DataType.PRIORITIZED_EVENT_BUFFER,
     DataType.ALIGNED_CHECKPOINT_BARRIER,
@@ -108,7 +111,9 @@ def thinned_barriers(barriers: pa.Table) -> pa.Table:
 
 
 def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
-    """Time between two checkpoints, in whole milliseconds; None with less than two of them."""
+    """Time between two checkpoints, as somebody may have written it; None with less than two of
+    them.
+    """
     first_ns: dict[int, int] = {}
     for each in barriers:
         if each.sent_ns >= 0:
@@ -119,6 +124,10 @@ def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
         return None
     begun_ns = np.array([first_ns[each] for each in numbers.tolist()], np.int64)
     median_ns = float(np.median(np.diff(begun_ns) / np.diff(numbers)))
+    for step_ns in (1000 * NS_PER_MS, 100 * NS_PER_MS, 10 * NS_PER_MS):
+        round_ns = round(median_ns / step_ns) * step_ns
+        if abs(round_ns - median_ns) <= INTERVAL_OFF_BY * median_ns:
+            return round_ns
     return max(round(median_ns / NS_PER_MS), 1) * NS_PER_MS
 
 

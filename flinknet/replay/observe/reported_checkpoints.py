@@ -10,6 +10,7 @@ from typing import Any
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import CheckpointSummary
+from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
@@ -29,8 +30,9 @@ NOTICED_NS = 10_000_000_000
 
 
 def with_reported(summary: CheckpointSummary | None, run: RecordedRun) -> CheckpointSummary | None:
-    """The summary with what Flink reported about the checkpoints of the whole job, or with what a
-    run of flinknet's own counted; as it is where nobody asked Flink, or for a part of a run.
+    """The summary with what Flink reported: times of the tasks that read the edge, bytes of the
+    whole job; or with what a run of flinknet's own counted. As it is where nobody asked Flink, and
+    for a part of a run.
     """
     if summary is None:
         return None
@@ -45,7 +47,7 @@ def with_reported(summary: CheckpointSummary | None, run: RecordedRun) -> Checkp
     ]
     if not lines:
         return summary
-    return _joined(summary, lines)
+    return _joined(summary, lines, _consumers_of(run))
 
 
 def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
@@ -60,7 +62,20 @@ def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
     return replace(summary, **{name: getattr(counted, name) for name in _NOT_IN_A_TRACE})
 
 
-def _joined(summary: CheckpointSummary, lines: Iterable[Mapping[str, Any]]) -> CheckpointSummary:
+def _consumers_of(run: RecordedRun) -> str | None:
+    """The vertex that reads the only edge of a run; None where that is not known."""
+    edges = named_edges(run.manifest)
+    numbers = {each.edge for each in run.manifest.channels}
+    edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
+    if edge is None:
+        return None
+    vertices = run.manifest.scenario["job"]["vertices"]
+    return next((each.get("id") for each in vertices if each["index"] == edge.target), None)
+
+
+def _joined(
+    summary: CheckpointSummary, lines: Iterable[Mapping[str, Any]], vertex: str | None
+) -> CheckpointSummary:
     aborted, overtaken, processed = 0, list[float](), list[float]()
     delays, alignments = LogLinearHistogram(), LogLinearHistogram()
     for each in lines:
@@ -69,8 +84,8 @@ def _joined(summary: CheckpointSummary, lines: Iterable[Mapping[str, Any]]) -> C
             continue
         overtaken += _numbers([each.get("persisted_bytes")])
         processed += _numbers([each.get("processed_bytes")])
-        delays.add(_in_ns(each.get("start_delays_ms")))
-        alignments.add(_in_ns(each.get("alignments_ms")))
+        delays.add(_in_ns(each.get("start_delays_ms"), vertex))
+        alignments.add(_in_ns(each.get("alignments_ms"), vertex))
     return replace(
         summary,
         aborted=aborted,
@@ -82,7 +97,8 @@ def _joined(summary: CheckpointSummary, lines: Iterable[Mapping[str, Any]]) -> C
     )
 
 
-def _in_ns(values: Any) -> list[int]:
+def _in_ns(by_vertex: Any, vertex: str | None) -> list[int]:
+    values = by_vertex.get(vertex) if isinstance(by_vertex, Mapping) else None
     return [round(each * NS_PER_MS) for each in _numbers(values)]
 
 

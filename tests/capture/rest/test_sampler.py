@@ -86,8 +86,8 @@ def test_a_checkpoint_has_what_it_took_in_each_task_that_reads_others() -> None:
     }
     lines = [each for each in Sampler(found, lambda: 5).look() if "checkpoint" in each]
     detailed = {each["checkpoint"]: each for each in lines}
-    assert detailed[newest]["start_delays_ms"] == [12, 14]
-    assert detailed[newest]["alignments_ms"] == [3, 0]
+    assert detailed[newest]["start_delays_ms"] == {str(SINK): [12, 14]}
+    assert detailed[newest]["alignments_ms"] == {str(SINK): [3, 0]}
     assert all("start_delays_ms" not in each for each in lines if each["checkpoint"] != newest)
 
 

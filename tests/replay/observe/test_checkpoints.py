@@ -81,12 +81,7 @@ def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_t
 ) -> None:
     recorded(tmp_path / "run", unaligned=True)
     path = tapped(tmp_path / "run", tmp_path / "tap")
-    edit_manifest(
-        path,
-        lambda each: each["scenario"].update(
-            job={"name": "", "ids": ["j"], "vertices": [], "edges": []}
-        ),
-    )
+    edit_manifest(path, lambda each: each["scenario"].update(job=JOB))
     (run,) = open_runs([path], AskedPart(from_ns=0))
     (before,) = observe_here([run])
     lines = [
@@ -111,12 +106,34 @@ def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_t
     assert found.alignment_ns.count == 0 + 2
 
 
+JOB = {
+    "name": "One exchange",
+    "ids": ["j"],
+    "vertices": [
+        {
+            "index": index,
+            "job": "j",
+            "id": name,
+            "name": name,
+            "parallelism": 2,
+            "tasks": [f"{name} (1/2)", f"{name} (2/2)"],
+            "task_managers": ["tm-0", "tm-1"],
+        }
+        for index, name in enumerate(("source", "map", "sink"))
+    ],
+    "edges": [
+        {"index": index, "source": index, "target": index + 1, "partitioner": "hash"}
+        for index in (0, 1)
+    ],
+}
+
+
 def completed(persisted: int, start_delays_ms: list[int]) -> dict[str, object]:
     return {
         "status": "COMPLETED",
         "persisted_bytes": persisted,
-        "start_delays_ms": start_delays_ms,
-        "alignments_ms": [0],
+        "start_delays_ms": {"map": start_delays_ms, "sink": [99]},
+        "alignments_ms": {"map": [0]},
     }
 
 
