@@ -42,6 +42,8 @@ Examples:
       the same run between TaskManagers that are further apart
   flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
       twice or four times as many records a second, and consumers at half their speed
+  flinknet trace replay RUN --alignment aligned,unaligned,30ms --checkpoint-interval 1s,10s
+      how long barriers travel and channels wait, and what is overtaken
   flinknet trace replay RUN --target 'p99<=20ms' --floating-buffers 2,4,8
       the longest timeout and the fewest buffers that meet it, as keys to paste
   flinknet trace replay RUN --edge-timeout 'Enrich=5ms' --edge-timeout '1=5ms,2=100ms'
@@ -69,6 +71,19 @@ GRID_OPTIONS = {
     "floating-buffers": ("floating_buffers", "Floating buffers of a gate, such as 0,8,32."),
     "segment-size": ("segment_sizes_bytes", "Sizes of a buffer, such as 8kb,32kb."),
     "debloating": ("debloatings", "on,off: buffer debloating, with its keys as recorded."),
+    "debloat-target": (
+        "debloating_targets_ns",
+        "Buffer debloating with these targets, such as 100ms,1s.",
+    ),
+    "checkpoint-interval": (
+        "checkpoint_intervals_ns",
+        "Times between checkpoints, such as 500ms,10s; off: none.",
+    ),
+    "alignment": (
+        "aligned_timeouts_ns",
+        "How checkpoints align: aligned,unaligned, or after how long an aligned one becomes"
+        " unaligned, such as 30ms; at the recorded interval, if none is given.",
+    ),
     "flow-control": ("flow_controls", "credit,tcp; tcp is the flow control of Flink before 1.5."),
     "round-trip": (
         "round_trips_ns",
@@ -359,6 +374,12 @@ def _value(name: str, text: str) -> Any:
         if text not in ("on", "off"):
             raise ConfigError(f"{option}: {text!r} is neither on nor off")
         return text == "on"
+    if name == "alignment":
+        return _aligned_timeout(text)
+    if name == "checkpoint-interval":
+        return None if text == "off" else _some_time(option, text)
+    if name == "debloat-target":
+        return _some_time(option, text)
     if name == "round-trip":
         return parse_duration_ns(text, option, bare_unit=None)
     if name == "flow-control":
@@ -373,6 +394,27 @@ def _value(name: str, text: str) -> Any:
         "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
     }[name]
     return getattr(flink.network_config({key: text})[0], field)
+
+
+def _aligned_timeout(text: str) -> int:
+    from flinknet.predict.grid import ALIGNED_NS
+
+    known = {"aligned": ALIGNED_NS, "unaligned": 0}
+    if text in known:
+        return known[text]
+    try:
+        return parse_duration_ns(text, "--alignment", bare_unit=None)
+    except ConfigError:
+        raise ConfigError(
+            f"--alignment: {text!r} is not aligned, unaligned or a time such as 30ms"
+        ) from None
+
+
+def _some_time(option: str, text: str) -> int:
+    time_ns = parse_duration_ns(text, option, bare_unit=None)
+    if not time_ns:
+        raise ConfigError(f"{option}: 0 is too short; give a time such as 500ms")
+    return time_ns
 
 
 def _edge_timeouts(text: str) -> EdgeTimeouts:

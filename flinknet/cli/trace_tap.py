@@ -34,7 +34,7 @@ Examples:
       two of them
   flinknet trace tap --listen 0.0.0.0:7001-7008 --upstream 127.0.0.1:7101-7108 --out tapped
       all that a host may have; some may be missing, or restart
-  flinknet trace tap … --ring 60s --trigger 'credit_starved>50%'
+  flinknet trace tap … --ring 60s --trigger 'no_credit>50%'
       wait for days, keep the minute that matters
   flinknet trace tap … --rest http://localhost:8081
       name channels after their tasks, and record Flink's own metrics, too
@@ -58,8 +58,10 @@ ports outside this range: they are 0 by default, too, and RPC must not pass the 
 
 Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
-Metrics for --trigger, once a second: credit_starved and blocked (share of the second, of the worst
-channel), backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay (p99).
+Metrics for --trigger, once a second: no_credit (a consumer stopped reading), credit_starved (it
+did, and data is known to wait) and blocked (by a barrier), each the share of the second of the
+worst channel; backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay
+(p99).
 """
 
 
@@ -101,7 +103,7 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: when this is true, such as 'credit_starved>50%', keep the ring and half as"
+    help="With --ring: when this is true, such as 'no_credit>50%', keep the ring and half as"
     " much time after it; drop everything else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")

@@ -17,7 +17,7 @@ from flinknet.units import counted
 
 from .advise.targets import Target
 from .answer import answers_of
-from .candidates import plan_candidates
+from .candidates import grids_for, plan_candidates
 from .job_answers import (
     EdgeTimeouts,
     check_edge_timeouts,
@@ -33,7 +33,7 @@ from .read import RecordedRun
 from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
 from .spark.units import work_units
-from .trade_off import advise
+from .trade_off import AdvisedRun, advise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,12 +102,17 @@ def replay_runs(
         jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
-    advised = [advise(each, predicted, grid, targets) for each in compared]
+    grids = grids_for(observed, grid)
+
+    def all_advised() -> list[AdvisedRun]:
+        return [advise(each, predicted, grids[each.run.run], targets) for each in compared]
+
+    advised = all_advised()
     more = candidates.refined([each.advice for each in advised]) if refine else []
     if more:
         on_progress(f"simulating {counted(len(more), 'setting')} in finer steps")
         predicted = predict_more(spark, predicted, more, simulate, packed)
-        advised = [advise(each, predicted, grid, targets) for each in compared]
+        advised = all_advised()
 
     if details:
         on_progress("reading details")
