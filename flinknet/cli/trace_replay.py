@@ -23,7 +23,7 @@ from .paths import existing_path
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
-from .spark_options import loading_spark, spark_options
+from .spark_options import loading_spark, prepare_faster_starts, spark_options
 
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
@@ -320,6 +320,7 @@ def replay(
         put_text(csv_target, csv_text(replay_rows(found.answers)))
     if STDOUT not in (json, csv):
         print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
+    prepare_faster_starts(session)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
 
