@@ -3,9 +3,6 @@ are where two of them look alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
