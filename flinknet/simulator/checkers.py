@@ -107,9 +107,11 @@ class ProtocolChecker:
 
     def record(self, *row: int) -> None:
         """Check the event. Raises: InvariantViolatedError."""
-        at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes, *_ = row
+        at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes = row[:8]
         _, _, _, backlog_buffers, _, credit_after, _, _, value = row[8:]
-        view = self.channels.setdefault(channel, ChannelView())
+        view = self.channels.get(channel)
+        if view is None:
+            view = self.channels[channel] = ChannelView()
         if kind == _PARTITION_REQUEST and point == _RECEIVED:
             view.credit = value
             view.is_requested = self.is_credit_based
@@ -372,7 +374,7 @@ def run_all_checked(
     """
     partitions = -1
     for steps in range(limit):
-        if partitions != (partitions := sum(len(e.cluster.partition_of) for e in all_watched)):
+        if partitions != (partitions := sum([len(e.cluster.partition_of) for e in all_watched])):
             for each in all_watched:
                 if each.checker is not None:
                     each.checker.watch(each.cluster)

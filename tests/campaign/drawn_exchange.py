@@ -59,6 +59,7 @@ class Exchange:
     """A trial.
 
     Attributes:
+        shape: what the plans of its jobs and their attempts depend on.
         load: of the job that things happen to.
         neighbour: a job on the same hosts to which nothing of its own happens; None for none.
         is_encrypted: TLS around every connection.
@@ -67,6 +68,7 @@ class Exchange:
         costs: of the steps; with those of a loop, sockets are read in streams, and buffers in runs.
     """
 
+    shape: Scenario
     load: LoadPlan
     faults: FaultPlan
     neighbour: LoadPlan | None = None
@@ -79,13 +81,14 @@ class Exchange:
 
 def drawn_exchange(draw: Draw) -> Exchange:
     """Anything."""
-    load = _load_of(draw)
+    shape = _shape(draw.of_group(SHAPE_SEEDS))
+    load = _load_of(draw, shape)
     scenario, workload = load.scenario, load.scenario.workload
     has_neighbour = draw.chance("neighbour", 8)
     neighbour = None
     if has_neighbour:
         records = draw.one_of("neighbour records", (1, 5, 20))
-        neighbour = another(load, 1, replace(workload, records=records))
+        neighbour = another(shape, load, 1, replace(workload, records=records))
     is_encrypted = draw.chance("encrypted", 48)
     is_pipelined = not workload.is_blocking
     disk = SOUND if is_pipelined else _disk_faults(draw)
@@ -98,6 +101,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
     )
     workload = replace(workload, slow_consumers=faults.slow_consumers)
     return Exchange(
+        shape,
         replace(load, scenario=replace(scenario, workload=workload)),
         faults,
         neighbour,
@@ -109,10 +113,10 @@ def drawn_exchange(draw: Draw) -> Exchange:
     )
 
 
-def another(load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
+def another(shape: Scenario, load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
     """Another job, or attempt, of the same shape."""
-    shape = replace(load.scenario, seed=load.scenario.seed + job, workload=workload)
-    return load_plan_of(shape)
+    plan = _plan_of(replace(shape, seed=shape.seed + job))
+    return _with_load(plan, load.scenario.network, workload, load.scenario.seed + job)
 
 
 def read_partition(load: LoadPlan) -> ResultPartitionID:
@@ -132,14 +136,13 @@ def _disk_faults(draw: Draw) -> DiskFaults:
     )
 
 
-_plan_of = lru_cache(maxsize=8)(load_plan_of)
+_plan_of = lru_cache(maxsize=16)(load_plan_of)
 
 
-def _load_of(draw: Draw) -> LoadPlan:
+def _load_of(draw: Draw, shape: Scenario) -> LoadPlan:
     """A job. What its plan depends on is the same for SHAPE_SEEDS successive seeds: planning takes
     as long as a trial.
     """
-    shape = _shape(draw.of_group(SHAPE_SEEDS))
     return _with_load(_plan_of(shape), *_run_of(draw, shape), draw.seed)
 
 
