@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
-from flinknet.errors import FlinknetError
+from flinknet.errors import FlinknetError, InvariantViolatedError
 
 from .cost_model import CostModel
 from .faults import LinkFaults
@@ -234,6 +234,7 @@ class LinkEnd:
             less than it costs.
         clock: of its TaskManager, which `receive` and `pump` are called by; None for virtual time.
         fail: called with an error of the connection; None to let it through.
+        seed: of the run, for errors.
     """
 
     def __init__(
@@ -248,6 +249,7 @@ class LinkEnd:
         self.connection = connection
         self.is_closed = False
         self.clock: HostClock | None = None
+        self.seed = 0
         self.fail: Callable[[FlinknetError], None] | None = None
         self.receive_jitter_ns: Iterator[int] = repeat(0)
         self.send_jitter_ns: Iterator[int] = repeat(0)
@@ -257,6 +259,7 @@ class LinkEnd:
         self._wake = wake
         self._outgoing = Direction(settings, disturbance, wake)
         self._incoming = self._outgoing  # until the ends are joined
+        self._unsent: deque[tuple[int, bytes | memoryview, bytes]] = deque()
         self._scattering: ScatteringConnection | None = None
         if receive_costs.is_stream and isinstance(connection, ScatteringConnection):
             self._scattering = connection
@@ -360,6 +363,8 @@ class LinkEnd:
         """
         connection, costs, outgoing = self.connection, self._costs, self._outgoing
         capacity_bytes = self._settings.capacity_bytes
+        if self._unsent:
+            self._check_unsent()
         while not self.is_closed:
             room_bytes = capacity_bytes - outgoing.in_flight_bytes
             if room_bytes >= 0:
@@ -384,10 +389,37 @@ class LinkEnd:
                 now_ns += took_ns
                 handed_over_ns += took_ns
                 outgoing.send(part, self._virtual_ns(handed_over_ns))
+            if outgoing.in_flight_bytes > capacity_bytes:
+                self._note_unsent(pieces)
         if connection.is_closing and not self.is_closed:
             outgoing.end(self._virtual_ns(now_ns))
             self.close(now_ns=self._virtual_ns(now_ns))
         return now_ns
+
+    def _note_unsent(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Remember what the socket has not taken: it must stay as it is until it has."""
+        end_bytes, taken_bytes = self.sent_bytes - sum(map(len, pieces)), self._taken_bytes
+        for piece in pieces:
+            end_bytes += len(piece)
+            if end_bytes > taken_bytes:
+                self._unsent.append((end_bytes, piece, bytes(piece)))
+
+    def _check_unsent(self) -> None:
+        """What waited for the socket at the last hand-over is still the same; forget what it has
+        taken since.
+
+        Raises: InvariantViolatedError.
+        """
+        for _, piece, sent in self._unsent:
+            if piece != sent:
+                raise InvariantViolatedError("what waits for a socket was changed", self.seed)
+        taken_bytes = self._taken_bytes
+        while self._unsent and self._unsent[0][0] <= taken_bytes:
+            self._unsent.popleft()
+
+    @property
+    def _taken_bytes(self) -> int:
+        return self.sent_bytes - self.unsent_bytes
 
     def inject(self, data: bytes, *, now_ns: int) -> None:
         """Send bytes that are not the connection's, at an instant of virtual time."""
@@ -400,6 +432,7 @@ class LinkEnd:
         """
         if not self.is_closed:
             self.is_closed = True
+            self._unsent.clear()
             self._incoming.clear()
             host_ns = now_ns if self.clock is None else self.clock.host_ns(now_ns)
             self.connection.receive_eof(now_ns=host_ns)

@@ -20,6 +20,7 @@ from flinknet.config import (
     WorkloadConfig,
 )
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import OPENING_NS, START_NS
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
@@ -94,9 +95,10 @@ def drawn_exchange(draw: Draw) -> Exchange:
     disk = SOUND if is_pipelined else _disk_faults(draw)
     faults = replace(
         _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
-        first_sequence_number=(
-            draw.one_of("first number", (0, 0, 0, 2**31 - 3)) if is_pipelined else 0
-        ),
+        first_sequence_number=_first_number(draw) if is_pipelined else 0,
+        closes_gates_first=draw.chance("gates first", 4),
+        lost_triggers=draw.one_of("lost triggers", (0.0, 0.0, 0.3)),
+        late_buffers_ns=draw.one_of("late buffers", (0, MS // 20)),
         storage_fails=disk.may_end_the_job,
     )
     workload = replace(workload, slow_consumers=faults.slow_consumers)
@@ -111,6 +113,12 @@ def drawn_exchange(draw: Draw) -> Exchange:
         draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
         draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
     )
+
+
+def _first_number(draw: Draw) -> int:
+    """0, or so high that numbers wrap after a few messages."""
+    last = draw.one_of("first number", (0, 0, 0, 2**31 - 1))
+    return last and last - draw.below("numbers before the wrap", 9)
 
 
 def another(shape: Scenario, load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
@@ -150,7 +158,16 @@ def _with_load(
     plan: LoadPlan, network: NetworkConfig, workload: WorkloadConfig, seed: int
 ) -> LoadPlan:
     scenario = replace(plan.scenario, network=network, workload=workload, seed=seed)
-    return replace(plan, scenario=scenario)
+    tasks = plan.tasks
+    if workload.relays:
+        tasks = tuple(_with_timeout(each, network.buffer_timeout_ns) for each in tasks)
+    return replace(plan, scenario=scenario, tasks=tasks)
+
+
+def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploymentDescriptor:
+    """A task that flushes what it writes so often; those of a load without relays ask the network."""
+    outputs = (replace(each, buffer_timeout_ns=timeout_ns) for each in task.outputs)
+    return replace(task, outputs=tuple(outputs))
 
 
 def _shape(draw: Draw) -> Scenario:
@@ -266,7 +283,14 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         delay_ns = one_of("slow delay", (100, 10_000, 100_000))
         slow = (SlowConsumer(below("slow index", consumers), delay_ns),)
     injections: tuple[Injection, ...] = ()
-    cancels_at_ns = (at_ns("end"),) if end == "cancel" else ()
+    cancels_at_ns: tuple[int, ...] = ()
+    resets: tuple[tuple[int, int], ...] = ()
+    if end == "reset":
+        resets = ((link, at_ns("end")),)
+    elif end == "cancel":
+        cancels_at_ns = (at_ns("end"),)
+        if links and chance("reset behind the end", 3):
+            resets = ((link, cancels_at_ns[0] + below("reset behind the end by", MS)),)
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
         partition = read_partition(load)
@@ -281,7 +305,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 20),
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
-        resets=((link, at_ns("end")),) if end == "reset" else (),
+        resets=resets,
         half_opens=((link, side, at_ns("end")),) if end == "half-open" else (),
         crashes=(
             ((below("end TaskManager", scenario.task_managers), at_ns("end")),)
