@@ -98,7 +98,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
         first_sequence_number=_first_number(draw) if is_pipelined else 0,
         closes_gates_first=draw.chance("gates first", 4),
         lost_triggers=draw.one_of("lost triggers", (0.0, 0.0, 0.3)),
-        late_buffers_ns=draw.one_of("late buffers", (0, MS // 20)),
+        late_buffers_ns=draw.one_of("late buffers", (0, MS // 2)),
         storage_fails=disk.may_end_the_job,
     )
     workload = replace(workload, slow_consumers=faults.slow_consumers)
@@ -165,7 +165,7 @@ def _with_load(
 
 
 def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploymentDescriptor:
-    """A task that flushes what it writes so often; those of a load without relays ask the network."""
+    """A task that flushes what it writes so often; without relays that is the network's."""
     outputs = (replace(each, buffer_timeout_ns=timeout_ns) for each in task.outputs)
     return replace(task, outputs=tuple(outputs))
 
@@ -238,7 +238,7 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
         debloating_target_ns=MS,
         min_segment_size_bytes=32,
         starting_segment_size_bytes=64,
-        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
+        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS, 0)),
         request_backoff_initial_ms=one_of("request backoff", (100, 1)),
     )
     return network, replace(

@@ -52,7 +52,9 @@ class MarkingProbe:
     def record(self, *row: int) -> None:
         """An event."""
         marks = self._marks
-        _, channel, point, kind, data_type, reason, number, size, _, _, _, backlog, _, credit = row[:14]
+        _, channel, point, kind, data_type, reason, number, size, _, _, _, backlog, _, credit = row[
+            :14
+        ]
         if kind == BUFFER_RESPONSE:
             if number < -1:
                 marks["a sequence number wrapped"] += 1
@@ -151,7 +153,9 @@ class Observer:
             if 0 < partition.stored_data_bytes < partition.data_bytes:
                 marks["a compressed partition was written"] += 1
         if cluster.checkpoints is not None:
-            marks["a source heard nothing of a checkpoint"] += cluster.checkpoints.lost_triggers.lost
+            marks["a source heard nothing of a checkpoint"] += (
+                cluster.checkpoints.lost_triggers.lost
+            )
             summary = cluster.checkpoints.summary()
             marks["a checkpoint was completed"] += summary.completed
             marks["an unaligned checkpoint was completed"] += summary.unaligned
