@@ -52,9 +52,7 @@ class MarkingProbe:
     def record(self, *row: int) -> None:
         """An event."""
         marks = self._marks
-        _, channel, point, kind, data_type, reason, number, size, _, _, _, backlog, _, credit = row[
-            :14
-        ]
+        _, channel, point, kind, data_type, reason, number, size = row[:8]
         if kind == BUFFER_RESPONSE:
             if number < -1:
                 marks["a sequence number wrapped"] += 1
@@ -63,7 +61,7 @@ class MarkingProbe:
                     marks["a flush sent a part of a buffer"] += 1
                 if not size:
                     marks["an empty buffer carried a backlog"] += 1
-                if credit == 0 and backlog > 0:
+                if row[13] == 0 and row[11] > 0:
                     marks["data waited for credit"] += 1
             if data_type != DATA_BUFFER and (name := _OF_TYPES.get((data_type, point))) is not None:
                 marks[name] += 1

@@ -243,7 +243,7 @@ def test_memory_is_not_whole_before_the_end() -> None:
 def test_a_consumer_that_wants_other_buffers_than_its_backlog_says_is_noticed() -> None:
     cluster, checker = running()
     cluster.gates[0].remote_channels[0].buffers.required_buffers += 1
-    with pytest.raises(InvariantViolatedError, match="channel 0 wants .* for a backlog of"):
+    with pytest.raises(InvariantViolatedError, match=r"channel 0 wants .* for a backlog of"):
         check_credits(cluster, checker)
 
 
