@@ -34,7 +34,7 @@ from .advise.job_graph import (
     number_of,
     received_per_s,
 )
-from .candidates import settings_of, window_for
+from .candidates import grids_for, settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
 from .observe.observed import ObservedRun
 from .outcome import Window
@@ -140,9 +140,10 @@ def _plan(
 ) -> JobPlan:
     runs = [each.run for each in joined]
     run = runs[0]
+    by_run = grids_for(observed, grid)
+    grids = [by_run[each.run] for each in runs]
     candidates = [
-        JobCandidate(settings)
-        for settings in zip(*(settings_of(each, grid) for each in runs), strict=True)
+        JobCandidate(settings) for settings in zip(*map(settings_of, runs, grids), strict=True)
     ]
     recorded = [recorded_setting(each.manifest) for each in runs]
     names = tuple(each.name for each in joined)
