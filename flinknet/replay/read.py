@@ -107,6 +107,11 @@ class RecordedRun:
         return tuple(each.absolute() for each in found)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it is an edge of which nothing was recorded."""
+        return not self.manifest.channels
+
+    @property
     def duration_ns(self) -> int:
         """Length of the measured window."""
         return self.to_ns - self.from_ns
