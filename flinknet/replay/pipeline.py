@@ -29,6 +29,7 @@ from .job_answers import (
 from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
+from .price import priced_job
 from .read import RecordedRun
 from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
@@ -121,8 +122,9 @@ def replay_runs(
     named = tables.named() | {"trade_offs": predicted.table}
     if jobs is None:
         return Replay(answers, named)
-    return Replay(
-        with_remarks(answers, observed, jobs),
-        named | {"jobs": jobs.table},
-        job_answers(jobs, observed, predicted),
-    )
+    of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
+    wholes = [
+        priced_job(whole, [of_run.get(run.run) for run in plan.edges])
+        for whole, plan in zip(job_answers(jobs, observed, predicted), jobs.plans, strict=True)
+    ]
+    return Replay(with_remarks(answers, observed, jobs), named | {"jobs": jobs.table}, wholes)
