@@ -96,8 +96,8 @@ def drawn_exchange(draw: Draw) -> Exchange:
     faults = replace(
         _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
         first_sequence_number=_first_number(draw) if is_pipelined else 0,
-        closes_gates_first=draw.chance("gates first", 4),
-        lost_triggers=draw.one_of("lost triggers", (0.0, 0.0, 0.3)),
+        closes_gates_first=draw.chance("gates first", 2),
+        lost_triggers=draw.one_of("lost triggers", (0.0, 0.3)),
         late_buffers_ns=draw.one_of("late buffers", (0, MS // 2)),
         storage_fails=disk.may_end_the_job,
     )
@@ -183,7 +183,7 @@ def _shape(draw: Draw) -> Scenario:
         (*[PIPELINED_BOUNDED] * 9, PIPELINED, PIPELINED_APPROXIMATE, BLOCKING),
     )
     is_blocking = partition_type == BLOCKING
-    flow_control = one_of("flow control", (CREDIT,) * 7 + (TCP,))
+    flow_control = one_of("flow control", (CREDIT,) * 5 + (TCP,))
     segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
@@ -199,12 +199,12 @@ def _shape(draw: Draw) -> Scenario:
         max_tcp_connections=one_of("connections", (1, 1, 1, 2)),
     )
     if not is_blocking and flow_control == CREDIT:
-        mode = one_of("checkpoints", ("none",) * 4 + ("aligned", "unaligned", "timing out"))
+        mode = one_of("checkpoints", ("none",) * 3 + ("aligned", "unaligned", "timing out"))
         if mode != "none":
             network = replace(
                 network,
                 checkpoint_interval_ns=one_of("checkpoint interval", (3 * MS, MS // 2)),
-                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS)),
+                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS, MS)),
                 unaligned_checkpoints=mode != "aligned",
                 aligned_checkpoint_timeout_ns=MS // 5 if mode == "timing out" else 0,
             )
