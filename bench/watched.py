@@ -63,7 +63,7 @@ class Watch:
         self._sample()
         cpu_s = sum(self._cpu.values()) - before_s
         part = Part(wall_s, cpu_s, *(self._most[name] for name in _KINDS))
-        say(f"{what}: {wall_s:.1f} s, {self._memory()}")
+        say(f"{what}: {wall_s:.1f} s, {cpu_s:.1f} s of processor time, {self._memory()}")
         return part, result
 
     def close(self) -> None:

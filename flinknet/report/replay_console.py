@@ -112,7 +112,7 @@ def print_replays(
             *replayed_checkpoints(answer, console.width),
             over_time_table(answer.over_time, console.width),
             messages_table(answer.messages),
-            _channels_table(answer.channels, channels),
+            _channels_table(answer, channels),
         ):
             console.print()
             if isinstance(table, Table):
@@ -192,14 +192,15 @@ def _distribution_line(distribution: LatencyDistribution) -> str:
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
-def _channels_table(channels: Sequence[ReplayedChannel], wanted: Sequence[int] | None) -> Table:
+def _channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table:
+    channels: Sequence[ReplayedChannel] = answer.channels
     if wanted is not None:
         shown = [row for row in channels if row.channel in wanted]
     else:
         slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
         shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
-    left_out = len(channels) - len(shown)
-    table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
+    left_out = len(channels) - len(shown) + answer.channels_left_out
+    table = _table("by channel" + (f" ({left_out:,} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right", no_wrap=True)
     table.add_column("from → to", no_wrap=True)
     for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):

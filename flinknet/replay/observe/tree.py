@@ -191,7 +191,7 @@ def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table
     if tree.checkpoint is None:
         return _parts_in(unit, tree)
     rows = tree.checkpoint.rows(
-        unit, tree.asked, NamedTable, lambda: [_named(*each) for each in _parts_in(unit, tree)]
+        unit, tree.asked, NamedTable, lambda: [as_named(*each) for each in _parts_in(unit, tree)]
     )
     return ((each.name, each.run, each.bucket, rows_in(each.rows)) for each in rows)
 
@@ -209,10 +209,11 @@ def _packed(
     merge: Callable[[str, Sequence[pa.Table]], pa.Table],
 ) -> Iterator[NamedTable]:
     for (name, run, bucket), parts in tables.items():
-        yield _named(name, run, bucket, merge(name, parts))
+        yield as_named(name, run, bucket, merge(name, parts))
 
 
-def _named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
+def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
+    """A part of a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -250,10 +251,10 @@ def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
     and name."""
     for (run, bucket, name), own in groupby(parts, lambda e: (e.run, e.bucket, e.name)):
         table = tree.merge(name, _gathered(name, own, tree))
-        yield _named(name, run, bucket, table)
+        yield as_named(name, run, bucket, table)
         for other, summary in tree.summaries.items():
             if summary.source == name:
-                yield _named(other, run, bucket, summary.of_bucket(table))
+                yield as_named(other, run, bucket, summary.of_bucket(table))
 
 
 def _gathered(name: str, parts: Iterable[NamedTable], tree: Tree) -> list[pa.Table]:

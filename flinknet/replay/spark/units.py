@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
@@ -29,6 +30,13 @@ name."""
 
 ALL_CHANNELS = -1
 """Stands in the column `channel` for all channels together."""
+
+
+def of_all_channels(rows: pa.Table) -> pa.Table:
+    """Rows of channels as such of ALL_CHANNELS."""
+    every = pa.array(np.full(len(rows), ALL_CHANNELS))
+    return rows.set_column(rows.schema.get_field_index("channel"), "channel", every)
+
 
 UNITS_MIN = 8
 """Of a trace that is worth it: so that there is work for all, and a slow unit at the end keeps the
