@@ -188,7 +188,7 @@ def _shape(draw: Draw) -> Scenario:
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
         network_memory_bytes=segment_size_bytes * MEMORY_BUFFERS,
-        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
+        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 0, 4)),
         floating_buffers=one_of("floating buffers", (8, 1, 4)),
         max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
         max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
@@ -239,7 +239,7 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
         min_segment_size_bytes=32,
         starting_segment_size_bytes=64,
         partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS, 0)),
-        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
+        request_backoff_initial_ms=one_of("request backoff", (100, 1, 150)),
     )
     return network, replace(
         workload,
