@@ -117,7 +117,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
 
 def _first_number(draw: Draw) -> int:
     """0, or so high that numbers wrap after a few messages."""
-    last = draw.one_of("first number", (0, 0, 0, 2**31 - 1))
+    last = draw.one_of("first number", (0, 2**31 - 1))
     return last and last - draw.below("numbers before the wrap", 9)
 
 
@@ -278,6 +278,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     if not links and end in ("reset", "half-open", "injection"):
         end = "cancel"
     link, side = below("end link", max(links, 1)), below("end side", 2)
+    end_ns = at_ns("end") // one_of("end sooner", (1, 4, 16))
     slow: tuple[SlowConsumer, ...] = ()
     if chance("slow consumer", 3):
         delay_ns = one_of("slow delay", (100, 10_000, 100_000))
@@ -286,16 +287,16 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     cancels_at_ns: tuple[int, ...] = ()
     resets: tuple[tuple[int, int], ...] = ()
     if end == "reset":
-        resets = ((link, at_ns("end")),)
+        resets = ((link, end_ns),)
     elif end == "cancel":
-        cancels_at_ns = (at_ns("end"),)
+        cancels_at_ns = (end_ns,)
         if links and chance("reset behind the end", 3):
             resets = ((link, cancels_at_ns[0] + below("reset behind the end by", MS)),)
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
         partition = read_partition(load)
         data = hostile_bytes(draw, "injection", receivers, partition)
-        injections = (Injection(link, side, at_ns("end"), data),)
+        injections = (Injection(link, side, end_ns, data),)
         if ends_within_a_frame(data):
             cancels_at_ns = (SILENCE_NS,)
     pieces = one_of("pieces", (0, 0, 10, 40))
@@ -306,9 +307,9 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
         resets=resets,
-        half_opens=((link, side, at_ns("end")),) if end == "half-open" else (),
+        half_opens=((link, side, end_ns),) if end == "half-open" else (),
         crashes=(
-            ((below("end TaskManager", scenario.task_managers), at_ns("end")),)
+            ((below("end TaskManager", scenario.task_managers), end_ns),)
             if end == "crash"
             else ()
         ),
