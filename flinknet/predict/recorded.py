@@ -301,7 +301,11 @@ class RecordedExchange:
         simulation's argument.
         """
         changed = replace(
-            self, costs=self.costs_under(setting), flow_control=setting.flow_control, wakeups=None
+            self,
+            costs=self.costs_under(setting),
+            flow_control=setting.flow_control,
+            flush_overhead_ns=self._flush_overhead_under(setting),
+            wakeups=None,
         )
         if setting.rate_factor == 1:
             return changed
@@ -327,6 +331,14 @@ class RecordedExchange:
                 each / setting.consumer_speed for each in costs.consume_ns_per_record
             ),
         )
+
+    def _flush_overhead_under(self, setting: Setting) -> int:
+        """What the flusher's period is longer than the timeout: of threads, which sleep between
+        beats, as of those that messages wake; flinknet's own flusher is a timer of a loop."""
+        recorded_ns, timeout_ns = self.network.buffer_timeout_ns, setting.network.buffer_timeout_ns
+        if self.has_instants or self.wakeups is None or min(recorded_ns, timeout_ns) <= 0:
+            return self.flush_overhead_ns
+        return self.wakeups.late_ns(self.flush_overhead_ns, recorded_ns, timeout_ns)
 
     def waking_share(self, setting: Setting) -> float:
         """What messages take to their consumers and there under a setting, as a share of what they

@@ -17,7 +17,7 @@ from flinknet.units import counted
 
 from .advise.targets import Target
 from .answer import answers_of
-from .candidates import plan_candidates
+from .candidates import grids_for, plan_candidates
 from .job_answers import (
     EdgeTimeouts,
     check_edge_timeouts,
@@ -29,11 +29,12 @@ from .job_answers import (
 from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
+from .price import priced_job
 from .read import RecordedRun
 from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
 from .spark.units import work_units
-from .trade_off import advise
+from .trade_off import AdvisedRun, advise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,12 +103,17 @@ def replay_runs(
         jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
-    advised = [advise(each, predicted, grid, targets) for each in compared]
+    grids = grids_for(observed, grid)
+
+    def all_advised() -> list[AdvisedRun]:
+        return [advise(each, predicted, grids[each.run.run], targets) for each in compared]
+
+    advised = all_advised()
     more = candidates.refined([each.advice for each in advised]) if refine else []
     if more:
         on_progress(f"simulating {counted(len(more), 'setting')} in finer steps")
         predicted = predict_more(spark, predicted, more, simulate, packed)
-        advised = [advise(each, predicted, grid, targets) for each in compared]
+        advised = all_advised()
 
     if details:
         on_progress("reading details")
@@ -116,8 +122,9 @@ def replay_runs(
     named = tables.named() | {"trade_offs": predicted.table}
     if jobs is None:
         return Replay(answers, named)
-    return Replay(
-        with_remarks(answers, observed, jobs),
-        named | {"jobs": jobs.table},
-        job_answers(jobs, observed, predicted),
-    )
+    of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
+    wholes = [
+        priced_job(whole, [of_run.get(run.run) for run in plan.edges])
+        for whole, plan in zip(job_answers(jobs, observed, predicted), jobs.plans, strict=True)
+    ]
+    return Replay(with_remarks(answers, observed, jobs), named | {"jobs": jobs.table}, wholes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import is_data
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
 from flinknet.units import human_duration
 
@@ -104,6 +107,11 @@ class RecordedRun:
         return tuple(each.absolute() for each in found)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it is an edge of which nothing was recorded."""
+        return not self.manifest.channels
+
+    @property
     def duration_ns(self) -> int:
         """Length of the measured window."""
         return self.to_ns - self.from_ns
@@ -112,6 +120,12 @@ class RecordedRun:
     def counted_at(self) -> TracePoint:
         """The point at which records count: the last one that was recorded."""
         return TracePoint.SENT if self.manifest.is_from_between else TracePoint.CONSUMED
+
+
+def result_of(run: RecordedRun) -> dict[str, Any]:
+    """What the run left as its result, as far as it can be read and is to be used."""
+    ignored = {file.name for each in run.recordings for file in each.damaged}
+    return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)
 
 
 @dataclass(frozen=True, slots=True)

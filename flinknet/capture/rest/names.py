@@ -140,14 +140,15 @@ def _document(
             if not numbers:  # no channel of it was recorded, or not which it is
                 numbers, unseen = [unseen], unseen + 1
             source, target = (index_of[job.id, each.id] for each in edge[:2])
-            edges += [_edge(number, source, target, edge) for number in numbers]
+            recorded = set().union(*(each.channels for each in data_sets if each.edge in numbers))
+            edges += [_edge(number, source, target, edge, len(recorded)) for number in numbers]
     for each in data_sets:
         owner = job_of.get(each.graph)
         if owner is None or each.edge in known:
             continue
         outputs = [target.name for source, target, _ in owner.edges() if source.id == each.vertex]
         vertices.append(_one_of(len(vertices), outputs))
-        edges.append(_edge(each.edge, index_of[owner.id, each.vertex], len(vertices) - 1, None))
+        edges.append(_edge(each.edge, index_of[owner.id, each.vertex], len(vertices) - 1, None, 0))
     return {
         "name": ", ".join(dict.fromkeys(job.name for job in jobs)),
         "ids": [job.id for job in jobs],
@@ -181,15 +182,25 @@ def _one_of(index: int, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _edge(index: int, source: int, target: int, edge: Edge | None) -> dict[str, Any]:
+def _edge(index: int, source: int, target: int, edge: Edge | None, recorded: int) -> dict[str, Any]:
+    """An edge of the document.
+
+    Args:
+        recorded: channels of it that were on the wire; those are not local, though they may be by
+            the places of now: tasks that started again may be elsewhere.
+    """
+    channels = None if edge is None else wiring_of(*edge).channels
+    local = None if edge is None else _local_channels(edge)
+    if channels is not None and local is not None:
+        local = min(local, max(channels - recorded, 0))
     return {
         "index": index,
         "source": source,
         "target": target,
         "partitioner": "unknown" if edge is None else edge[2].ship_strategy.lower(),
         "partition_type": "unknown" if edge is None else edge[2].exchange,
-        "channels": None if edge is None else wiring_of(*edge).channels,
-        "local_channels": None if edge is None else _local_channels(edge),
+        "channels": channels,
+        "local_channels": local,
     }
 
 

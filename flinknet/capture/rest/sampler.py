@@ -31,6 +31,10 @@ from .jobs import (
 
 CHECKPOINTS_EVERY_LOOKS = 5
 
+CHECKPOINTS_IN_DETAIL = 4
+"""Of the new checkpoints of a look, the last so many are asked for task by task: each takes a
+request for each vertex."""
+
 JOB_AGAIN_LOOKS = 5
 """The JobManager answers from a copy that is up to 3 s old: after a change a job is asked for again
 so many times."""
@@ -79,6 +83,9 @@ _CHECKPOINT_FIELDS = {
     "persisted_data": "persisted_bytes",
     "num_subtasks": "subtasks",
 }
+
+_OF_TASKS = {"start_delays_ms": (0, "start_delay"), "alignments_ms": (1, "duration")}
+"""Of each task: of the subtask itself, or of its alignment -> the key."""
 
 Line = dict[str, Any]
 
@@ -209,7 +216,7 @@ class Sampler:
             found = self._answers.get(f"/jobs/{job.id}/checkpoints")
         except RemoteTransportError:  # they are off
             return []
-        lines = []
+        lines: list[Line] = []
         for each in reversed((found.get("history") if isinstance(found, dict) else None) or ()):
             number = each.get("id")
             if each.get("status") == "IN_PROGRESS" or (job.id, number) in self._checkpoints:
@@ -217,7 +224,29 @@ class Sampler:
             self._checkpoints.add((job.id, number))
             fields = {name: each[key] for key, name in _CHECKPOINT_FIELDS.items() if key in each}
             lines.append({"at_ns": self._now_ns(), "job": job.id, "checkpoint": number} | fields)
+        for line in lines[-CHECKPOINTS_IN_DETAIL:]:
+            if line.get("status") == "COMPLETED":
+                line |= self._of_tasks(job, line["checkpoint"])
         return lines
+
+    def _of_tasks(self, job: RunningJob, checkpoint: Any) -> Line:
+        """What a checkpoint took in each task that reads others, by vertex."""
+        found: dict[str, dict[str, list[float]]] = {name: {} for name in _OF_TASKS}
+        for vertex in job.vertices:
+            if not vertex.inputs:
+                continue
+            path = f"/jobs/{job.id}/checkpoints/details/{checkpoint}/subtasks/{vertex.id}"
+            try:
+                answer = self._answers.get(path)
+            except RemoteTransportError:  # it is no longer among the last ones
+                return {}
+            for each in (answer.get("subtasks") if isinstance(answer, dict) else None) or ():
+                durations = each, each.get("alignment") or {}
+                for name, (place, key) in _OF_TASKS.items():
+                    value = _number(durations[place].get(key))
+                    if value is not None and value >= 0:
+                        found[name].setdefault(str(vertex.id), []).append(value)
+        return {name: values for name, values in found.items() if values}
 
     def _metrics(self, path: str, names: tuple[str, ...]) -> dict[str, float]:
         try:

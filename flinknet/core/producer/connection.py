@@ -219,10 +219,15 @@ class ProducerConnection:
         self._peer.resume_reading()
 
     def check_invariants(self) -> None:
-        """Assert that the credit of every channel that is open is a number of buffers, and that
-        who may send has a turn.
+        """Assert that the credit of every channel that is open is a number of buffers, that who may
+        send has a turn, and that nobody else has one.
         """
-        for reader in self.queue.readers.values():
+        readers = self.queue.readers
+        for reader in self.queue.available:
+            assert readers.get(reader.receiver_id) is reader, (
+                f"channel {reader.channel} is closed and stands in the line"
+            )
+        for reader in readers.values():
             reader.check_invariants()
             assert reader.is_enqueued == (reader in self.queue.available), (
                 f"channel {reader.channel} is enqueued or is not"

@@ -106,6 +106,14 @@ class PipelinedSubpartition:
         return sum(consumer.unread_bytes for consumer in self._queue)
 
     @property
+    def unflushed_bytes(self) -> int:
+        """Those of them that wait for more records, or for a flush."""
+        queue = self._queue
+        if not queue or self._flush_requested or queue[-1].is_finished:
+            return 0
+        return queue[-1].unread_bytes
+
+    @property
     def queued_data_bytes(self) -> int:
         """Those of them that are data: what a barrier put in front overtakes."""
         return sum(consumer.unread_bytes for consumer in self._queue if consumer.is_buffer)

@@ -3,20 +3,16 @@ are where two of them look alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
+from flinknet.predict.exchange import recorded_network
 from flinknet.results import EdgeShare, Measured
-from flinknet.trace.manifest import RESULT_NAME
-from flinknet.trace.plain_text import read_document
 from flinknet.units import human_count, human_duration
 
 from ..observe.observed import ObservedRows, ObservedRun
-from ..read import RecordedRun
+from ..read import RecordedRun, result_of
 from .channel_times import channel_ends
 
 BARRIERS = frozenset(
@@ -140,11 +136,11 @@ def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
         return None
     noun = "barrier" if barriers == 1 else "barriers"
     said = f"{barriers:,} checkpoint {noun} ended buffers early in the recording"
-    network = run.manifest.scenario.get("network")
-    if isinstance(network, Mapping) and network.get("checkpoint_interval_ns") is not None:
+    if recorded_network(run.manifest).checkpoint_interval_ns is not None:
         return f"{said}; predictions have checkpoints at the recorded interval"
     return (
-        f"{said}; predictions are of a run without checkpoints, and the model's error includes that"
+        f"{said}; predictions are of a run without checkpoints, and the model's error includes"
+        " that: --alignment and --checkpoint-interval predict with them"
     )
 
 
@@ -179,9 +175,3 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
         f" buffers queued and no credit; for {waiting} nothing older of its channel was still"
         " before the consumer, and only then does the channel's time go to waiting for credit"
     )
-
-
-def result_of(run: RecordedRun) -> dict[str, Any]:
-    """What the run left as its result, as far as it can be read and is to be used."""
-    ignored = {file.name for each in run.recordings for file in each.damaged}
-    return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)

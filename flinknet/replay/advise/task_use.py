@@ -24,7 +24,8 @@ from ..observe.task_times import (
     WAITS,
     WORKING,
 )
-from .caveats import BARRIERS, result_of
+from ..read import result_of
+from .caveats import BARRIERS
 from .channel_times import channel_ends
 from .edges import EdgeEnds, ends_of, task_of
 

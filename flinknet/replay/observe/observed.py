@@ -77,6 +77,7 @@ from .latency import (
 from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow, total_messages, writer_waits
 from .one_pass import InPass, InTimeSlices, SliceTable, WorkRow, pass_units
 from .regimes import ChannelRegimes, RegimeRow, merge_regimes, regimes_by_channel
+from .reported_checkpoints import with_reported
 from .sums import Sums
 from .task_times import MERGE_TASK_TIMES, TaskTimeRow, known_task_times, observe_slice
 from .tree import (
@@ -521,11 +522,16 @@ def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
             timeout=_left_because(data, FlushReason.FLUSH),
             event=_left_because(data, FlushReason.EVENT, FlushReason.END),
         ),
-        checkpoints=checkpoints_of(
-            rows.barriers,
-            {info.index: info.consumer for info in run.manifest.channels} if rows.barriers else {},
-            (run.from_ns, run.to_ns),
-            is_from_between=run.manifest.is_from_between,
+        checkpoints=with_reported(
+            checkpoints_of(
+                rows.barriers,
+                {info.index: info.consumer for info in run.manifest.channels}
+                if rows.barriers
+                else {},
+                (run.from_ns, run.to_ns),
+                is_from_between=run.manifest.is_from_between,
+            ),
+            run,
         ),
     )
 
