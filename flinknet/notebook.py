@@ -231,7 +231,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
     Args:
         split: number of time slices per run; None for as many as suit its size.
 
-    Raises: FlinknetError for a path that holds no run.
+    Raises: FlinknetError for a path without a run.
     """
     runs = tuple(_opened(spark, paths))
     return Tables(spark, runs, split, observe(spark, runs, split))
@@ -250,7 +250,7 @@ def predicted(
         lists: lists of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all
             combinations. Durations may be written as text with a unit, such as "5ms".
 
-    Raises: FlinknetError for a path that holds no run, ConfigError for a list that does not exist,
+    Raises: FlinknetError for a path without a run, ConfigError for a list that does not exist,
         a value that cannot be used, and too many settings.
     """
     grid = _grid(lists)

@@ -268,7 +268,7 @@ class LocalConnectionManager:
         raise KeyError(client)
 
     def forget_closed(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there are no connections."""
 
     def strangers(self) -> Strangers:
         """No visitors."""
@@ -285,7 +285,7 @@ class LocalConnectionManager:
         """Do nothing: there are no deadlines."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there are no connections."""
 
 
 def advertised_port(network: NetworkConfig, bound_port: int) -> int:

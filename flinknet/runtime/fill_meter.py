@@ -1,7 +1,7 @@
 """FillMeter: the fill levels of the six buffering places on one TaskManager, which sees its half of
 them; and FillTimeline, which joins the halves.
 
-Bytes that the receiver's kernel has not acknowledged yet count in both sockets.
+Bytes that the receiver's kernel has, and has not acknowledged yet, count in both sockets.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""TLS on the data port: contexts made of Flink's settings, and TlsConnection, the handler that
-stands first in the pipeline.
+"""TLS on the data port: contexts from Flink's settings, and TlsConnection, the first handler of the
+pipeline.
 
 Flink: SSLUtils and SSLHandlerFactory (Netty: SslHandler). Both ends show a certificate and check
-the other's, which an authority of the trust store vouches for or, in its place, a pinned
-fingerprint. Where we differ: Java's cipher names are OpenSSL's here, whatever
-`security.ssl.provider` says; each connection makes a full handshake, so that the session cache has
-no setting.
+the other's: by an authority of the trust store or, in its place, by a pinned fingerprint. Where we
+differ: Java's cipher names are mapped to OpenSSL's, whatever the value of `security.ssl.provider`;
+each connection makes a full handshake, so the session cache has no setting.
 """
 
 from __future__ import annotations

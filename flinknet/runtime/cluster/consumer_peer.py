@@ -44,7 +44,7 @@ class ConsumerPeer(Peer):
 
     @property
     def peer(self) -> str:
-        """Where the producer is."""
+        """The address of the producer."""
         return f"{self._address[0]}:{self._address[1]}"
 
     def _begin(self) -> None:

@@ -144,7 +144,7 @@ class ControlConnection:
             return
         if not isinstance(message, Hello):
             raise RemoteProtocolError("the first message is not a hello")
-        token = message.token.encode(errors="surrogatepass")  # JSON can hold half a character
+        token = message.token.encode(errors="surrogatepass")  # JSON can contain lone surrogates
         if not hmac.compare_digest(token, self._token.encode()):
             raise RemoteProtocolError("the hello lacks the secret of this cluster")
         if message.version != PROTOCOL_VERSION:

@@ -54,7 +54,7 @@ class HostedJob:
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
         self._out: IO[str] | None = None
         if message.out_dir is not None:
-            with suppress(OSError):  # then it goes where other output goes
+            with suppress(OSError):  # then lines go to standard output
                 path = Path(message.out_dir) / f"tm-{index}.out"
                 self._out = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until close
         self.io = ProcessIO(self._out)

@@ -1,4 +1,4 @@
-"""Attempts of one TaskManager, told what to do by hand."""
+"""Attempts of one TaskManager, commanded by hand."""
 
 from __future__ import annotations
 
@@ -337,7 +337,7 @@ def test_a_job_that_is_forgotten_lets_go_of_attempts_that_wait(manager: Manager)
 
 
 @pytest.mark.row("S018")
-def test_first_outputs_are_looked_for_until_all_were_told(manager: Manager) -> None:
+def test_first_outputs_are_looked_for_until_all_were_reported(manager: Manager) -> None:
     manager.load_source(TWO_OUTPUTS)
     manager.submit(START)
     (running,) = manager.attempts.running

@@ -56,7 +56,7 @@ def batch(settings: Mapping[str, str] | None = None) -> StreamGraph:
 
 
 class Cluster:
-    """TaskManagers that do what they are told when the test says so."""
+    """TaskManagers that carry out commands when the test says so."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ class Cluster:
                 self.say(name, state)
 
     def take_canceled(self) -> list[str]:
-        """Let tasks end that were told to. Returns: their names."""
-        told, self.master.to_send[:] = list(self.master.to_send), []
+        """End the canceled tasks. Returns: their names."""
+        sent, self.master.to_send[:] = list(self.master.to_send), []
         names = []
-        for _, message in told:
+        for _, message in sent:
             if isinstance(message, messages.CancelTask):
                 subtask = self.master.graph.subtask(message.attempt_id.execution_vertex_id)
                 names.append(subtask.name)
@@ -148,7 +148,7 @@ def test_the_job_is_finished_when_every_task_is() -> None:
 
 
 @pytest.mark.row("S150")
-def test_too_few_slots_are_waited_for_and_then_told() -> None:
+def test_too_few_slots_are_waited_for_and_then_reported() -> None:
     cluster = Cluster(joined(3, {"slot.request.timeout": "10s"}), task_managers=1, slots=2)
     assert not cluster.deployed
     assert cluster.master.shortage().startswith("the job needs 3 slots, but 1 TaskManager(s)")
@@ -219,7 +219,7 @@ def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
     assert cluster.master.state is JobState.RUNNING
 
 
-def test_who_asks_for_a_producer_is_told_its_state_or_that_another_took_its_place() -> None:
+def test_who_asks_for_a_producer_learns_its_state_or_that_another_took_its_place() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     (result,) = cluster.master.graph.results.values()
     asked = RequestPartitionState(

@@ -1,4 +1,4 @@
-"""What is told about a job comes behind what was announced before it."""
+"""Messages about a job are sent after earlier announcements."""
 
 from __future__ import annotations
 
