@@ -308,7 +308,7 @@ class _EarlyChannels:
         given: list[Any] = []
         for name, kind in _CHANNEL_TYPES.items():
             each: Any = value.get(name, 0 if name == "edge" else None)
-            is_fit = type(each) is kind and (kind is not str or each.isascii())
+            is_fit = type(each) is kind and (not isinstance(each, str) or each.isascii())
             if not is_fit or (kind is int and abs(each) > _INT_MAX):
                 return value
             given.append(self._known.setdefault(each, each) if name in _OF_MANY_CHANNELS else each)

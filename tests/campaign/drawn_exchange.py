@@ -309,9 +309,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         resets=resets,
         half_opens=((link, side, end_ns),) if end == "half-open" else (),
         crashes=(
-            ((below("end TaskManager", scenario.task_managers), end_ns),)
-            if end == "crash"
-            else ()
+            ((below("end TaskManager", scenario.task_managers), end_ns),) if end == "crash" else ()
         ),
         cancels_at_ns=cancels_at_ns,
         injections=injections,
