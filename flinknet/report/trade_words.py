@@ -29,7 +29,7 @@ class Trade:
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
-    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +1.90 k messages/s, +4% of a core";
+    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +1.90 k messages/s, +6% of a core";
     throughput only if it differs.
     """
     parts = []
