@@ -230,13 +230,17 @@ class ProtocolChecker:
                     break
             else:
                 return  # within a TaskManager
-        waiting = {each.channel for each in connection.queue.available} - {channel}
+        queue = connection.queue
+        for each in queue.available:
+            if queue.readers.get(each.receiver_id) is not each:
+                raise self._violation(each.channel, "closed, and it stands in the line")
+        waiting = {each.channel for each in queue.available} - {channel}
         owed = self._owed.get(channel)
         if owed and owed & waiting:
             raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")
-        for other, each in self._owed.items():
-            if each and self._connection_of[other] is connection:
-                each &= waiting
+        for other, creditors in self._owed.items():
+            if creditors and self._connection_of[other] is connection:
+                creditors &= waiting
         self._owed[channel] = waiting
 
     def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:

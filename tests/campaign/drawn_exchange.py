@@ -64,7 +64,7 @@ class Exchange:
         load: of the job that things happen to.
         neighbour: a job on the same hosts to which nothing of its own happens; None for none.
         is_encrypted: TLS around every connection.
-        capacity_bytes: of the sockets of a link.
+        capacity_bytes, high_water_bytes: of the sockets of a link.
         interval_steps: between two looks at the invariants.
         costs: of the steps; with those of a loop, sockets are read in streams, and buffers in runs.
     """
@@ -76,6 +76,7 @@ class Exchange:
     is_encrypted: bool = False
     disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
+    high_water_bytes: int = 0
     interval_steps: int = 1
     costs: CostModel = TYPICAL_COSTS
 
@@ -109,7 +110,8 @@ def drawn_exchange(draw: Draw) -> Exchange:
         neighbour,
         is_encrypted,
         disk,
-        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
+        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 1000)),
+        draw.one_of("high water bytes", (0, 1000, 100)),
         draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
         draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
     )
@@ -309,9 +311,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         resets=resets,
         half_opens=((link, side, end_ns),) if end == "half-open" else (),
         crashes=(
-            ((below("end TaskManager", scenario.task_managers), end_ns),)
-            if end == "crash"
-            else ()
+            ((below("end TaskManager", scenario.task_managers), end_ns),) if end == "crash" else ()
         ),
         cancels_at_ns=cancels_at_ns,
         injections=injections,
