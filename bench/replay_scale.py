@@ -333,6 +333,8 @@ def tell_commands(rows: list[dict[str, Any]]) -> None:
         "by",
         "time",
         "processor time",
+        "driver",
+        "JVM",
         "worker",
     )
     table = [
@@ -344,7 +346,7 @@ def tell_commands(rows: list[dict[str, Any]]) -> None:
             ", ".join(each["methods"]),
             f"{each['wall_s']:.1f} s",
             f"{each['cpu_s']:.1f} s",
-            f"{each['worker_mb']:,.0f} MiB",
+            *(f"{each[name]:,.0f} MiB" for name in ("driver_mb", "jvm_mb", "worker_mb")),
         )
         for each in rows
     ]

@@ -91,7 +91,8 @@ class Watch:
         for process in _processes():
             try:
                 times, size = process.cpu_times(), _peak_bytes(process) / (1 << 20)
-                kind = "driver" if process.pid == own else process.name()
+                is_driver = process.pid == own or process.name() == "flinknet"
+                kind = "driver" if is_driver else process.name()
             except psutil.Error:
                 continue
             kind = "python" if kind.startswith("python") else kind

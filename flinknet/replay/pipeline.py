@@ -29,6 +29,7 @@ from .job_answers import (
 from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
+from .price import priced_job
 from .read import RecordedRun
 from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
@@ -102,10 +103,12 @@ def replay_runs(
         jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
-    grids = grids_for(observed, grid)
+    grids = grids_for([each.run for each in compared], observed, grid)
 
     def all_advised() -> list[AdvisedRun]:
-        return [advise(each, predicted, grids[each.run.run], targets) for each in compared]
+        return [
+            advise(each, predicted, own, targets) for each, own in zip(compared, grids, strict=True)
+        ]
 
     advised = all_advised()
     more = candidates.refined([each.advice for each in advised]) if refine else []
@@ -121,8 +124,9 @@ def replay_runs(
     named = tables.named() | {"trade_offs": predicted.table}
     if jobs is None:
         return Replay(answers, named)
-    return Replay(
-        with_remarks(answers, observed, jobs),
-        named | {"jobs": jobs.table},
-        job_answers(jobs, observed, predicted),
-    )
+    of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
+    wholes = [
+        priced_job(whole, [of_run.get(run.run) for run in plan.edges])
+        for whole, plan in zip(job_answers(jobs, observed, predicted), jobs.plans, strict=True)
+    ]
+    return Replay(with_remarks(answers, observed, jobs), named | {"jobs": jobs.table}, wholes)

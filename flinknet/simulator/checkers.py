@@ -219,9 +219,7 @@ class ProtocolChecker:
             raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
 
     def _follow_turn(self, channel: int) -> None:
-        """Who stood in the line when a channel had its turn has had one when it is the channel's
-        again.
-        """
+        """Between two turns of a channel, every channel that waited at the first has had a turn."""
         connection = self._connection_of.get(channel)
         if connection is None:
             for each in self._connections:
@@ -238,9 +236,9 @@ class ProtocolChecker:
         owed = self._owed.get(channel)
         if owed and owed & waiting:
             raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")
-        for other, creditors in self._owed.items():
-            if creditors and self._connection_of[other] is connection:
-                creditors &= waiting
+        for other, others in self._owed.items():
+            if others and self._connection_of[other] is connection:
+                others &= waiting
         self._owed[channel] = waiting
 
     def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:

@@ -213,6 +213,7 @@ def _channels(
         for name in {each.producer_process for each in manifest.channels}
     )
     seen: set[int] = set()
+    shared: dict[str, str] = {}  # by many channels
     for recording, manifest in zip(recordings, manifests, strict=True):
         indexes = np.array([each.index for each in manifest.channels], np.int64)
         numbers = TraceFile("", recording.channels).numbers_of(indexes).tolist()
@@ -223,12 +224,13 @@ def _channels(
             producer, consumer = channel.producer_process, channel.consumer_process
             if names[producer] > 1:  # each host calls its own TaskManager so
                 producer = f"{recording.label}/{producer}"
+            connection = f"{producer}->{consumer}"
             yield replace(
                 channel,
                 index=number,
                 edge=recording.edges[channel.edge],
-                producer_process=producer,
-                connection=f"{producer}->{consumer}",
+                producer_process=shared.setdefault(producer, producer),
+                connection=shared.setdefault(connection, connection),
             )
 
 

@@ -21,6 +21,7 @@ from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
 from flinknet.report.job_answer_console import print_job_answer
 from flinknet.report.page import page_of
+from flinknet.report.replay_console import print_replays
 from tests.simulated_chain import (
     add_plan_and_counters,
     simulated,
@@ -75,9 +76,23 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     document = replay_document(found.answers, found.jobs)
     assert len(document["replays"]) == 3
     assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)
+    edges = [each.trade_offs[0].price for each in found.answers]
+    assert None not in edges
+    total_price, sum_of_edges = recorded.total.price, sum(each.messages_per_s for each in edges)
+    assert total_price is not None
+    assert total_price.messages_per_s == pytest.approx(sum_of_edges, rel=0.05)
+    assert total_price.cpu_cores_change == 0
+    saved = (longer.total.price or total_price).cpu_cores_change
+    assert saved == pytest.approx(
+        (total.buffers_per_s - recorded.total.buffers_per_s) * job.cpu_cost.ns_per_message / 1e9
+    )
+    assert saved < 0
     printed = Console(file=io.StringIO(), width=140)
-    print_job_answer(job, printed)
+    print_replays(found.answers, printed, jobs=found.jobs)
     text = printed.file.getvalue()  # type: ignore[attr-defined]
+    assert "the job from end to end" in text.splitlines()[0]
+    assert text.count("the job from end to end ─") == 1
+    assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text
     assert "The job from end to end" in page_of(found.answers, found.jobs)

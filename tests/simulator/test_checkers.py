@@ -197,7 +197,7 @@ def announce_too_much(cluster: Cluster) -> None:
         (spend_credit_that_is_not_there, "credit -1"),
         (starve_with_credit, "starved with credit 1"),
         (announce_too_much, r"unannounced credit \d+ with \d+ free buffers"),
-        (leave_a_closed_channel_in_the_line, "channel 0 is closed and stands in the line"),
+        (leave_a_closed_channel_in_the_line, "channel 0 is closed and queued"),
     ],
 )
 def test_what_breaks_an_invariant_is_noticed_at_once(

@@ -8,7 +8,7 @@ adds up the summaries. Nothing is made of all channels in one place but what the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..spark.checkpoint import Checkpoint
 from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
 from .one_pass import WORK, InPass, InTimeSlices, PassUnit, WorkRow, answers_of
+from .time_slices import SharedChannels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +120,10 @@ def tables_of(
 
     Returns: rows of NamedTable.
     """
-    answers = map_partitions(spark, units, partial(_answered, tree=tree), NamedTable)
+    shared, slices = SharedChannels.of([unit.time_slice for unit in units])
+    bare = [replace(unit, time_slice=own) for unit, own in zip(units, slices, strict=True)]
+    answer = partial(_answered, shared=shared, tree=tree)
+    answers = map_partitions(spark, bare, answer, NamedTable)
     keys = ("run", "bucket")
     parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), *keys)
     parts = parts.sortWithinPartitions(*keys, "name")
@@ -164,7 +168,8 @@ def bucket_of(channel: int) -> int:
     return channel // CHANNELS_PER_BUCKET
 
 
-def _answered(units: Iterator[PassUnit], *, tree: Tree) -> Iterator[Columns]:
+def _answered(bare: Iterator[PassUnit], *, shared: SharedChannels, tree: Tree) -> Iterator[Columns]:
+    units = (replace(unit, time_slice=shared.filled(unit.time_slice)) for unit in bare)
     for part in _parts_of(units, tree):
         yield columns_of(NamedTable, [part])
 

@@ -171,7 +171,16 @@ class Rows(Generic[Row]):
 
 def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
     """Dataclasses as a table."""
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema_of(kind))
+    columns = columns_of(kind, list(rows))
+    for name in _nested(kind):
+        columns[name] = [_plain(each) for each in columns[name]]
+    return pa.Table.from_pydict(columns, schema=schema_of(kind))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
@@ -293,7 +302,7 @@ def in_order(table: DataFrame, *keys: str) -> DataFrame:
     return table.repartition(1).sortWithinPartitions(*keys)
 
 
-def columns_of(kind: type[Row], rows: Sequence[Row]) -> Columns:
+def columns_of(kind: type[Row], rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Dataclasses as columns."""
     return {name: [getattr(row, name) for row in rows] for name in schema_of(kind).names}
 

@@ -70,6 +70,10 @@ def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
     indexes = [(run, file, file_index(file)) for run in runs for file in run.files]
     total = sum(len(index.blocks) for _, _, index in indexes)
     size = min(max(1, -(-total // UNITS_MIN)), BLOCKS_PER_UNIT_MAX)
+    own = {
+        run.run: [] if run.edge is None else [info.index for info in run.manifest.channels]
+        for run in runs
+    }
     return [
         WorkUnit(
             run.run,
@@ -77,7 +81,7 @@ def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
             index.extents(np.arange(start, min(start + size, len(index.blocks)))),
             run.from_ns,
             run.to_ns,
-            [] if run.edge is None else [info.index for info in run.manifest.channels],
+            own[run.run],
             run.counted_at,
             run.until_ns,
         )
