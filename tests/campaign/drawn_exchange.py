@@ -274,7 +274,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         "end",
         (
             *("none",) * 8,
-            *("reset", "half-open", "crash", "cancel", "injection"),
+            *("reset", "half-open", "crash", "cancel", "injection", "cancel"),
         ),
     )
     if not links and end in ("reset", "half-open", "injection"):
@@ -292,7 +292,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         resets = ((link, end_ns),)
     elif end == "cancel":
         cancels_at_ns = (end_ns,)
-        if links and chance("reset behind the end", 3):
+        if links and chance("reset behind the end", 2):
             resets = ((link, cancels_at_ns[0] + below("reset behind the end by", MS)),)
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
