@@ -229,10 +229,10 @@ class ProtocolChecker:
             else:
                 return  # within a TaskManager
         queue = connection.queue
-        for each in queue.available:
-            if queue.readers.get(each.receiver_id) is not each:
-                raise self._violation(each.channel, "closed, and it stands in the line")
-        waiting = {each.channel for each in queue.available} - {channel}
+        for reader in queue.available:
+            if queue.readers.get(reader.receiver_id) is not reader:
+                raise self._violation(reader.channel, "closed, and it stands in the line")
+        waiting = {reader.channel for reader in queue.available} - {channel}
         owed = self._owed.get(channel)
         if owed and owed & waiting:
             raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")
