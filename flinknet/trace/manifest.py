@@ -308,8 +308,9 @@ class _EarlyChannels:
         given: list[Any] = []
         for name, kind in _CHANNEL_TYPES.items():
             each: Any = value.get(name, 0 if name == "edge" else None)
-            is_fit = type(each) is kind and (kind is not str or each.isascii())
-            if not is_fit or (kind is int and abs(each) > _INT_MAX):
+            if type(each) is not kind:
+                return value
+            if (kind is str and not each.isascii()) or (kind is int and abs(each) > _INT_MAX):
                 return value
             given.append(self._known.setdefault(each, each) if name in _OF_MANY_CHANNELS else each)
         return value if value.get("edge") == 0 else ChannelInfo(*given)
