@@ -6,7 +6,7 @@ from .starting import end_at_interrupt
 
 end_at_interrupt()
 
-from .compiled_core import use_compiled  # noqa: E402 - a Ctrl-C may come while it is imported
+from .compiled_core import use_compiled  # noqa: E402 - a Ctrl-C may come during this import
 
 interpreted_because = use_compiled()
 """Why the hot path runs as Python; None when it runs compiled."""

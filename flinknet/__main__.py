@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# A script's directory is searched first, and ours holds modules that are called as others are.
+# A script's directory is searched first, and ours has modules with the names of others.
 sys.path[:] = [each for each in sys.path if not each or Path(each) != Path(__file__).parent]
 
 from flinknet.cli import main  # noqa: E402

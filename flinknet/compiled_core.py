@@ -1,10 +1,10 @@
-"""The compiled core: the modules of the hot path as machine code, where they were built.
+"""The compiled core: the modules of the hot path as machine code, if they were built.
 
 When flinknet is installed and there is a C compiler, `hatch_build.py` lets mypyc translate the
-modules whose first line is "# mypyc" into `flinknet/_compiled/`. Their sources stay what is read,
-tested and shipped; the machine code takes their place at import, all of it or none: none when a
-source is no longer the one that was compiled, for another Python, or with FLINKNET_COMPILED=0. Both
-give the same bytes and the same results; `bench/network_throughput.py` measures what it brings.
+modules whose first line is "# mypyc" into `flinknet/_compiled/`. Their sources are still what is
+read, tested and shipped; the machine code replaces them at import, all or none: none if a source
+has changed since it was compiled, for another Python, or with FLINKNET_COMPILED=0. Both give the
+same bytes and the same results; `bench/network_throughput.py` measures the speedup.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from types import ModuleType
 
 SWITCH = "FLINKNET_COMPILED"
 SHARED = "flinknet__mypyc"
-"""What mypyc puts all machine code in; the modules only hand theirs out."""
+"""The library in which mypyc puts all machine code; the modules only export theirs."""
 
 INDEX = "modules.json"
-"""{"suffix": of this Python's extension modules, "files": {module: file}, "digests": {source:
-digest}}, or {"reason": why nothing was built}; written by `hatch_build.py`."""
+"""{"suffix": suffix of this Python's extension modules, "files": {module: file}, "digests":
+{source: digest}}, or {"reason": why nothing was built}; written by `hatch_build.py`."""
 
 
 class CompiledFinder(MetaPathFinder):
-    """Finds the machine code of a module before its source is looked for."""
+    """Finds the machine code of a module before its source."""
 
     def __init__(self, directory: Path, files: Mapping[str, str]) -> None:
         self._directory = directory
@@ -40,20 +40,20 @@ class CompiledFinder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The extension module of that name, if it was compiled."""
+        """Find the extension module of that name, if it was compiled."""
         file = self._files.get(name)
         return None if file is None else spec_from_file_location(name, self._directory / file)
 
 
 def digest_of(source: Path) -> str:
-    """A digest that an edit changes. Raises: OSError if it cannot be read."""
+    """A digest of a source file. Raises: OSError if it cannot be read."""
     return hashlib.blake2b(source.read_bytes(), digest_size=16).hexdigest()
 
 
 def use_compiled(package: Path = Path(__file__).parent) -> str | None:
-    """Let the modules that are imported from now on be the compiled ones.
+    """Use the compiled modules in all imports from now on.
 
-    Returns: None, or why they are interpreted.
+    Returns: None, or why the modules are interpreted.
     """
     directory = package / "_compiled"
     if os.environ.get(SWITCH) == "0":
@@ -79,6 +79,6 @@ def use_compiled(package: Path = Path(__file__).parent) -> str | None:
         import_module(SHARED)
     except ImportError as error:
         sys.meta_path.remove(finder)
-        reason = str(error).rpartition(": ")[2]  # behind the path of the file
+        reason = str(error).rpartition(": ")[2]  # without the path of the file
         return f"the system does not load it: {reason}"
     return None

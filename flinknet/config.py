@@ -1,6 +1,6 @@
-"""What a run is asked to be: network configuration, workload, scenario. Plain frozen values.
+"""The configuration of a run: network, workload, scenario. Plain frozen values.
 
-Fields carry Flink's option in their metadata; `flinknet.options` (the table of Flink's keys) turns
+Fields carry Flink's option in their metadata; `flinknet.options` (the table of Flink's keys) parses
 text into them.
 """
 
@@ -13,17 +13,17 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 BUFFER_TIMEOUT_NEVER_NS = -1
-"""Buffer timeout of -1: only full buffers leave."""
+"""Buffer timeout of -1: only full buffers are sent."""
 
 RATE_MAX = 0.0
-"""Rate that stands for "as fast as it goes"."""
+"""Rate that means "as fast as possible"."""
 
 CREDIT, TCP = "credit", "tcp"
 FLOW_CONTROLS = (CREDIT, TCP)
-"""Since Flink 1.5, and before: tasks.flow_control."""
+"""Flow control since Flink 1.5, and before: tasks.flow_control."""
 
 HIDDEN = "******"
-"""Stands for a password, as in Flink's logs."""
+"""Replaces a password, as in Flink's logs."""
 
 
 def _flink(key: str, default: Any) -> Any:
@@ -39,24 +39,24 @@ SCHEDULINGS = ("all-at-once", "first-output", "complete-output")
 """What consumers wait for before they are deployed: tasks.scheduling."""
 
 PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
-"""Which consumer gets a record; besides these, a function of the user."""
+"""Which consumer receives a record; besides these, a function of the user."""
 
 CUSTOM_PARTITIONER = "custom:"
-"""Begins the name of a user's partitioner: custom:MODULE:FUNCTION."""
+"""Prefix of a user's partitioner: custom:MODULE:FUNCTION."""
 
 
 def is_partitioner(name: str) -> bool:
-    """Whether a name is one of a partitioner; a user's function is not looked for."""
+    """Whether a name denotes a partitioner; a user's function need not exist."""
     return name in PARTITIONERS or name.startswith(CUSTOM_PARTITIONER)
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """Flink's network options that act on flinknet; the metadata names the key.
+    """Flink's network options that affect flinknet; the metadata names the key.
 
     Differs from Flink 2.x, where exclusive, floating, quota and overdraft are fixed: here they can
-    be varied. The quota of a channel (`max_buffers_per_channel`) is 2 at least: with 1 the buffer
-    that is being filled would keep its pool from ever being available.
+    be varied. The quota of a channel (`max_buffers_per_channel`) is at least 2: with 1, the buffer
+    being filled would keep its pool from ever being available.
     """
 
     segment_size_bytes: int = _flink("taskmanager.memory.segment-size", 32 * 1024)
@@ -160,13 +160,13 @@ ARRIVAL_LAWS = ("constant", "poisson", "bursts", "on-off:ON:OFF")
 """How the records of a rate are spread over time."""
 
 ON_OFF = "on-off:"
-"""Begins a law of arrivals: records come evenly for a time and not at all for another."""
+"""Prefix of an arrival law: records come evenly for a time, then none for a time."""
 
 
 def on_off_ns(law: str, name: str = "arrivals") -> tuple[int, int]:
-    """How long records come, and how long they do not, by "on-off:50ms:150ms".
+    """Parse the on and off times, in ns, of "on-off:50ms:150ms".
 
-    Raises: ConfigError for what is not of this form; `name` is what the law was given as.
+    Raises: ConfigError for another form; `name` is the option of the law.
     """
     on, colon, off = law.removeprefix(ON_OFF).partition(":")
     if not colon:
@@ -181,7 +181,7 @@ def on_off_ns(law: str, name: str = "arrivals") -> tuple[int, int]:
 
 
 def check_arrivals(law: str, name: str = "arrivals") -> None:
-    """Raises: ConfigError for a law by which records of a rate cannot come."""
+    """Raises: ConfigError for an unknown arrival law."""
     if law.startswith(ON_OFF):
         on_off_ns(law, name)
     elif law not in ARRIVAL_LAWS[:-1]:
@@ -189,14 +189,14 @@ def check_arrivals(law: str, name: str = "arrivals") -> None:
 
 
 KEYS_MAX = (1 << 63) - 1
-"""Different keys of a source: numbers of 64 bits."""
+"""The most different keys of a source: 64-bit numbers."""
 
 SKEWED_KEYS_MAX = 1 << 24
-"""The same, where they are not all alike: 128 MiB in each source."""
+"""The most different keys with a skew: 128 MiB in each source."""
 
 
 def check_keys(keys: int, skew: float, name: str = "keys") -> None:
-    """Raises: ConfigError for a number of keys that cannot be drawn."""
+    """Raises: ConfigError for a number of keys out of range."""
     most = SKEWED_KEYS_MAX if skew else KEYS_MAX
     if not 1 <= keys <= most:
         which = "with a skew, " if skew else ""
@@ -211,9 +211,9 @@ class RecordSize:
     """Distribution of record value sizes in bytes, from `low_bytes` to `high_bytes`.
 
     Attributes:
-        law: UNIFORM (constant when low == high), or EXPONENTIAL: what a record has above the lowest
-            is exponential, cut off at the highest.
-        stated_mean_bytes: mean of an exponential distribution, before it is cut off, or of recorded
+        law: UNIFORM (constant if low == high), or EXPONENTIAL: the size above the lowest is
+            exponential, cut off at the highest.
+        stated_mean_bytes: mean of an exponential distribution before the cut-off, or of recorded
             sizes; None for the middle.
     """
 
@@ -237,10 +237,10 @@ class RecordSize:
 
 @dataclass(frozen=True, slots=True)
 class SlowConsumer:
-    """A consumer that takes its time over each record; a delay of -1 pauses it for the run.
+    """A consumer with a delay per record; a delay of -1 pauses it for the run.
 
-    With `slow_ns` it does so for so long from the start of the measured part, and works at full
-    speed afterwards.
+    With `slow_ns` it is slow for that time from the start of the measured part, and at full speed
+    afterwards.
     """
 
     index: int
@@ -250,14 +250,14 @@ class SlowConsumer:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadConfig:
-    """What flows: per-producer rate, sizes, amounts, and who is slow."""
+    """The workload: per-producer rate, sizes, amounts, and slow consumers."""
 
     producers: int = 1
     consumers: int = 1
     rate_per_s: float = RATE_MAX  # of each producer
     record_size: RecordSize = RecordSize()
     partition_type: str = PIPELINED_BOUNDED  # one of PARTITION_TYPES
-    scheduling: str | None = None  # one of SCHEDULINGS; None: what goes with the type
+    scheduling: str | None = None  # one of SCHEDULINGS; None: the default of the type
     partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
     arrivals: str = "constant"  # one of ARRIVAL_LAWS, or recorded:DIRECTORY
     records: int | None = None  # of each producer, in the measured part; None: by duration
@@ -272,12 +272,12 @@ class WorkloadConfig:
 
     @property
     def is_blocking(self) -> bool:
-        """Whether consumers start when producers have ended."""
+        """Whether consumers start only after producers have ended."""
         return self.partition_type == BLOCKING
 
     @property
     def is_max_rate(self) -> bool:
-        """Whether producers emit as fast as the stack takes records."""
+        """Whether producers emit as fast as the stack accepts records."""
         return self.rate_per_s == RATE_MAX
 
     @property
@@ -287,18 +287,18 @@ class WorkloadConfig:
 
     @property
     def copies(self) -> int:
-        """How many consumers a record goes to."""
+        """Number of consumers that receive a record."""
         return self.consumers if self.is_broadcast else 1
 
     @property
     def parallelisms(self) -> list[int]:
-        """Subtasks of each stage: producers, relays, consumers."""
+        """Number of subtasks of each stage: producers, relays, consumers."""
         relays = _of_each(self.relay_parallelism, self.relays, self.producers)
         return [self.producers, *relays, self.consumers]
 
     @property
     def relay_delays_ns(self) -> list[int]:
-        """Time that each relay takes for a record."""
+        """Processing time of each relay per record, in ns."""
         return _of_each(self.relay_delay_ns_per_record, self.relays, 0)
 
 
@@ -320,7 +320,7 @@ class Scenario:
     placement: str = "split"  # split, spread
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as JSON-ready plain data; of a password only its presence."""
+        """The scenario as JSON-ready plain data; passwords are replaced by HIDDEN."""
         plain = asdict(self)
         network = plain["network"]
         for name in network:

@@ -1,4 +1,4 @@
-"""Every error flinknet raises on purpose.
+"""All errors that flinknet raises on purpose.
 
 FlinknetError                     exit code 4
 ├── ConfigError                   exit code 2: which value, why not, what would do
@@ -52,13 +52,13 @@ class FlinknetError(Exception):
 
 
 class ConfigError(FlinknetError):
-    """A value the user gave cannot be used."""
+    """A value given by the user cannot be used."""
 
     exit_code = 2
 
 
 class ProtocolError(FlinknetError):
-    """The rules of the data-port protocol were broken."""
+    """A rule of the data-port protocol was broken."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -83,7 +83,7 @@ class UnknownMessageError(RemoteProtocolError):
 
 
 class BufferReorderingError(RemoteProtocolError):
-    """A buffer came with a sequence number that is not the next one (Flink:
+    """A buffer arrived with a sequence number other than the next one (Flink:
     BufferReorderingException).
     """
 
@@ -97,7 +97,7 @@ class BufferReorderingError(RemoteProtocolError):
 
 
 class CreditExceededError(RemoteProtocolError):
-    """Data came without credit, or credit would fall below zero."""
+    """Data arrived without credit, or credit would fall below zero."""
 
     def __init__(self, channel: str, credits_available: int) -> None:
         super().__init__(
@@ -108,7 +108,7 @@ class CreditExceededError(RemoteProtocolError):
 
 
 class PartitionError(FlinknetError):
-    """The peer said in an ErrorResponse that a partition cannot be read."""
+    """The peer reported in an ErrorResponse that a partition cannot be read."""
 
 
 class PartitionNotFoundError(PartitionError):
@@ -124,7 +124,7 @@ class PartitionConnectionError(PartitionError):
 
 
 class GateClosedError(FlinknetError):
-    """The input gate was closed while its task still read (Flink: CancelTaskException)."""
+    """The input gate was closed while its task was reading (Flink: CancelTaskException)."""
 
 
 class BufferPoolError(FlinknetError):
@@ -132,7 +132,7 @@ class BufferPoolError(FlinknetError):
 
 
 class InsufficientBuffersError(BufferPoolError):
-    """Insufficient number of network buffers; carries the three numbers a user needs."""
+    """Too few network buffers; carries the numbers that a user needs."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class InsufficientBuffersError(BufferPoolError):
 
 
 class ExclusiveBuffersTimeoutError(BufferPoolError):
-    """Exclusive buffers were promised, and others have not given them back in time."""
+    """Reserved exclusive buffers were not returned by others in time."""
 
     def __init__(self, total_buffers: int, segment_size_bytes: int, timeout_ms: int) -> None:
         super().__init__(
@@ -170,13 +170,13 @@ class ExclusiveBuffersTimeoutError(BufferPoolError):
 
 
 class BufferPoolDestroyedError(BufferPoolError):
-    """A request to a pool that is gone (Flink: CancelTaskException)."""
+    """A request to a destroyed pool (Flink: CancelTaskException)."""
 
 
 class TransportError(FlinknetError):
-    """A connection could not be made or broke.
+    """A connection could not be opened, or broke.
 
-    Carries the other end and the indexes of the channels that failed with it, if they are known.
+    Carries the other end and the indexes of the channels that failed with it, if known.
     """
 
     def __init__(self, text: str, peer: str = "", channels: Sequence[int] = ()) -> None:
@@ -186,7 +186,7 @@ class TransportError(FlinknetError):
 
 
 def failed_channels(channels: Sequence[int]) -> str:
-    """Which channels failed, in words; many are not all named."""
+    """The failed channels, in words; a long list is cut."""
     named = ", ".join(str(each) for each in channels[:CHANNELS_NAMED])
     more = f" and {len(channels) - CHANNELS_NAMED} more" if len(channels) > CHANNELS_NAMED else ""
     return f"Failed channels: {named}{more}"
@@ -209,18 +209,18 @@ class TraceError(FlinknetError):
 
 
 class StorageError(TraceError):
-    """An object store or HDFS has no such file, refuses, or cannot be reached."""
+    """An object store or HDFS has no such file, refuses access, or cannot be reached."""
 
 
 class TraceFormatError(TraceError):
-    """Not a flinknet trace, or one of a version this flinknet does not read."""
+    """Not a flinknet trace, or of a version that this flinknet does not read."""
 
 
 class TraceDamagedError(TraceFormatError):
-    """A block of a trace file does not hold what was written; those before it do.
+    """A block of a trace file is damaged; the blocks before it are intact.
 
     Attributes:
-        damage: which block, and what is wrong with it, without the advice.
+        damage: the block and what is wrong with it, without the advice.
     """
 
     def __init__(self, path: Any, block: int | None, offset: int, why: str) -> None:
@@ -235,7 +235,7 @@ class TraceDamagedError(TraceFormatError):
 
 
 class TraceTruncatedError(TraceError):
-    """A trace file ends before its trailer; what stands before the cut is readable."""
+    """A trace file ends before its trailer; the blocks before the cut are readable."""
 
     def __init__(self, path: Any, blocks: int, lost_bytes: int) -> None:
         super().__init__(
@@ -248,27 +248,25 @@ class TraceTruncatedError(TraceError):
 
 
 class RunFailedError(FlinknetError):
-    """A run ended, but its result is not one: a process died, records were lost, doubled or out of
-    order.
+    """A run ended without a valid result: a process died, or records were lost, duplicated or out
+    of order.
     """
 
     exit_code = 1
 
 
 class TaskFailedError(RunFailedError):
-    """A task of a job failed: a function of its program raised, or a record was not what it should
-    be.
-    """
+    """A task of a job failed: a function of its program raised, or a record was invalid."""
 
 
 class Terminated(SystemExit):
-    """A signal that ends this process, on its way up; no error of flinknet, nor of the program that
-    it may come in the middle of.
+    """A signal that ends this process, as an exception that propagates; not an error of flinknet or
+    of the user's program.
     """
 
 
 class SimulationError(FlinknetError):
-    """A simulated run went wrong; carries the seed that repeats it."""
+    """A simulated run failed; carries the seed that repeats it."""
 
     def __init__(self, message: str, seed: int) -> None:
         super().__init__(f"{message} (seed {seed})")
@@ -276,8 +274,8 @@ class SimulationError(FlinknetError):
 
 
 class InvariantViolatedError(SimulationError):
-    """A checker saw something that must never happen."""
+    """A checker found a violated invariant."""
 
 
 class StalledError(SimulationError):
-    """Nothing can happen any more although work is left."""
+    """No event is left although work remains."""

@@ -1,13 +1,13 @@
 """LogLinearHistogram: a mergeable distribution of durations in ns with a bounded relative error.
 
-Runtime, replay and simulator all count latencies in the same buckets, so that their percentiles can
-be compared and merged. Values below 2 * SUB_BUCKETS have a bucket each; above, every power of two
-is cut into SUB_BUCKETS equal buckets:
+Runtime, replay and simulator count latencies in the same buckets, so that their percentiles can be
+compared and merged. Values below 2 * SUB_BUCKETS have a bucket each; above, every power of two is
+divided into SUB_BUCKETS equal buckets:
 
     0 1 2 … 255 | 256 258 … 510 | 512 516 … 1020 | …         (SUB_BUCKETS = 128)
 
 A bucket is thus at most 1/128 of its lower bound wide, and its middle is off by at most 1/256,
-which is 0.4%. Count, sum, smallest and largest value are exact.
+which is 0.4%. Count, sum, minimum and maximum are exact.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ SUB_BUCKET_BITS = 7
 SUB_BUCKETS = 1 << SUB_BUCKET_BITS
 
 VALUE_BITS = 50
-"""Values of 2**50 ns (13 days) and more share the last bucket; float64 holds all below exactly."""
+"""Values from 2**50 ns (13 days) on share the last bucket; float64 is exact for all below."""
 
 BUCKETS = SUB_BUCKETS * (VALUE_BITS - SUB_BUCKET_BITS + 1)
 
 SAMPLES_PER_TAIL = 5
 """A percentile is given only if at least this many samples lie on either side of it: p50 from 10
-samples on, p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would be one of the
-extremes under another name."""
+samples, p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would just be one of the
+extremes."""
 
 PERCENTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
     **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
 }
-"""Those of a LatencySummary, by its fields."""
+"""The percentiles of a LatencySummary, by its fields."""
 
 _MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
 _EXPONENT_OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
@@ -47,8 +47,8 @@ _SCALAR_BYTES = 16  # a sum of latencies can outgrow 64 bits
 def bucket_index(values_ns: IntArray) -> IntArray:
     """The bucket of each value; negative values count as 0.
 
-    Exponent and leading mantissa bits of the float64 are the index: one conversion and one shift a
-    value.
+    Exponent and leading mantissa bits of the float64 are the index: one conversion and one shift
+    per value.
     """
     clipped = np.clip(values_ns, 0, (1 << VALUE_BITS) - 1)
     bits = clipped.astype(np.float64).view(np.int64)
@@ -90,7 +90,7 @@ class LogLinearHistogram:
         self._widen(int(values.min()), int(values.max()))
 
     def add_weighted(self, values_ns: IntArray, weights: IntArray) -> None:
-        """Count each value as often as its own weight (> 0) says."""
+        """Count each value with its own weight (> 0)."""
         if values_ns.size == 0:
             return
         # bincount sums weights as float64, which is exact below 2**53
@@ -100,15 +100,15 @@ class LogLinearHistogram:
         self.total += int((values_ns * weights).sum())
         self._widen(int(values_ns.min()), int(values_ns.max()))
 
-    def take_in(self, count: int, total: int, low: int, high: int) -> None:
-        """Take over values that were put into `counts` by another hand."""
+    def add_totals(self, count: int, total: int, low: int, high: int) -> None:
+        """Add the totals of values that other code has put into `counts`."""
         if count:
             self.count += count
             self.total += total
             self._widen(low, high)
 
     def merge(self, other: LogLinearHistogram) -> None:
-        """Take over everything the other histogram counted."""
+        """Add all values of another histogram."""
         self.counts += other.counts
         self.count += other.count
         self.total += other.total
@@ -121,7 +121,7 @@ class LogLinearHistogram:
         return self.total / self.count if self.count else None
 
     def percentile(self, q: float) -> float | None:
-        """The value below which the share q (0 to 1) of the samples lies, to 0.4%; None without
+        """The value below which the share q (0 to 1) of the samples lies, within 0.4%; None without
         samples."""
         if self.min is None or self.max is None:
             return None
@@ -131,13 +131,13 @@ class LogLinearHistogram:
         return float(min(max((low + high - 1) / 2, self.min), self.max))
 
     def supported_percentile(self, q: float) -> float | None:
-        """The percentile if SAMPLES_PER_TAIL samples lie on either side of it, else None."""
+        """The percentile, or None with fewer than SAMPLES_PER_TAIL samples on either side of it."""
         if self.count * min(q, 1 - q) < SAMPLES_PER_TAIL - 1e-6:
             return None
         return self.percentile(q)
 
     def summary(self) -> LatencySummary:
-        """The distribution as plain numbers; percentiles that too few samples support are None."""
+        """The distribution as plain numbers; percentiles of too few samples are None."""
         return LatencySummary(
             count=self.count,
             min=self.min,
@@ -147,7 +147,7 @@ class LogLinearHistogram:
         )
 
     def distribution(self) -> LatencyDistribution | None:
-        """Every filled bucket with its records; None without samples."""
+        """Every non-empty bucket with its count; None without samples."""
         filled = np.flatnonzero(self.counts)
         if not filled.size:
             return None
@@ -161,8 +161,9 @@ class LogLinearHistogram:
         )
 
     def to_bytes(self) -> bytes:
-        """Count, total, min, max (16 bytes each), then indices (int32) and counts (int64) of the
-        filled buckets."""
+        """Encode bucket count, total, min, max (16 bytes each), then indices (int32) and counts
+        (int64) of the non-empty buckets.
+        """
         filled = np.flatnonzero(self.counts)
         scalars = (filled.size, self.total, self.min or 0, self.max or 0)
         return b"".join(
@@ -175,13 +176,13 @@ class LogLinearHistogram:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogLinearHistogram:
-        """The histogram that `to_bytes` wrote."""
+        """Decode a histogram from `to_bytes`."""
         histogram = cls()
         histogram.merge_bytes(data)
         return histogram
 
     def merge_bytes(self, data: bytes) -> None:
-        """Take over everything that a histogram counted which `to_bytes` wrote."""
+        """Add all values of a histogram encoded by `to_bytes`."""
         size, total, low, high = (
             int.from_bytes(data[at : at + _SCALAR_BYTES], "little", signed=True)
             for at in range(0, 4 * _SCALAR_BYTES, _SCALAR_BYTES)
@@ -192,10 +193,10 @@ class LogLinearHistogram:
         indices = np.frombuffer(data, "<i4", count=size, offset=body)
         counts = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
         self.counts[indices] += counts
-        self.take_in(int(counts.sum()), total, low, high)
+        self.add_totals(int(counts.sum()), total, low, high)
 
     def to_dict(self) -> dict[str, Any]:
-        """The filled buckets as plain data for JSON: index to count, with total, min and max."""
+        """The non-empty buckets as plain data for JSON: index to count, with total, min and max."""
         filled = np.flatnonzero(self.counts)
         return {
             "total": self.total,
@@ -206,7 +207,7 @@ class LogLinearHistogram:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LogLinearHistogram:
-        """The histogram that `to_dict` described."""
+        """Read a histogram from `to_dict`."""
         histogram = cls()
         for index, count in data["buckets"].items():
             histogram.counts[int(index)] = count

@@ -16,13 +16,13 @@
 
 Units end the names of columns. The channel -1 stands for all channels.
 
-What is computed later fails later, deep in Spark; `errors` makes that one error of one line, such
-as the file and the block that are damaged:
+Lazy computations fail late, deep in Spark; `errors` turns such a failure into an error of one line,
+for example with the file and the block that are damaged:
 
     with notebook.errors():
         tables.latency.show()
 
-`spark` is any session, of this machine or a cluster that sees the runs under the same paths.
+`spark` is any session, local or of a cluster that sees the runs under the same paths.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 PREDICTED_FROM_S = 5.0
 
 errors = spark_errors
-"""Around what computes tables: what goes wrong there is a FlinknetError of one line."""
+"""Context for computations of tables: failures become a FlinknetError of one line."""
 
 _DURATIONS = (
     *("buffer_timeouts_ns", "round_trips_ns"),
@@ -79,13 +79,13 @@ _NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
     "consumer_speeds": ((int, float), "factors such as 0.5"),
     "rate_factors": ((int, float), "factors such as 2"),
 }
-"""Of a list that holds no whole numbers: types, and what they mean."""
+"""Lists without integers: their types, and a description of their values."""
 
 
 _SUMMARY = ("min", "mean", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "max")
 
 _RENAMED = {name: f"{name}_ns" for name in _SUMMARY} | {"ns": "spent_ns"}
-"""Columns whose names do not say their unit."""
+"""Columns whose names do not show their unit."""
 
 _MEANINGS = {
     "messages": "messages and bytes by channel, kind and point",
@@ -109,8 +109,8 @@ _PLOTS = {
 
 @dataclass(frozen=True, repr=False)
 class Tables:
-    """The observed tables of some runs as DataFrames: those of `observed.ObservedTables` under
-    their names, computed together in one pass when one is read; and `buffers`, `credit` and
+    """The observed tables of runs as DataFrames: those of `observed.ObservedTables` under their
+    names, computed together in one pass when the first is read; and `buffers`, `credit` and
     `buffer_sizes` of `observe.notebook_tables`, each on its own.
     """
 
@@ -141,7 +141,7 @@ class Tables:
 
     @property
     def buffers(self) -> DataFrame:
-        """Each data buffer with its life, see `notebook_tables.buffers`."""
+        """Each data buffer with its events, see `notebook_tables.buffers`."""
         return notebook_tables.buffers(self.spark, self.runs, self.split)
 
     @property
@@ -151,7 +151,7 @@ class Tables:
 
     @property
     def buffer_sizes(self) -> DataFrame:
-        """What debloating announced, see `notebook_tables.buffer_sizes`."""
+        """The buffer sizes that debloating announced, see `notebook_tables.buffer_sizes`."""
         return notebook_tables.buffer_sizes(self.spark, self.runs)
 
     def named(self) -> dict[str, DataFrame]:
@@ -159,7 +159,7 @@ class Tables:
         return {name: getattr(self, name) for name in _MEANINGS}
 
     def plot(self, table: str, run: int = 0) -> Picture:
-        """`throughput` or `backlog` of a run over its time, over all channels. Needs matplotlib.
+        """Plot `throughput` or `backlog` of a run over time, of all channels. Needs matplotlib.
 
         Raises: ConfigError for another table.
         """
@@ -176,10 +176,10 @@ class Tables:
 
 @dataclass(frozen=True, repr=False)
 class Answers:
-    """What a replay answered, as `flinknet trace replay` prints it.
+    """The answers of a replay, as `flinknet trace replay` prints them.
 
     Attributes:
-        answers: of each run; jobs: of jobs of several exchanges, from end to end.
+        answers: one for each run; jobs: one for each job of several exchanges, from end to end.
     """
 
     answers: Sequence[ReplayAnswer]
@@ -192,14 +192,16 @@ class Answers:
         return answers_html(self.answers)
 
     def to_pandas(self) -> Any:
-        """A DataFrame of pandas with the columns of --csv: a row for what was observed of each run,
-        and one for each predicted setting."""
+        """A pandas DataFrame with the columns of --csv: a row for what was observed of each run,
+        and one for each predicted setting.
+        """
         import pandas  # type: ignore[import-untyped]
 
         return pandas.DataFrame(replay_rows(self.answers))
 
     def plot(self, run: int = 0) -> Picture:
-        """Predicted latency of a run over the setting that has the most values. Needs matplotlib.
+        """Plot the predicted latency of a run over the setting with the most values. Needs
+        matplotlib.
 
         Raises: ConfigError if nothing could be predicted.
         """
@@ -210,14 +212,14 @@ class Answers:
         return Picture(chart, path_of(answer.trace.path).name)
 
     def page(self) -> Frame:
-        """The page of --report in a cell."""
+        """The page of --report, for a cell."""
         return Frame(page_of(list(self.answers), list(self.jobs)))
 
 
 def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """Every event of a run as a row; see `replay.spark.source` for the columns and options.
 
-    Raises: FlinknetError for a path that holds no run.
+    Raises: FlinknetError for a path without a run.
     """
     check_data_source()
     from flinknet.replay.spark.source import register
@@ -229,13 +231,13 @@ def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
 
 def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tables:
-    """What happened: one table for each question, over all runs at the paths; the column `run` is
+    """The observed tables, one for each question, over all runs at the paths; the column `run` is
     the number of a run in their order.
 
     Args:
-        split: slices of time that each run is cut into; None for as many as suit its size.
+        split: number of time slices per run; None for as many as suit its size.
 
-    Raises: FlinknetError for a path that holds no run.
+    Raises: FlinknetError for a path without a run.
     """
     runs = tuple(_opened(spark, paths))
     return Tables(spark, runs, split, observe(spark, runs, split))
@@ -247,14 +249,14 @@ def predicted(
     seconds: float = PREDICTED_FROM_S,
     **lists: Sequence[Any],
 ) -> DataFrame:
-    """What other settings would do: a row for each run and setting, see `simulations.predict`.
+    """Predictions for other settings: a row for each run and setting, see `simulations.predict`.
 
     Args:
-        seconds: of the measured part whose arrivals are used.
-        lists: of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all combinations.
-            Durations may be written as text with a unit, such as "5ms".
+        seconds: how much of the measured part provides the arrivals, in s.
+        lists: lists of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all
+            combinations. Durations may be written as text with a unit, such as "5ms".
 
-    Raises: FlinknetError for a path that holds no run, ConfigError for a list that does not exist,
+    Raises: FlinknetError for a path without a run, ConfigError for a list that does not exist,
         a value that cannot be used, and too many settings.
     """
     grid = _grid(lists)
@@ -266,11 +268,11 @@ def predicted(
 
 
 def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answers:
-    """What happened and what other settings would do, with what to think of it, as `flinknet trace
-    replay` answers; computed at once.
+    """Observations, predictions and advice, as `flinknet trace replay` prints them; computed at
+    once.
 
     Args:
-        lists: as of `predicted`; none for the buffer timeouts that the command predicts.
+        lists: as in `predicted`; without any, the buffer timeouts that the command predicts.
 
     Raises: as `predicted`.
     """
@@ -281,8 +283,8 @@ def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answer
 
 
 def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> DataFrame:
-    """What other settings would do to jobs of several exchanges from end to end: a row for each
-    setting and the job (edge -1), and each of its edges; see `job_rows.JobRow`.
+    """Predictions for jobs of several exchanges, from end to end: a row for each setting and the
+    job (edge -1), and each of its edges; see `job_rows.JobRow`.
 
     Args:
         lists: as of `predicted`.
@@ -314,7 +316,7 @@ def _grid(lists: Mapping[str, Sequence[Any]]) -> Grid:
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:
-    """The values of one list of a grid; raises ConfigError."""
+    """The values of one list of a grid. Raises: ConfigError."""
     names = [each.name for each in fields(Grid)]
     if name not in names:
         raise ConfigError(f"{name}: there is no such list; there are {', '.join(names)}")

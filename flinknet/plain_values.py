@@ -1,8 +1,8 @@
-"""Values of dataclasses as plain JSON data and back, strictly by their annotations.
+"""Conversion of dataclass values to plain JSON data and back, strictly by their annotations.
 
-Nothing but data comes out of it: no class is looked up by what a peer says, no code is run. An id,
-a dataclass that can `encode` itself to bytes and `decode` itself from them, is written as the
-hexadecimal text of those.
+The result is only data: no class is looked up by a peer's message, no code is run. An id, which is
+a dataclass with `encode` to bytes and `decode` from bytes, is written as the hexadecimal text of
+those bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCALARS = frozenset((type(None), bool, int, float, str))
 
 
 def to_plain(value: Any) -> Any:
-    """A value as JSON-ready data: dataclasses by field, enums by name, bytes and ids as hex."""
+    """Convert a value to JSON-ready data: dataclasses by field, enums by name, bytes as hex."""
     if type(value) in _SCALARS:
         return value
     if isinstance(value, Enum):
@@ -37,15 +37,15 @@ def to_plain(value: Any) -> Any:
         return {_key_text(key): to_plain(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(each) for each in value]
-    if isinstance(value, int | float | str):  # of a kind of its own
+    if isinstance(value, int | float | str):  # of a subclass
         return value
     raise TypeError(f"{type(value).__name__} has no plain form")
 
 
 def from_plain(kind: Any, plain: Any) -> Any:
-    """Back from `to_plain`, as a value of the type `kind`.
+    """Convert data from `to_plain` back to a value of the type `kind`.
 
-    Raises: RemoteProtocolError for anything that is not one.
+    Raises: RemoteProtocolError for any other data.
     """
     try:
         return _read(kind, plain)
@@ -54,18 +54,18 @@ def from_plain(kind: Any, plain: Any) -> Any:
 
 
 def encode_message(message: Any) -> bytes:
-    """A message as JSON text: an object {"message": name of its class, "body": fields}."""
+    """Encode a message as JSON: an object {"message": name of its class, "body": fields}."""
     body = {"message": type(message).__name__, "body": to_plain(message)}
     return json.dumps(body, separators=(",", ":")).encode()
 
 
 def decode_message(kinds: Mapping[str, type], data: bytes) -> Any:
-    """Back from `encode_message`.
+    """Decode a message from `encode_message`.
 
     Args:
-        kinds: of messages, by name.
+        kinds: types of messages, by name.
 
-    Raises: RemoteProtocolError for anything else, whatever the bytes are.
+    Raises: RemoteProtocolError for any other bytes.
     """
     try:
         document = json.loads(data)

@@ -1,5 +1,5 @@
-"""The first moments of the command line, when there is nothing to unwind yet: a Ctrl-C just ends
-it, without the traceback of an import.
+"""The start of the command line, when there is nothing to clean up yet: a Ctrl-C just ends the
+process, without the traceback of an import.
 """
 
 import os
@@ -19,14 +19,14 @@ def end_at_interrupt() -> None:
 
 
 def raise_at_interrupt() -> None:
-    """From now on a Ctrl-C is a KeyboardInterrupt again: somebody is there to take it."""
+    """Let a Ctrl-C raise KeyboardInterrupt again, as there is code to handle it."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_command_line() -> bool:
     program = sys.argv[0] if sys.argv else ""
-    if program == "-m":  # what is asked for is still being looked for
+    if program == "-m":  # the module is still being located
         return "flinknet" in sys.orig_argv
     folder, name = os.path.split(program)
     return name == "flinknet" or (name == "__main__.py" and folder == os.path.dirname(__file__))

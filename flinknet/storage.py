@@ -1,12 +1,12 @@
-"""Paths in an object store or in HDFS next to those of this machine, read in ranges.
+"""Paths in an object store or in HDFS, next to local ones; files are read in ranges.
 
-`path_of` makes a path of what a user wrote: `s3://`, `s3a://`, `gs://`, `abfs://`, `abfss://` and
-`hdfs://` become a StoragePath, everything else a pathlib.Path: `file:` URIs, and `dbfs:` ones,
-which Databricks mounts below /Volumes and /dbfs. A StoragePath has those methods of Path that
-readers of traces and writers of answers use.
+`path_of` turns a user's text into a path: `s3://`, `s3a://`, `gs://`, `abfs://`, `abfss://` and
+`hdfs://` become a StoragePath, everything else a pathlib.Path: also `file:` URIs, and `dbfs:` URIs,
+which Databricks mounts below /Volumes and /dbfs. A StoragePath has the methods of Path that readers
+of traces and writers of results use.
 
-Who may read is for the platform to say, never for a path: environment variables, configuration
-files, the role of the machine (see docs/clusters.md).
+The platform grants access, never a path: environment variables, configuration files, the role of
+the machine (see docs/clusters.md).
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ SCHEMES = {
     **dict.fromkeys(("gs", "gcs"), "gs"),
     **{name: name for name in ("abfs", "abfss", "hdfs")},
 }
-"""Scheme of a path -> that of the file system of Arrow which reads it."""
+"""Scheme of a path -> scheme of the Arrow file system that reads it."""
 
 S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-"""Environment variables that name another server than Amazon's."""
+"""Environment variables that name a server other than Amazon's."""
 
 RANGE_BYTES = 64 << 10
-"""At least as much is read of a remote file at once: a request takes as long as some MiB do."""
+"""The least that is read of a remote file at once: a request takes as long as some MiB do."""
 
 KEPT_BYTES = 64 << 20
-"""So much of a remote file is kept, as long as it is open."""
+"""The most bytes of a remote file kept while it is open."""
 
 SPOOLED_BYTES = 16 << 20
 """A file to upload is kept in memory up to this size, then on disk."""
 
 REQUESTS_AT_ONCE = 16
-"""A request takes tens of milliseconds, whatever it asks."""
+"""Requests in parallel: each takes tens of milliseconds, whatever it reads."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _SECRETS = ("secret", "password", "token", "key")
@@ -62,7 +62,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """Size and age of a remote file, under the names of os.stat_result."""
+    """Size and modification time of a remote file, under the names of os.stat_result."""
 
     st_size: int
     st_mtime_ns: int
@@ -91,37 +91,37 @@ class StoragePath:
 
     @property
     def name(self) -> str:
-        """Its last name."""
+        """The last part of the path."""
         return PurePosixPath(self.key).name
 
     @property
     def suffix(self) -> str:
-        """The end of its name from the last dot on."""
+        """The end of the name, from the last dot on."""
         return PurePosixPath(self.key).suffix
 
     @property
     def parent(self) -> StoragePath:
-        """The directory it is in."""
+        """The directory of the path."""
         return StoragePath(self.root, self.key.rpartition("/")[0], self.query)
 
     @property
     def bucket(self) -> StoragePath:
-        """The bucket or container it is in; of HDFS, the root."""
+        """The bucket or container of the path; for HDFS, the root."""
         return StoragePath(self.root, "", self.query)
 
     def is_near(self, other: object) -> bool:
-        """Whether another path is in the same bucket, reached in the same way."""
+        """Whether another path is in the same bucket, with the same options."""
         return isinstance(other, StoragePath) and (self.root, self.query) == (
             other.root,
             other.query,
         )
 
     def absolute(self) -> StoragePath:
-        """Itself."""
+        """The path itself."""
         return self
 
     def exists(self) -> bool:
-        """Whether a file is there, or files are below it."""
+        """Whether there is a file, or files below this path."""
         return self._type() != "NotFound"
 
     def is_file(self) -> bool:
@@ -129,22 +129,22 @@ class StoragePath:
         return self._type() == "File"
 
     def is_dir(self) -> bool:
-        """Whether it is a directory, or files are below it."""
+        """Whether it is a directory, or there are files below it."""
         return self._type() == "Directory"
 
     def stat(self) -> FileStatus:
-        """Its size, and when it was written."""
-        with _told(self, "read"):
+        """Size and modification time."""
+        with _storage_errors(self, "read"):
             filesystem, path = self._located()
             found = filesystem.get_file_info(path)
         return FileStatus(found.size or 0, found.mtime_ns or 0)
 
     def iterdir(self) -> Iterator[StoragePath]:
-        """What is directly below it, in the order of the names."""
+        """The paths directly below it, ordered by name."""
         yield from (path for path, _ in self._listed())
 
     def glob(self, pattern: str) -> Iterator[StoragePath]:
-        """What is below it under names that match, such as `*/manifest.json`; no `**`."""
+        """The paths below it that match a pattern such as `*/manifest.json`; no `**`."""
         name, _, rest = pattern.partition("/")
         found: list[StoragePath] = [self / name]
         if _WILDCARD.search(name):
@@ -161,29 +161,29 @@ class StoragePath:
             yield from chain(*all_at(self, lambda path: list(path.glob(rest)), found))
 
     def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
-        """Make the directory, which a store of objects does without."""
+        """Create the directory; object stores need none."""
         if self.root.startswith("hdfs:"):
-            with _told(self, "make"):
+            with _storage_errors(self, "make"):
                 filesystem, path = self._located()
                 filesystem.create_dir(path, recursive=parents)
 
     def open(
         self, mode: str = "r", *, encoding: str | None = None, errors: str | None = None
     ) -> Any:
-        """The file, to read it from its start to its end: "rb" as bytes, "r" as text."""
-        with _told(self, "read"):
+        """Open the file to read it from start to end: "rb" as bytes, "r" as text."""
+        with _storage_errors(self, "read"):
             filesystem, path = self._located()
             stream = filesystem.open_input_stream(path, buffer_size=1 << 20)
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding, errors)
 
     def read_bytes(self) -> bytes:
-        """All of the file."""
-        with _told(self, "read"), self.open("rb") as file:
+        """Read the whole file."""
+        with _storage_errors(self, "read"), self.open("rb") as file:
             content: bytes = file.read()
             return content
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """All of the file as text."""
+        """Read the whole file as text."""
         return self.read_bytes().decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
@@ -193,14 +193,14 @@ class StoragePath:
 
     @contextmanager
     def whole_file(self) -> Iterator[IO[bytes]]:
-        """A file to write into, which is uploaded when the block ends, and not if that fails.
+        """Open a file to write, which is uploaded when the block ends without an exception.
 
-        Raises: StorageError if it cannot be.
+        Raises: StorageError if the upload fails.
         """
         with tempfile.SpooledTemporaryFile(SPOOLED_BYTES) as file:
             yield file
             file.seek(0)
-            with _told(self, "write"):
+            with _storage_errors(self, "write"):
                 filesystem, path = self._located()
                 with filesystem.open_output_stream(path) as stream:
                     shutil.copyfileobj(file, stream, 1 << 20)
@@ -210,16 +210,16 @@ class StoragePath:
         return filesystem, f"{base}/{self.key}" if self.key else base or "/"
 
     def _type(self) -> str:
-        with _told(self, "read"):
+        with _storage_errors(self, "read"):
             filesystem, path = self._located()
             name: str = filesystem.get_file_info(path).type.name
             return name
 
     def _listed(self) -> list[tuple[StoragePath, bool]]:
-        """What is directly below it, if it is there, and whether that is a directory."""
+        """The paths directly below it, if any, and whether each is a directory."""
         from pyarrow.fs import FileSelector, FileType
 
-        with _told(self, "list"):
+        with _storage_errors(self, "list"):
             filesystem, path = self._located()
             found = filesystem.get_file_info(FileSelector(path, allow_not_found=True))
         listed = [(self / each.base_name, each.type == FileType.Directory) for each in found]
@@ -227,16 +227,16 @@ class StoragePath:
 
 
 AnyPath = Path | StoragePath
-"""A path of this machine, or of a store."""
+"""A local path, or one in a store."""
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
 
 def path_of(text: str | Path | StoragePath) -> AnyPath:
-    """The path that a user wrote, or that another process wrote as text.
+    """Parse a path written by a user or by another process.
 
-    Raises: ConfigError for a scheme that is not known, and for a path with credentials.
+    Raises: ConfigError for an unknown scheme, and for a path with credentials.
     """
     if not isinstance(text, str):
         return text
@@ -269,7 +269,7 @@ def path_of(text: str | Path | StoragePath) -> AnyPath:
 
 
 def name_below(path: AnyPath, directory: AnyPath) -> str:
-    """What a path is called from a directory that it is below; elsewhere the whole of it."""
+    """A path relative to a directory above it; any other path in full."""
     if isinstance(path, StoragePath) and path.is_near(directory):
         above = directory.key + "/" if isinstance(directory, StoragePath) and directory.key else ""
         return path.key.removeprefix(above)
@@ -279,7 +279,7 @@ def name_below(path: AnyPath, directory: AnyPath) -> str:
 
 
 def files_among(paths: Sequence[AnyPath]) -> list[AnyPath]:
-    """Those that are files. Raises: StorageError."""
+    """The paths that are files. Raises: StorageError."""
     if not paths:
         return []
     is_file = all_at(paths[0], lambda path: path.is_file(), paths)
@@ -289,8 +289,8 @@ def files_among(paths: Sequence[AnyPath]) -> list[AnyPath]:
 def all_at(
     place: AnyPath, question: Callable[[_Item], _Answer], items: Sequence[_Item]
 ) -> list[_Answer]:
-    """The answers to a question about each item, for which files at a place must be read: one
-    after the other on this machine, several at the same time in a store.
+    """Call a function for each item, where each call reads files at a place: one after the other on
+    this machine, several in parallel in a store. Returns: the results in order.
     """
     if len(items) < 2 or isinstance(place, Path):
         return [question(each) for each in items]
@@ -300,7 +300,7 @@ def all_at(
 
 @lru_cache
 def _file_system(root: str, query: str) -> tuple[FileSystem, str]:
-    """The file system of Arrow, and the path of the root in it. Raises what Arrow does."""
+    """The Arrow file system, and the path of the root in it. Raises Arrow's errors."""
     from pyarrow.fs import FileSystem
 
     scheme, _, host = root.partition("://")
@@ -312,7 +312,7 @@ def _file_system(root: str, query: str) -> tuple[FileSystem, str]:
 
 
 def _region(query: str) -> str | None:
-    """The region of a bucket where nobody has to be asked; a server of one's own takes any."""
+    """The region of a bucket, if known without a request; a custom server accepts any."""
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         if os.environ.get(name):
             return os.environ[name]
@@ -321,9 +321,9 @@ def _region(query: str) -> str | None:
 
 
 @contextmanager
-def _told(path: StoragePath, what: str) -> Iterator[None]:
-    """Tell what a file system raises in one line. Raises: StorageError, or FileNotFoundError as
-    files of this machine do.
+def _storage_errors(path: StoragePath, what: str) -> Iterator[None]:
+    """Convert the errors of a file system to one line. Raises: StorageError, or FileNotFoundError
+    as for local files.
     """
     try:
         yield
@@ -335,14 +335,14 @@ def _told(path: StoragePath, what: str) -> Iterator[None]:
 
 
 class LocalFile:
-    """A file of this machine. Raises: OSError."""
+    """A local file. Raises: OSError."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
         self.size_bytes = self._file.seek(0, 2)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from an offset on."""
+        """Read bytes from an offset on."""
         self._file.seek(offset)
         parts = []
         while length and (part := self._file.read(length)):
@@ -351,32 +351,32 @@ class LocalFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def prepare(self, offset: int, length: int) -> None:
-        """Nothing: reads cost no round trip."""
+        """Do nothing: local reads need no prefetch."""
 
     def next_data(self, offset: int) -> int:
-        """Where the next byte is that is not in a hole."""
+        """Offset of the next byte that is not in a hole."""
         try:
             return os.lseek(self._file.fileno(), offset, os.SEEK_DATA)
         except OSError as error:
             return self.size_bytes if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()
 
 
 class RemoteFile:
-    """A file of a store, of which the ranges that were fetched last are kept.
+    """A file in a store; the ranges fetched last are cached.
 
     Attributes:
-        fetched_bytes: what was fetched until now.
-        requests: in so many ranges.
+        fetched_bytes: number of bytes fetched so far.
+        requests: number of ranges fetched so far.
     """
 
     def __init__(self, path: StoragePath) -> None:
         """Raises: StorageError."""
         self._path = path
-        with _told(path, "read"):
+        with _storage_errors(path, "read"):
             filesystem, place = path._located()
             self._file = filesystem.open_input_file(place)
             self.size_bytes: int = self._file.size()
@@ -384,7 +384,7 @@ class RemoteFile:
         self.fetched_bytes = self.requests = 0
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from an offset on; what is near them is kept for the next read."""
+        """Read bytes from an offset on; the bytes near them are cached for the next read."""
         end = min(offset + length, self.size_bytes)
         found = self._range(offset, end)
         if found is None:
@@ -394,12 +394,12 @@ class RemoteFile:
         return content[offset - start : max(end, offset) - start]
 
     def prepare(self, offset: int, length: int) -> None:
-        """Fetch a range, unless it is there."""
+        """Fetch a range, unless it is cached."""
         if self._range(offset, min(offset + length, self.size_bytes)) is None:
             self._fetched(offset, length)
 
     def next_data(self, offset: int) -> int:
-        """Objects have no holes."""
+        """The offset itself: objects have no holes."""
         return offset
 
     def close(self) -> None:
@@ -408,14 +408,14 @@ class RemoteFile:
         self._file.close()
 
     def _range(self, start: int, end: int) -> tuple[int, bytes] | None:
-        """A range that is kept and has all of what is wanted."""
+        """A cached range that covers the wanted one, with its offset."""
         for offset, content in reversed(self._kept):
             if offset <= start and end <= offset + len(content):
                 return offset, content
         return None
 
     def _fetched(self, offset: int, length: int) -> tuple[int, bytes]:
-        with _told(self._path, "read"):
+        with _storage_errors(self._path, "read"):
             content: bytes = self._file.read_at(min(length, self.size_bytes - offset), offset)
         self.fetched_bytes += len(content)
         self.requests += 1
@@ -426,7 +426,7 @@ class RemoteFile:
 
 
 RangedFile = LocalFile | RemoteFile
-"""A file that is read in ranges, from anywhere; readers say where."""
+"""A file that is read in ranges, in any order."""
 
 
 def open_ranged(path: AnyPath) -> RangedFile:

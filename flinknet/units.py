@@ -1,9 +1,9 @@
-"""Values with units: durations, sizes, rates and percents, to and from text.
+"""Values with units: durations, sizes, rates and percentages, to and from text.
 
-Durations and sizes are spelled as Flink spells them (Flink: TimeUtils, MemorySize): sizes count in
-powers of 1024, the blank before the unit is optional, labels ignore case. Parsers raise ConfigError
-with the name of the value, why it cannot be used and what would do. `format_*` is exact and parses
-back to the same number; `human_*` rounds for reading.
+Durations and sizes are spelled as in Flink (Flink: TimeUtils, MemorySize): sizes count in powers of
+1024, the blank before the unit is optional, labels ignore case. Parsers raise ConfigError with the
+name of the value, the reason, and valid examples. `format_*` is exact and parses back to the same
+number; `human_*` rounds for reading.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
 MISSING = "–"
-"""What a table shows for an absent sample."""
+"""Shown in tables for an absent sample."""
 
 _DURATION_UNITS_NS: Mapping[str, int] = {
     label: ns
@@ -70,9 +70,9 @@ def parse_duration_ns(
 
     Args:
         text: such as "100ms", "5 s", "0".
-        name: what the value belongs to, for the error.
-        bare_unit: unit of a number without one (Flink: ms); None refuses every such number but 0.
-        allow_never: whether -1 is a value; any spelling of it gives -1.
+        name: option or key of the value, for the error.
+        bare_unit: unit of a number without one (Flink: ms); None rejects every such number but 0.
+        allow_never: whether -1 is valid; any spelling of it gives -1.
     """
     examples = "100ms, 5 s, 1min" + (", 0 or -1" if allow_never else " or 0")
     problem = f"{name}: {text!r} is not a duration; write a number and a unit, such as {examples}"
@@ -179,19 +179,19 @@ def human_bytes(size_bytes: float | None) -> str:
 
 
 def human_number(value: float | None) -> str:
-    """A whole number as it is, else two decimals: "12", "3.27"."""
+    """An integer unchanged, else two decimals: "12", "3.27"."""
     if value is None:
         return MISSING
     return str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
 def human_share(share: float | None) -> str:
-    """A part of a whole in percent: "93%"."""
+    """A share in percent: "93%"."""
     return MISSING if share is None else f"{share:.0%}"
 
 
 def signed(value: float, text: Callable[[float], str]) -> str:
-    """A change with its sign, in the words of `text` for the size of it."""
+    """A change with its sign, with its size formatted by `text`."""
     return f"{'−' if value < 0 else '+'}{text(abs(value))}"
 
 
@@ -206,12 +206,12 @@ def human_rate(per_s: float | None) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number of things: "1 vertex", "1,200 vertices"; `plural` where it is not the noun and s."""
+    """A count with its noun: "1 vertex", "1,200 vertices"; `plural` if it is not the noun and s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_address(host: str, port: int) -> str:
-    """A host, or an address of IPv4 or IPv6, with a port."""
+    """A host name, IPv4 or IPv6 address, with a port."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from uuid import uuid4
 from .storage import AnyPath, StoragePath
 
 UNFINISHED = ".unfinished"
-"""How the name of a file ends that has not taken its own."""
+"""Suffix of a file that is still being written."""
 
 
 @contextmanager
 def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write into, which takes its name when the block ends: a reader sees the old file
-    or the new one.
+    """Open a file to write, which gets its name when the block ends: a reader sees the old file or
+    the new one.
 
-    What is no regular file (a pipe, a terminal) is written to as it is.
+    A path that is not a regular file (a pipe, a terminal) is written to directly.
 
     Args:
         has_other_writers: others may write the same file at the same time, also from other
-            machines; the last one that is done has it.
+            machines; the last one to finish wins.
 
     Raises: OSError, StorageError.
     """

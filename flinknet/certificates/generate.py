@@ -1,9 +1,9 @@
-"""A set of certificates for trying TLS out: an authority, a node's key, and the settings to use
+"""A set of certificates for experiments with TLS: an authority, a node's key, and the settings for
 them.
 
 Every TaskManager of a cluster uses the same key store and trusts the same authority, as Flink's
-documentation advises for internal connections. Keys are RSA, which Flink's default cipher suites
-ask for. The stores are PKCS12 that Java reads, too; the same is there as PEM.
+documentation recommends for internal connections. Keys are RSA, which Flink's default cipher suites
+require. The stores are PKCS12 that Java can read; the same content is there as PEM.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 KEY_BITS = 2048
 PASSWORD_LEAST_CHARACTERS = 6
-"""Java's keytool refuses shorter ones."""
+"""Java's keytool rejects shorter passwords."""
 
 NODE_STORE, TRUST_STORE = "node.p12", "truststore.p12"
 NODE_PEM, AUTHORITY_PEM = "node.pem", "ca.pem"
 CONFIG = "config.yaml"
 PASSWORD = "password"
-"""A file with the password alone, as `trace tap --tls-password-file` reads it."""
+"""A file that contains only the password, as `trace tap --tls-password-file` reads it."""
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9.-]*")
 
@@ -41,13 +41,13 @@ def generate(
     """Write the set into a directory that has none yet.
 
     Args:
-        password: of every store and key.
-        hosts: names and addresses the node's certificate is for. Flink does not compare them on
-            internal connections.
+        password: password of every store and key.
+        hosts: names and addresses in the node's certificate. Flink does not check them on internal
+            connections.
 
-    Returns: the Flink keys that turn TLS on with it; they are in `config.yaml`, too.
+    Returns: the Flink keys that turn TLS on with this set; they are in `config.yaml`, too.
 
-    Raises: ConfigError when a file is in the way, the password is too short or a host is none.
+    Raises: ConfigError if a file exists already, the password is too short or a host is invalid.
     """
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -74,7 +74,7 @@ def generate(
         NODE_PEM: key_pem + node.public_bytes(Encoding.PEM) + authority_pem,
         AUTHORITY_PEM: authority_pem,
         PASSWORD: f"{password}\n".encode(),
-        # JSON quotes a text as YAML does
+        # JSON quotes strings as YAML does
         CONFIG: "".join(
             f"{key}: {json.dumps(value)}\n" for key, value in settings.items()
         ).encode(),
@@ -124,7 +124,7 @@ def _certificate(
     hosts: Sequence[str] = (),
     days: int = 365,
 ) -> x509.Certificate:
-    """A certificate of a key, signed by an issuer; without one it is an authority's own."""
+    """Create a certificate for a key, signed by an issuer; without one, an authority's own."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -152,7 +152,7 @@ def _certificate(
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    """Raises: ConfigError for text that is no name and no address."""
+    """Raises: ConfigError for text that is neither a name nor an address."""
     import ipaddress
 
     from cryptography import x509
@@ -169,7 +169,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """Keys and passwords are for their owner's eyes."""
+    """Write a file that only its owner can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""Key stores and trust stores: from a file of Flink's settings to PEM, which OpenSSL reads.
+"""Key stores and trust stores: from the files of Flink's settings to PEM, which OpenSSL reads.
 
 Flink: SSLUtils.getKeyManagerFactory and getTrustManagerFactory. The types are PKCS12, Flink's
 default, and PEM; Java's own JKS is refused with the command that converts it.
@@ -18,10 +18,10 @@ PKCS12, PEM = "pkcs12", "pem"
 
 
 def read_key_store(path: Path, kind: str, store_password: str, key_password: str) -> bytes:
-    """The certificate chain and its private key as PEM; the key is encrypted with `key_password`,
-    unless that is empty.
+    """Return the certificate chain and its private key as PEM; the key is encrypted with
+    `key_password`, unless that is empty.
 
-    Raises: ConfigError for a file that cannot be read, opened, or holds no key.
+    Raises: ConfigError for a file that cannot be read or opened, or contains no key.
     """
     data = _read(path)
     if _known(path, kind) == PEM:
@@ -50,9 +50,9 @@ def read_key_store(path: Path, kind: str, store_password: str, key_password: str
 
 
 def read_trust_store(path: Path, kind: str, password: str) -> str:
-    """The trusted certificates as PEM.
+    """Return the trusted certificates as PEM.
 
-    Raises: ConfigError for a file that cannot be read, opened, or holds none.
+    Raises: ConfigError for a file that cannot be read or opened, or contains none.
     """
     data = _read(path)
     if _known(path, kind) == PEM:

@@ -1,23 +1,22 @@
-"""Flink's configuration keys: which exist, what they mean here, from text to NetworkConfig.
+"""Flink's configuration keys: which exist, their meaning here, and from text to NetworkConfig.
 
 Settings are `dict[str, str]`: current key -> text as the user wrote it. They come in layers (a
 config.yaml, then `-D key=value`, then named options); `merge` puts a later layer over an earlier
-one, `check_agreement` refuses two of one command line that contradict each other, `expand` makes
-a setting for each combination of the values in comma lists, `network_config` gives them meaning.
+one, `check_agreement` rejects contradictions within one command line, `expand` makes a setting for
+each combination of the values in comma-separated lists, `network_config` interprets them.
 
-A key that Flink knows and flinknet does not act on is accepted with a warning; a key that Flink
-does not know is an error that names the nearest one. Keys that Flink 2.x turned into fixed numbers
-still work here, and a warning says so; deprecated keys work, and a warning names what replaced
-them.
+A key that Flink has and flinknet ignores is accepted with a warning; a key that Flink does not have
+is an error that names the nearest one. Keys that are fixed numbers in Flink 2.x still work here,
+with a warning; deprecated keys work, with a warning that names their replacement.
 
     table      the keys of Flink 1.20 and 2.3, as text
     keys       Option, and finding one by any of its spellings
-    values     one value: from text, by type and limits, and back
+    values     one value: parsed by type and limits, and formatted
     files      config.yaml and flink-conf.yaml
     layers     settings from several places, sweeps
     memory     network memory from total sizes, as a TaskManager derives it
     network    from settings to NetworkConfig and back
-    effective  what holds for every key, and where it comes from
+    effective  the effective value of every key, and its origin
 """
 
 from .effective import EffectiveKey, effective_keys

@@ -1,4 +1,4 @@
-"""The effective value of every key, and where it comes from."""
+"""The effective value of every key, and its origin."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ UNSET = "unset"
 
 @dataclass(frozen=True, slots=True)
 class EffectiveKey:
-    """One key as it holds for a run.
+    """One key with its effective value in a run.
 
     Attributes:
         value: in Flink's spelling; `unset` for none, stars for a secret.
         origin: a default, the place where it was set, or `derived`.
-        how: for a derived value, from what; empty for others.
-        type: name of the type of its values.
-        limits: what values are bound to: the words of a choice, or `>=n` and `<n`.
-        is_acted_on: whether the run would differ if it did.
+        how: for a derived value, its sources; empty for others.
+        type: name of its type.
+        limits: limits of its values: the words of a choice, or `>=n` and `<n`.
+        is_acted_on: whether it affects the run.
     """
 
     group: str
@@ -51,10 +51,10 @@ def effective_keys(
     """Every key of the table under these settings, in the table's order.
 
     Args:
-        settings: without comma lists.
-        origins: where each of the settings comes from.
+        settings: without comma-separated lists.
+        origins: the origin of each setting.
 
-    Raises: ConfigError for a value that Flink would refuse.
+    Raises: ConfigError for a value that Flink would reject.
     """
     derived = _derived(settings)
     inert = inert_sizes(settings)
@@ -89,7 +89,7 @@ def _value_and_origin(
 
 
 def _default(option: Option) -> tuple[str, str]:
-    """A default and whose it is."""
+    """A default and its origin."""
     release = "1.20" if option.default_2_3 == "-" else "2.3"
     text = option.default
     value = UNSET if text is None else format_value(option, parse_value(option, text))
@@ -103,7 +103,7 @@ def _default(option: Option) -> tuple[str, str]:
 
 
 def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Values that follow from others, each with how it does."""
+    """Values derived from others, each with its sources."""
     sizes = network_memory(settings)
     if NETWORK_MIN in sizes:
         sizes[NETWORK_MAX] = Derived(sizes[NETWORK_MIN].size_bytes, f"equal to {NETWORK_MIN}")

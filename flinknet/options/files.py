@@ -15,14 +15,14 @@ from .keys import FAMILIES, current_keys
 from .layers import canonical, deprecated_keys
 
 NODES_MAX = 20_000
-"""Values in a configuration; Flink has some 700 keys."""
+"""The most values in a configuration; Flink has about 700 keys."""
 
 LEGACY_NAME = "flink-conf.yaml"
-"""A file of this name is read line by line, as Flink does by the same name."""
+"""A file with this name is read line by line, as in Flink."""
 
 
 def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
-    """Read one of Flink's configuration files as one layer of settings.
+    """Read a configuration file of Flink as one layer of settings.
 
     Keys of other parts (JobManager, state, metrics …) are ignored, and a warning names them.
     """
@@ -49,12 +49,12 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
 
 
 def network_settings(read: Mapping[str, str]) -> dict[str, str]:
-    """Those of any keys of Flink's that are of the network stack."""
+    """Only the keys of the network stack."""
     return {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}
 
 
 def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted keys and texts of a nested document; typed values go back to Flink's spelling."""
+    """Dotted keys and texts of a nested document; typed values are formatted as in Flink."""
     for name, value in node.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _why(error: Exception) -> str:
-    """What is wrong with a YAML document, and where, in one line."""
+    """The error of a YAML document and its place, in one line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or problem is None:
         return " ".join(str(error).split())
@@ -76,7 +76,7 @@ def _why(error: Exception) -> str:
 
 
 def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
-    """Keys and texts of a YAML document; its scalars stay as they are written."""
+    """Keys and texts of a YAML document; its scalars stay as written."""
     import yaml
 
     try:
@@ -92,8 +92,8 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _check_size(document: Any) -> None:
-    """Raises: ValueError for a document that is huge once its aliases are written out, as one that
-    holds itself.
+    """Raises: ValueError for a document that is huge once its aliases are expanded, such as one
+    that contains itself.
     """
     waiting, count = [document], 0
     while waiting:
@@ -108,7 +108,7 @@ def _check_size(document: Any) -> None:
 
 
 def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:
-    """Keys and texts of flat lines, and the lines that are none (Flink:
+    """Keys and texts of flat lines, and the lines that are not of that form (Flink:
     GlobalConfiguration.loadLegacyYAMLResource).
     """
     read: dict[str, str] = {}

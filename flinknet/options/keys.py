@@ -1,4 +1,4 @@
-"""Option, and how one is found by any of its spellings."""
+"""Option, and the lookup by any of its spellings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FAMILIES = (
     *("taskmanager.network.", "taskmanager.memory.", "taskmanager.data.", "taskmanager.net."),
     *("execution.buffer-timeout", "security.ssl.internal."),
 )
-"""A config.yaml holds keys of many subjects; in these families an unknown key is a mistake."""
+"""A config.yaml has keys for many parts of Flink; in these families an unknown key is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Option:
     """One of Flink's keys.
 
     Attributes:
-        group: the part of the network stack it belongs to.
+        group: its part of the network stack.
         kind: its type, a letter of the table.
-        limits: what its values are bound to: words (E), or `>=n` and `<n`.
+        limits: limits of its values: words (E), or `>=n` and `<n`.
         older_keys: deprecated spellings.
-        fallback_keys: broader keys that hold where this one is not set.
-        replacement: what Flink 2.x has instead, empty if the key is still there.
+        fallback_keys: broader keys that apply if this one is not set.
+        replacement: its replacement in Flink 2.x, empty if the key still exists.
         field: the NetworkConfig field it sets, if any.
     """
 
@@ -91,7 +91,7 @@ class Option:
 
     @property
     def is_acted_on(self) -> bool:
-        """Whether a run differs when this key does."""
+        """Whether the key affects a run."""
         return self.field is not None or self.key in _ACTED_ON_WITHOUT_FIELD
 
     @property
@@ -106,7 +106,7 @@ class Option:
 
     @property
     def fixed_in_2_x(self) -> str | None:
-        """The number that Flink 2.x made of this option, None if it still is one."""
+        """The number at which Flink 2.x fixed this option, None if it is still an option."""
         prefix, _, number = self.default_2_3.partition("fixed ")
         return number if not prefix and number else None
 
@@ -159,7 +159,7 @@ def current_keys() -> Mapping[str, str]:
 def find_option(key: str) -> Option:
     """The option of a key in any spelling.
 
-    Raises: ConfigError with the nearest key when Flink has no such option.
+    Raises: ConfigError with the nearest key if Flink has no such option.
     """
     current = current_keys().get(key)
     if current is not None:

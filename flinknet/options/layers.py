@@ -1,4 +1,4 @@
-"""Settings in layers: from several places, one over another, and cut at their commas."""
+"""Layers of settings: merged from several places, and split at commas for sweeps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def canonical(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def deprecated_keys(settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
-    """What to know about the spellings of one layer: each deprecated key with its replacement."""
+    """Warnings about the deprecated keys of one layer, with their replacements."""
     warnings = []
     for key in settings:
         option = find_option(key)
@@ -51,7 +51,7 @@ def deprecated_keys(settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
 def merge(*layers: Mapping[str, str]) -> dict[str, str]:
     """Put later layers over earlier ones.
 
-    A later buffer timeout undoes an earlier `enabled: false`: to say how long is to say that.
+    A later buffer timeout overrides an earlier `enabled: false`: giving a timeout enables it.
     """
     merged: dict[str, str] = {}
     for layer in layers:
@@ -63,12 +63,12 @@ def merge(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, str]]) -> None:
-    """Definitions (-D) and named options of one command line may set the same key, to the same.
+    """Check that definitions (-D) and named options of a command line set no key differently.
 
     Args:
         named: option -> the key that it sets, and its text.
 
-    Raises: ConfigError for the first option that says otherwise than a definition.
+    Raises: ConfigError for the first option that contradicts a definition.
     """
     layer = canonical(defined)
     spelled = {find_option(key).key: key for key in defined}
@@ -85,24 +85,24 @@ def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, s
 
 
 def _is_disabled(layer: Mapping[str, str]) -> bool:
-    """Whether a layer asks for no buffer timeout, be it as one value of a sweep."""
+    """Whether a layer disables the buffer timeout, even as one value of a sweep."""
     words = layer.get(BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")
     return "false" in (word.strip() for word in words)
 
 
 def _values(key: str, text: str) -> set[object]:
-    """What the values of a comma list mean, so that 1s is 1000ms."""
+    """The parsed values of a comma-separated list, so that 1s equals 1000ms."""
     option = find_option(key)
     return {parse_value(option, part.strip()) for part in text.split(",")}
 
 
 def origins_of(layers: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
-    """Where each key of the merged layers comes from, by the layers' names."""
+    """The name of the layer that each key of the merged layers comes from."""
     return {key: name for name, layer in layers for key in canonical(layer)}
 
 
 def expand(settings: Mapping[str, str]) -> list[dict[str, str]]:
-    """One setting for each combination of the values in comma lists; the last key turns first."""
+    """One setting for each combination of the values in lists; the last key varies fastest."""
     values = []
     for key, text in settings.items():
         parts = text.split(",") if find_option(key).can_be_swept else [text]

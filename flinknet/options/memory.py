@@ -1,10 +1,10 @@
-"""Network memory from total sizes, as a TaskManager derives it at its start (Flink:
+"""Network memory derived from total sizes, as a TaskManager does at its start (Flink:
 TaskExecutorProcessUtils, TaskExecutorFlinkMemoryUtils, ProcessMemoryUtils).
 
     process = flink + metaspace + JVM overhead
     flink   = framework heap + task heap + managed + framework off-heap + task off-heap + network
 
-Which sizes are given decides which are derived. Without any of them, where Flink would not start,
+The given sizes determine which are derived. Without any of them, when Flink would not start,
 network memory is NETWORK_MIN.
 """
 
@@ -42,31 +42,31 @@ from .values import parse_value
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A size that follows from others, and how it does."""
+    """A size derived from others, and how."""
 
     size_bytes: int
     how: str
 
 
 def is_total_given(settings: Mapping[str, str]) -> bool:
-    """Whether settings say of what network memory is a part."""
+    """Whether settings contain the total that network memory is a part of."""
     is_fine_grained = TASK_HEAP in settings and MANAGED_SIZE in settings
     return is_fine_grained or FLINK_SIZE in settings or PROCESS_SIZE in settings
 
 
 def inert_sizes(settings: Mapping[str, str]) -> frozenset[str]:
-    """The sizes that say nothing in these settings; network.min and .max always do."""
+    """The sizes without effect in these settings; network.min and .max always have one."""
     if is_total_given(settings):
         return frozenset()
     return frozenset(MEMORY_SIZES) - {NETWORK_MAX}
 
 
 def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
-    """The sizes that Flink derives from these settings, by key; empty if it has nothing to derive
-    from. Under NETWORK_MIN stands network memory itself: Flink starts a TaskManager with both
-    bounds set to it.
+    """The sizes that Flink derives from these settings, by key; empty if there is nothing to derive
+    them from. NETWORK_MIN is network memory itself: Flink starts a TaskManager with both bounds set
+    to it.
 
-    Raises: ConfigError where the sizes contradict each other.
+    Raises: ConfigError if the sizes contradict each other.
     """
     sizes = _Sizes(settings)
     _check_range(sizes, NETWORK_MIN, NETWORK_MAX)
@@ -104,12 +104,12 @@ class _Sizes:
         return size
 
     def fraction(self, key: str) -> float:
-        """A fraction, as the 32-bit float that Flink keeps it in: 0.1 is 0.10000000149011612."""
+        """A fraction, rounded to the 32-bit float of Flink: 0.1 is 0.10000000149011612."""
         single: float = array("f", [float(self._value(key))])[0]
         return single
 
     def fraction_text(self, key: str) -> str:
-        """A key with its fraction as it was written, for a message."""
+        """A key with its fraction as written, for a message."""
         return f"{key} ({self._value(key)})"
 
     def text(self, *keys: str) -> str:
@@ -125,7 +125,7 @@ class _Sizes:
 
 
 def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:
-    """What total Flink memory is divided into."""
+    """The parts of total Flink memory."""
     total = f"{FLINK_SIZE} ({format_size_bytes(flink_bytes)})"
     derived: dict[str, Derived] = {}
     if MANAGED_SIZE in settings:
@@ -176,7 +176,7 @@ def _flink_size(sizes: _Sizes) -> Derived:
 
 
 def _inverse_network(sizes: _Sizes) -> Derived:
-    """Network memory next to parts that are all given: the fraction is one of the whole."""
+    """Network memory if all other parts are given: the fraction is one of the total."""
     rest_bytes = _fixed_bytes(sizes)
     fraction = sizes.fraction(NETWORK_FRACTION)
     text = sizes.fraction_text(NETWORK_FRACTION)
@@ -185,7 +185,7 @@ def _inverse_network(sizes: _Sizes) -> Derived:
 
 
 def _fixed_bytes(sizes: _Sizes) -> int:
-    """Total Flink memory without network memory, where all other parts are given."""
+    """Total Flink memory without network memory, if all other parts are given."""
     parts = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP, TASK_HEAP, MANAGED_SIZE)
     return sum(sizes.of(key) for key in parts)
 
@@ -200,7 +200,7 @@ def _clamped_network(sizes: _Sizes, share_bytes: int, how: str) -> Derived:
 
 
 def _share(size_bytes: int, fraction: float) -> int:
-    """A part of a size, by Flink's decimal product (Flink: MemorySize.multiply)."""
+    """A share of a size, by Flink's decimal product (Flink: MemorySize.multiply)."""
     return int(Decimal(size_bytes) * Decimal(repr(fraction)))
 
 

@@ -1,4 +1,4 @@
-"""From settings to NetworkConfig, with Flink's own rules, and back to Flink's keys."""
+"""Conversion of settings to NetworkConfig, with Flink's own rules, and back to Flink's keys."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .values import format_value, parse_value
 
 
 def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[RunWarning, ...]]:
-    """The meaning of settings without comma lists, and what to know about them.
+    """Convert settings without comma-separated lists. Returns: the configuration, and warnings.
 
-    Raises: ConfigError for a value that Flink would refuse.
+    Raises: ConfigError for a value that Flink would reject.
     """
     numbers: dict[str, Any] = {}
     warnings: list[RunWarning] = []
@@ -60,8 +60,8 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
 
 
 def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
-    """Every key that acts on a run, with its value in Flink's spelling; parses back to `network`,
-    but for secrets, which are left out.
+    """Every key that affects a run, with its value in Flink's spelling; parses back to `network`,
+    except for secrets, which are left out.
 
     A timeout of -1 has two keys, since Flink reads it from `execution.buffer-timeout.enabled`.
     """
@@ -76,13 +76,13 @@ def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
 
 
 def flow_control_of(settings: Mapping[str, str]) -> str:
-    """What the switch of Flink 1.5 to 1.8 says: `credit`, or `tcp` if it is off."""
+    """The flow control by the switch of Flink 1.5 to 1.8: `credit`, or `tcp` if it is off."""
     return TCP if settings.get(CREDIT_MODEL, "true").lower() == "false" else CREDIT
 
 
 def check_rules(network: NetworkConfig) -> None:
-    """Flink's rules that are more than a limit of one number (NettyShuffleEnvironmentConfiguration
-    and others).
+    """Check Flink's rules beyond limits of one number (NettyShuffleEnvironmentConfiguration and
+    others).
 
     Raises: ConfigError.
     """
@@ -124,7 +124,7 @@ def check_rules(network: NetworkConfig) -> None:
 
 
 def _check_debloating(network: NetworkConfig) -> None:
-    """Flink's BufferDebloatConfiguration and BufferDebloater."""
+    """Check the rules of Flink's BufferDebloatConfiguration and BufferDebloater."""
     for name in ("target", "period"):
         value_ns = getattr(network, f"debloating_{name}_ns")
         if value_ns < 1_000_000:

@@ -1,8 +1,8 @@
-"""The keys of Flink 1.20 and 2.3 that touch the network stack, as one table of text.
+"""The keys of Flink 1.20 and 2.3 that affect the network stack, as one table of text.
 
-key | type and limits | default in 1.20 | default in 2.3 | older spellings | what replaced it in 2.x
+key | type and limits | default in 1.20 | default in 2.3 | older spellings | replacement in 2.x
 
-Types: I int, L long, B boolean, F float, S text, E one of the words that follow, P ports,
+Types: I int, L long, B boolean, F float, S text, E one of the listed words, P ports,
 D duration, T seconds, N milliseconds, M memory size; `>=n` and `<n` bound a number.
 Defaults: `unset`: none; `-`: not in that release; `fixed n`: no longer an option, always n.
 Older spellings are deprecated, except with `~`: a broader key that Flink falls back to.

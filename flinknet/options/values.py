@@ -1,4 +1,4 @@
-"""One value of an option: from text, checked by type and limits, and back to Flink's spelling."""
+"""One value of an option: parsed and checked by type and limits, and formatted as in Flink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flinknet.units import (
 from .keys import BUFFER_TIMEOUT, Option
 
 UNLIMITED = "unlimited"
-"""A memory size without a bound, as Flink's documentation writes its MemorySize.MAX_VALUE."""
+"""An unlimited memory size, as Flink's documentation writes its MemorySize.MAX_VALUE."""
 
 UNLIMITED_BYTES = (1 << 63) - 1
 
@@ -35,9 +35,9 @@ _EXPECTED = {
 
 
 def parse_value(option: Option, text: str) -> Any:
-    """The value of one option as NetworkConfig holds it: bytes, ns, numbers, text.
+    """Parse a value of an option for NetworkConfig: bytes, ns, numbers, text.
 
-    Raises: ConfigError that names the key, why the value cannot be used and what would do.
+    Raises: ConfigError that names the key, the reason, and valid values.
     """
     key = option.key
     if option.kind == "M":
@@ -59,7 +59,7 @@ def parse_value(option: Option, text: str) -> Any:
 
 
 def format_value(option: Option, value: Any) -> str:
-    """A NetworkConfig value in Flink's spelling."""
+    """Format a NetworkConfig value in Flink's spelling."""
     if option.kind == "M":
         if value == UNLIMITED_BYTES:
             return UNLIMITED

@@ -62,6 +62,10 @@ FILLED_IN_OFF = 3.0
 """Where channels were filled in, such a record may be so many times the square root of their
 records further on or back: which of them go to a channel in a burst is chance."""
 
+STARTS_WITHIN_NS = 20_000_000
+"""Tasks of a stage are deployed together: so far apart were the flushers of most of them in warm
+TaskManagers of Flink. Beats of a longer timeout then lie close to each other throughout a run."""
+
 BEATS_PER_BARRIER = 10
 """From so many beats of the flusher between two checkpoints on, barriers change little of when
 buffers leave."""
@@ -275,6 +279,7 @@ class _JobRun:
             recorded.under(setting),
             seed=edge.exchange.seed + self._phase,
             flushers_before=self._flushers,
+            starts_within_ns=None if recorded.has_instants else STARTS_WITHIN_NS,
             keeps_departures=True,
         )
         if before is None:

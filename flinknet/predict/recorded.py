@@ -243,6 +243,8 @@ class RecordedExchange:
         ends_its_data: the producers of the recorded run ended with the window.
         flushers_before: tasks with a flusher before the first of these producers, in the order that
             the phases of flushers are drawn in.
+        starts_within_ns: how far apart the producers start, and with them their flushers; None for
+            any time apart.
         keeps_departures: of each record, when its consumer is done with it shall be known.
     """
 
@@ -265,6 +267,7 @@ class RecordedExchange:
     wakeups: Wakeups | None = None
     ends_its_data: bool = False
     flushers_before: int = 0
+    starts_within_ns: int | None = None
     keeps_departures: bool = False
 
     def data_ends_ns(self, network: NetworkConfig) -> int:

@@ -97,10 +97,9 @@ def plan_candidates(
     candidates: list[Candidate] = []
     slicings: dict[int, Slicing] = {}
     long: list[str] = []
-    grids = grids_for(observed, asked)
-    for each in observed:
+    grids = grids_for([each.run for each in observed], observed, asked)
+    for each, grid in zip(observed, grids, strict=True):
         run, measured = each.run, each.measured
-        grid = grids[run.run]
         settings = settings_of(run, grid)
         most = simulated_records(measured, is_max_rate=is_max_rate(run.manifest))
         capped_to_ns = at_least(run, window_for(run, measured.records, most), settings)
@@ -147,8 +146,13 @@ def _why_long(
     return [] if reason is None else [reason]
 
 
-def grids_for(observed: Sequence[ObservedRun], asked: Grid) -> dict[int, Grid]:
+def grids_for(
+    runs: Sequence[RecordedRun], observed: Sequence[ObservedRun], asked: Grid
+) -> list[Grid]:
     """The grid for each run, see `Grid.of_run`; exchanges of one trace have the same checkpoints.
+
+    Args:
+        observed: at least one exchange of each trace.
 
     Raises: ConfigError where it asks how checkpoints align, and there are none.
     """
@@ -156,10 +160,7 @@ def grids_for(observed: Sequence[ObservedRun], asked: Grid) -> dict[int, Grid]:
     for each in observed:
         found_ns = interval_ns_of(each.rows.barriers)
         intervals_ns[each.run.path] = intervals_ns.get(each.run.path) or found_ns
-    return {
-        each.run.run: asked.of_run(recorded_setting(each.run.manifest), intervals_ns[each.run.path])
-        for each in observed
-    }
+    return [asked.of_run(recorded_setting(run.manifest), intervals_ns[run.path]) for run in runs]
 
 
 def candidates_of(run: RecordedRun, grid: Grid, to_ns: int) -> list[Candidate]:

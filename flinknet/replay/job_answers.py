@@ -140,8 +140,7 @@ def _plan(
 ) -> JobPlan:
     runs = [each.run for each in joined]
     run = runs[0]
-    by_run = grids_for(observed, grid)
-    grids = [by_run[each.run] for each in runs]
+    grids = grids_for(runs, observed, grid)
     candidates = [
         JobCandidate(settings) for settings in zip(*map(settings_of, runs, grids), strict=True)
     ]

@@ -103,10 +103,12 @@ def replay_runs(
         jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
-    grids = grids_for(observed, grid)
+    grids = grids_for([each.run for each in compared], observed, grid)
 
     def all_advised() -> list[AdvisedRun]:
-        return [advise(each, predicted, grids[each.run.run], targets) for each in compared]
+        return [
+            advise(each, predicted, own, targets) for each, own in zip(compared, grids, strict=True)
+        ]
 
     advised = all_advised()
     more = candidates.refined([each.advice for each in advised]) if refine else []

@@ -1,9 +1,9 @@
-"""PartitionRequestClientFactory: one connection to each other TaskManager, made when it is first
-needed, shared by all channels.
+"""PartitionRequestClientFactory: one connection to each other TaskManager, opened on first use and
+shared by all channels.
 
-Single-flight: whoever asks while a connection is in the making gets the same one; requests made
-meanwhile wait in it and leave when it is up. When it cannot be made, every channel on it fails with
-the reason, and the next one who asks begins anew.
+Single-flight: a request for a connection that is being opened returns the same one, and partition
+requests wait in it until it is up. If it cannot be opened, every channel on it fails with the
+reason, and the next request starts over.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .sockets import connect, connect_error
 
 @dataclass(frozen=True, slots=True)
 class ConnectionID:
-    """What shares a connection: channels with the same one (Flink: ConnectionID).
+    """The identity of a connection: channels with the same one share it (Flink: ConnectionID).
 
     Attributes:
-        index: of the data set (the exchange) the channel belongs to; the factory takes it modulo
+        index: index of the data set (the exchange) of the channel; the factory takes it modulo
             `taskmanager.network.max-num-tcp-connections`. With 1, as always in Flink 2.x, there is
             one connection for each ordered pair of TaskManagers; with as many as there are data
             sets it is one for each of them, as before Flink 1.15. Flink draws the index at random,
@@ -46,7 +46,7 @@ class PartitionRequestClientFactory:
     """The clients (consumers' ends of connections) of one TaskManager.
 
     Args:
-        clock: the event loop's.
+        clock: the clock of the event loop, in ns.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class PartitionRequestClientFactory:
         return self._network.reuse_connections
 
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
-        """The client of a connection, with one more reference; its channel gives it back by
-        closing.
+        """Return the client of a connection, with one more reference; closing a channel drops its
+        reference.
         """
         connection_id = replace(
             connection_id, index=connection_id.index % self._network.max_tcp_connections
@@ -92,29 +92,29 @@ class PartitionRequestClientFactory:
         return client
 
     def number_of(self, client: object) -> tuple[int, int]:
-        """The TaskManager that a client is connected to, and how many connections were opened to it
+        """The TaskManager that a client is connected to, and the number of connections opened to it
         before.
         """
         return self._number_of[client]
 
     def forget_closed(self) -> None:
-        """Let go of connections that no channel can be opened on any more."""
+        """Forget connections that can carry no more channels."""
         self.connections = [each for each in self.connections if each.is_usable]
         known = self._number_of
         self._number_of = {each: known[each] for each in self.connections}
 
     def next_deadline_ns(self) -> int | None:
-        """When the first connection in the making times out."""
+        """When the first connection attempt times out, None for never."""
         return min((each.deadline_ns for each in self._connecting), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Give up attempts that took too long."""
+        """Abort attempts that have timed out."""
         for each in list(self._connecting):
             if now_ns >= each.deadline_ns:
                 each.handle_timeout()
 
     def close(self) -> None:
-        """Give up the connections in the making."""
+        """Abort all connection attempts."""
         for each in self._connecting:
             each.close()
         self._connecting.clear()
@@ -136,10 +136,10 @@ class PartitionRequestClientFactory:
 
 
 class ConnectingChannel:
-    """A connection in the making: the first attempt, and more at once when the peer refuses
+    """A connection being opened: the first attempt, and immediate retries if the peer refuses
     (`taskmanager.network.retries`).
 
-    A fault of this side is not tried again. Exactly one of the two callbacks is called.
+    A fault on this side is not retried. Exactly one of the two callbacks is called.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class ConnectingChannel:
         self.deadline_ns = 0
 
     def begin(self) -> None:
-        """Make one attempt."""
+        """Start an attempt."""
         self._attempts += 1
         self.deadline_ns = self._clock() + self._network.connect_timeout_ns
         try:
@@ -173,13 +173,13 @@ class ConnectingChannel:
             self._loop.add_writer(self._sock, self._handle_writable)
 
     def handle_timeout(self) -> None:
-        """The peer did not answer in time."""
+        """Fail the attempt: the peer has not answered in time."""
         seconds = self._network.connect_timeout_ns / 1e9
         self._give_up_socket().close()
         self._handle_failure(RemoteTransportError(f"no answer within {seconds:g} s"))
 
     def close(self) -> None:
-        """Give up; nobody is told."""
+        """Abort without calling back."""
         if self._sock is not None:
             self._give_up_socket().close()
 

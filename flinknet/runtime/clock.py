@@ -9,7 +9,7 @@ monotonic_ns = time.monotonic_ns
 
 
 process_time_ns = time.process_time_ns
-"""Processor time that this process has used, in ns."""
+"""CPU time that this process has used, in ns."""
 
 
 def timestamp_epoch_ns() -> int:

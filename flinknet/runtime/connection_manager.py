@@ -1,8 +1,8 @@
-"""ConnectionManager: what one TaskManager has to do with connections. Server, client, the memory
-they read into, the factory of shared clients, and the protocol.
+"""ConnectionManager: all connections of one TaskManager: server, client, the memory they read into,
+the factory of shared clients, and the protocol.
 
 Flink: NettyConnectionManager, NettyServer, NettyClient. Where we differ: server and client are one
-event loop on one thread, and its name in the process table tells the port, as Flink's thread groups
+event loop on one thread, whose name in the process table shows the port, as Flink's thread groups
 do ("Flink Netty Server (PORT) …").
 """
 
@@ -38,27 +38,27 @@ LOCAL_ONLY_PORT = -1
 """Port of a TaskManager that has no data port (as in Flink)."""
 
 LOOK_EVERY_NS = 1_000_000_000
-"""How late the data server notices that a visitor is silent."""
+"""The data server notices a silent visitor this late at most."""
 
-REST_NS = 250_000_000
-"""How long the data server accepts nothing after the process had no descriptor left."""
+ACCEPT_PAUSE_NS = 250_000_000
+"""How long the data server pauses after the process ran out of file descriptors."""
 
 _THREAD_NAME = Path("/proc/thread-self/comm")
-"""Where Linux takes the name of a thread: 15 characters."""
+"""The file of a thread's name on Linux, at most 15 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedConnection:
-    """A connection that a consumer opened to us, and where it came from."""
+    """A connection that a consumer opened to us, and its address."""
 
     peer: str
     connection: ProducerConnection
 
     def loss_error(self, reader_names: Mapping[int, str]) -> TransportError:
-        """What to tell of a consumer that went away with channels open.
+        """The error for a consumer that disconnected while its channels were open.
 
         Args:
-            reader_names: of who reads each channel, as far as that is known.
+            reader_names: name of the reader of each channel, as far as known.
         """
         loss, channels = self.connection.loss, self.connection.lost_channels
         assert loss is not None
@@ -71,11 +71,11 @@ class AcceptedConnection:
 
 
 class DataServer:
-    """Listens, and hands what it accepts to the event loop (Flink: NettyServer).
+    """Listens, and adds accepted connections to the event loop (Flink: NettyServer).
 
     Attributes:
-        accepted: connections that are open, and closed ones that had opened channels.
-        visitors: those that have requested nothing of the run yet.
+        accepted: open connections, and closed ones that had opened channels.
+        visitors: connections that have not requested anything of the run yet.
     """
 
     def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
@@ -100,18 +100,18 @@ class DataServer:
         return port
 
     def forget_closed(self) -> None:
-        """Let go of connections that are closed, whatever channels they had."""
+        """Forget closed connections, whatever channels they had."""
         for accepted in self._closed:
             self.accepted.remove(accepted)
         self._closed.clear()
 
     def check_accepting(self) -> None:
-        """Raises: LocalTransportError while nothing can be accepted."""
+        """Raises: LocalTransportError while no connection can be accepted."""
         if self._listener is not None and self._listener.refusal is not None:
             raise LocalTransportError(f"the data port {self._listener.refusal}")
 
     def close(self) -> None:
-        """Stop listening; accepted connections live on."""
+        """Stop listening; accepted connections stay open."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -121,11 +121,11 @@ class DataServer:
         taken = self._listener.accept(accept)
         if taken is not None:
             self._add(*taken)
-        elif self._listener.is_resting:
-            if self.visitors.send_one_away():
+        elif self._listener.is_paused:
+            if self.visitors.close_oldest():
                 self._wake()
             else:
-                self._loop.call_at(monotonic_ns() + REST_NS, self._wake)
+                self._loop.call_at(monotonic_ns() + ACCEPT_PAUSE_NS, self._wake)
 
     def _wake(self) -> None:
         if self._listener is not None:
@@ -158,16 +158,16 @@ class DataServer:
 
     def _look(self) -> None:
         self._is_looking = False
-        self.visitors.send_silent_away(now_ns=monotonic_ns())
+        self.visitors.close_silent(now_ns=monotonic_ns())
         if self.visitors:
             self._look_later()
 
 
 class ConnectionManager:
-    """The five parts, started in Flink's order: the client's, then the server's.
+    """The five parts, started in Flink's order: client, then server.
 
     Args:
-        clock: the event loop's.
+        clock: the clock of the event loop, in ns.
     """
 
     def __init__(
@@ -184,12 +184,12 @@ class ConnectionManager:
         self.server = DataServer(network, loop, protocol)
 
     def start(self) -> int:
-        """Make ready to connect, then listen. Nothing is connected yet.
+        """Prepare to connect, then listen. No connection is opened yet.
 
-        Returns: the port to tell others: that of the server, unless `taskmanager.data.port` names
-            another beside `taskmanager.data.bind-port` (a forwarder stands in between).
+        Returns: the port to advertise: the server's, unless `taskmanager.data.port` names another
+            one next to `taskmanager.data.bind-port` (for a forwarder in between).
 
-        Raises: ConfigError for TLS settings that cannot be used; as `sockets.listen`.
+        Raises: ConfigError for unusable TLS settings; as `sockets.listen`.
         """
         if self._network.is_tls:
             from .tls import create_tls
@@ -200,60 +200,60 @@ class ConnectionManager:
         return advertised_port(self._network, port)
 
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
-        """A client with one more reference (see PartitionRequestClientFactory)."""
+        """Return a client with one more reference (see PartitionRequestClientFactory)."""
         return self.client_factory.create_client(connection_id)
 
     def number_of(self, client: object) -> tuple[int, int]:
-        """Which connection that is (see PartitionRequestClientFactory)."""
+        """The number of a client's connection (see PartitionRequestClientFactory)."""
         return self.client_factory.number_of(client)
 
     def forget_closed(self) -> None:
-        """A job is over: let go of the connections that ended with it."""
+        """Forget the connections that ended with a job."""
         self.client_factory.forget_closed()
         self.server.forget_closed()
 
     @property
     def clients(self) -> Sequence[ConsumerConnection]:
-        """Every connection that was made and not forgotten, in order."""
+        """Every opened connection that has not been forgotten, in order."""
         return self.client_factory.connections
 
     @property
     def accepted(self) -> Sequence[AcceptedConnection]:
-        """Connections that were accepted, in order; see DataServer."""
+        """Accepted connections, in order; see DataServer."""
         return self.server.accepted
 
     def strangers(self) -> Strangers:
-        """Who came to the data port and did not belong to the run."""
+        """Counts of visitors that did not belong to the run."""
         return self.server.visitors.strangers()
 
     def check_accepting(self) -> None:
-        """Raises: LocalTransportError while nothing can be accepted."""
+        """Raises: LocalTransportError while no connection can be accepted."""
         self.server.check_accepting()
 
     def next_deadline_ns(self) -> int | None:
-        """When a connection in the making times out."""
+        """When a connection attempt times out, None for never."""
         return self.client_factory.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Give up connections that took too long to make."""
+        """Abort connection attempts that have timed out."""
         self.client_factory.handle_deadline(now_ns=now_ns)
 
     def close(self) -> None:
-        """Stop connecting and listening; connections that are up live on."""
+        """Stop connecting and listening; open connections stay open."""
         self.client_factory.close()
         self.server.close()
 
 
 class LocalConnectionManager:
-    """Of a cluster of one TaskManager: every channel is local, there is no port (Flink:
-    LocalConnectionManager).
+    """The connections of a cluster of one TaskManager: every channel is local, there is no port
+    (Flink: LocalConnectionManager).
     """
 
     clients: Sequence[ConsumerConnection] = ()
     accepted: Sequence[AcceptedConnection] = ()
 
     def start(self) -> int:
-        """Nothing to start. Returns: LOCAL_ONLY_PORT."""
+        """Do nothing. Returns: LOCAL_ONLY_PORT."""
         return LOCAL_ONLY_PORT
 
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
@@ -264,35 +264,35 @@ class LocalConnectionManager:
         )
 
     def number_of(self, client: object) -> tuple[int, int]:
-        """Never called: there is none."""
+        """Never called: there are no clients."""
         raise KeyError(client)
 
     def forget_closed(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there are no connections."""
 
     def strangers(self) -> Strangers:
-        """Nobody."""
+        """No visitors."""
         return Strangers()
 
     def check_accepting(self) -> None:
-        """Nothing is accepted."""
+        """Do nothing: no connections are accepted."""
 
     def next_deadline_ns(self) -> int | None:
-        """Never."""
+        """None: there are no deadlines."""
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """Do nothing: there are no deadlines."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there are no connections."""
 
 
 def advertised_port(network: NetworkConfig, bound_port: int) -> int:
-    """The port others are told.
+    """The port that other TaskManagers connect to.
 
-    In Flink each TaskManager has a configuration of its own. Here all have the same one: where the
-    bind-port is a range, the ports that are told count up along it, so that a forwarder can stand
+    In Flink each TaskManager has its own configuration. Here all have the same one: if the
+    bind-port is a range, the advertised ports count up along it, so that a forwarder can stand
     before each TaskManager.
     """
     external = network.data_port.strip()
@@ -303,11 +303,11 @@ def advertised_port(network: NetworkConfig, bound_port: int) -> int:
 
 
 def name_thread(name: str) -> None:
-    """Name the calling thread where the system allows it; `ps` and `top` show it.
+    """Name the calling thread, where the system allows it; `ps` and `top` show the name.
 
     Flink: "Flink Netty Server (PORTS) Thread N" and "Flink Netty Client (PORTS) Thread N". Here one
-    event loop is both groups, and there is one name: with the port that was bound of those
-    configured. Linux keeps 15 characters.
+    event loop is both groups and has one name, with the port that was bound. Linux keeps 15
+    characters.
     """
     with suppress(OSError):
         _THREAD_NAME.write_text(name)

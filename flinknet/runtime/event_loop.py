@@ -1,6 +1,6 @@
 # mypyc
-"""EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread. Threads that
-work for its tasks wake it, and do nothing else to it.
+"""EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread. Worker
+threads of its tasks wake it, and use nothing else of it.
 """
 
 from __future__ import annotations
@@ -21,53 +21,51 @@ from .selector import create_selector, sleep_until_ready
 from .transport import TcpTransport
 
 SPIN_NS = 200_000
-"""In the middle of traffic the loop polls this long before it sleeps: the wake-up of a sleeping
+"""During traffic the loop polls this long before it sleeps: the wake-up of a sleeping
 process takes longer than most waits, on virtual machines up to milliseconds."""
 
 SHORT_WAIT_NS = 500_000
-"""A loop whose waits are shorter than this on average is in the middle of traffic."""
+"""The loop polls while its mean wait is shorter than this: traffic is going on."""
 
 IDLE_WAIT_NS = 200_000_000
-"""Longest sleep; the control pipe wakes the loop earlier."""
+"""The longest sleep; the control pipe ends it earlier."""
 
 
 class Task(Protocol):
-    """What the loop steps (job.StreamTask; runtime.cluster.RunningTask)."""
+    """A task that the loop steps (job.StreamTask; runtime.cluster.RunningTask)."""
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it waits for buffers that sending gives back."""
+        """Whether it waits for buffers that sending returns."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether a step would do something now that another task of the turn made possible."""
+        """Whether a step would make progress, as another task of this turn made possible."""
 
     @property
     def times(self) -> TaskTimes:
-        """How it spends its time."""
+        """Its busy, idle and back-pressured time."""
 
     def rest(self, *, now_ns: int) -> None:
-        """There is nothing to step it for at once; called while `times.is_busy`."""
+        """Account for idle time: no step is needed now; called while `times.is_busy`."""
 
     def step(self, *, now_ns: int) -> int | None:
-        """Do a bounded piece of work; returns when to call again, None for when the network has
-        moved.
-        """
+        """Do a bounded piece of work; returns when to call again, None: when data has moved."""
 
 
 class EventLoop:
-    """Turns of: tasks, sending, waiting, receiving. `waited_ns` is the time spent waiting,
+    """Runs tasks, sends, waits and receives in turns. `waited_ns` is the time spent waiting,
     `slept_ns` the part of it spent asleep.
 
     Attributes:
-        working_threads: of tasks; while there are any the loop does not poll, which would take the
-            interpreter from them.
+        working_threads: number of tasks' threads at work; meanwhile the loop does not poll, which
+            would take the interpreter from them.
 
     Args:
-        may_spin: there is a core for each process, so that polling takes nothing from the others.
-        transport: how readiness is asked for: nio, epoll or auto (see `selector.create_selector`).
+        may_spin: there is a core for each process, so polling takes nothing from the others.
+        transport: nio, epoll or auto (see `selector.create_selector`).
 
-    Raises: ConfigError for a transport that is not known or not there.
+    Raises: ConfigError for a transport that is unknown or unavailable.
     """
 
     def __init__(self, *, may_spin: bool, transport: str = "auto") -> None:
@@ -87,11 +85,11 @@ class EventLoop:
 
     @property
     def transports(self) -> Sequence[TcpTransport]:
-        """Those that are open."""
+        """The open transports."""
         return self._transports
 
     def add_reader(self, sock: socket.socket | int, callback: Callable[[], None]) -> None:
-        """Call back when a descriptor that is no transport has something to read."""
+        """Call back when a descriptor other than a transport's is readable."""
         self._selector.register(sock, selectors.EVENT_READ, callback)
 
     def remove_reader(self, sock: socket.socket | int) -> None:
@@ -99,9 +97,7 @@ class EventLoop:
         self._selector.unregister(sock)
 
     def add_writer(self, sock: socket.socket, callback: Callable[[], None]) -> None:
-        """Call back when a socket that is no transport yet can be written: it is connected, or
-        failed to be.
-        """
+        """Call back when a socket without a transport is writable: connected or failed."""
         self._selector.register(sock, selectors.EVENT_WRITE, callback)
 
     def remove_writer(self, sock: socket.socket) -> None:
@@ -114,7 +110,7 @@ class EventLoop:
         connection: Connection,
         closed: Callable[[TcpTransport], None] | None = None,
     ) -> TcpTransport:
-        """Drive a connection over a socket that is connected; `closed` as in TcpTransport."""
+        """Drive a connection over a connected socket; `closed` as in TcpTransport."""
         transport = TcpTransport(
             sock,
             connection,
@@ -129,7 +125,7 @@ class EventLoop:
         return transport
 
     def make_wakeable(self) -> None:
-        """Let `wake` be called from now on."""
+        """Prepare for calls of `wake`."""
         if self._wake_pipe is None:
             self._wake_pipe = reads, writes = os.pipe()
             for each in reads, writes:
@@ -137,9 +133,9 @@ class EventLoop:
             self.add_reader(reads, self._drain)
 
     def wake(self) -> None:
-        """Let the wait that goes on, or the next one, end at once; for other threads."""
+        """End the current wait, or the next one, at once; for other threads."""
         if self._wake_pipe is not None:
-            with suppress(BlockingIOError):  # it is full of calls to wake up
+            with suppress(BlockingIOError):  # the pipe is full of wake-ups
                 os.write(self._wake_pipe[1], b"!")
 
     def _drain(self) -> None:
@@ -147,22 +143,22 @@ class EventLoop:
         os.read(self._wake_pipe[0], 4096)
 
     def call_at(self, at_ns: int, callback: Callable[[], None]) -> None:
-        """Call back once at an instant of the clock, or somewhat later."""
+        """Call back once, at an instant of the clock or somewhat later."""
         self._calls.append((at_ns, callback))
 
     def run_once(self, *, until_ns: int | None = None) -> None:
-        """One turn; sleeps until something can be done, but not beyond `until_ns`."""
+        """Run one turn; sleeps until there is work, but not beyond `until_ns`."""
         wake_ns = until_ns
         for task in self.tasks:
             next_ns = self._step(task)
             if next_ns is not None and (wake_ns is None or next_ns < wake_ns):
                 wake_ns = next_ns
         if self.has_local_channels and any(task.is_ready for task in self.tasks):
-            wake_ns = 0  # what a later task did lets an earlier one go on
+            wake_ns = 0  # a later task has enabled an earlier one
         if self._calls:
             wake_ns = self._call(wake_ns)
         ready = self._selector.select(0)
-        if ready:  # what has come meanwhile is taken first, and answered with what is to be sent
+        if ready:  # receive first, then send the responses
             self._take(ready)
             self._serve(wake_ns)
         else:
@@ -184,7 +180,7 @@ class EventLoop:
         return wake_ns
 
     def _serve(self, wake_ns: int | None) -> int | None:
-        """Do what is due on the connections, and send what they have. Returns: when to wake up."""
+        """Handle the deadlines of connections, and send their data. Returns: when to wake up."""
         has_sent = False
         for transport in self._transports:
             deadline_ns = transport.connection.next_deadline_ns()
@@ -192,21 +188,21 @@ class EventLoop:
                 if deadline_ns <= monotonic_ns():
                     transport.connection.handle_deadline(now_ns=monotonic_ns())
                     transport.follow_wants_data()
-                    wake_ns = 0  # tasks may have got something to read
+                    wake_ns = 0  # tasks may have new input
                 elif wake_ns is None or deadline_ns < wake_ns:
                     wake_ns = deadline_ns
             sent_bytes = transport.sent_bytes
             transport.pump()
             has_sent = has_sent or transport.sent_bytes != sent_bytes
         if has_sent and any(task.is_blocked for task in self.tasks):
-            wake_ns = 0  # the buffers that were sent came back to who waits for them
+            wake_ns = 0  # sent buffers are free for the tasks that wait for them
         return wake_ns
 
     def _take(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> None:
         """Read from and write to the sockets that are ready.
 
-        What a message lets go goes at once: credit for a backlog is told before the records that
-        came with it are read (1.2 of the rate).
+        Responses are sent at once: credit for a backlog is announced before the records that came
+        with it are read (1.2 of the rate).
         """
         for key, events in ready:
             target = key.data
@@ -242,7 +238,7 @@ class EventLoop:
         return next_ns
 
     def _wait(self, wake_ns: int | None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for sockets, to the microsecond: an epoll wait alone would round up to a
+        """Wait for sockets with microsecond precision: an epoll wait alone rounds up to a
         millisecond.
         """
         ready = self._selector.select(0)
@@ -268,9 +264,7 @@ class EventLoop:
         return ready
 
     def _watch(self, transport: TcpTransport) -> None:
-        """Wait for what a transport wants; a socket that is neither read nor written is not watched
-        at all.
-        """
+        """Watch a transport for reading or writing, as it wants; for neither, do not watch it."""
         events = selectors.EVENT_READ if transport.wants_to_read else 0
         events |= selectors.EVENT_WRITE if transport.wants_to_write else 0
         is_watched = transport.sock in self._selector.get_map()

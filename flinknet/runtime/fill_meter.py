@@ -1,7 +1,7 @@
-"""FillMeter: the six buffering places as one TaskManager sees them, its own halves of them; and
-FillTimeline, which puts the halves together again.
+"""FillMeter: the fill levels of the six buffering places on one TaskManager, which sees its half of
+them; and FillTimeline, which joins the halves.
 
-What the receiver's kernel has and has not acknowledged yet counts in both sockets.
+Bytes that the receiver's kernel has, and has not acknowledged yet, count in both sockets.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .sockets import unacknowledged_bytes, unread_bytes
 from .transport import TcpTransport
 
 SAMPLES_MAX = 600
-"""A timeline of more samples is thinned out evenly: a screen shows no more."""
+"""A longer timeline is thinned out evenly: a screen shows no more samples."""
 
 _PACKET_BYTES = 64 * 1024
-"""The kernel takes a whole packet while any of a socket's buffer is free."""
+"""The kernel accepts a whole packet while any of a socket's buffer is free."""
 
 
 class FillMeter:
-    """Reads the fill levels of one TaskManager when it is asked; nothing is counted meanwhile.
+    """Reads the fill levels of one TaskManager on request; no counting in between.
 
     Args:
-        total_buffers: of the TaskManager's network memory.
+        total_buffers: number of buffers of the TaskManager's network memory.
         is_broadcast: whether the subpartitions of a partition share their buffers.
     """
 
@@ -48,7 +48,7 @@ class FillMeter:
         partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
     ) -> None:
-        """Look at these from now on, too."""
+        """Add the partitions and gates of a task."""
         self._partitions += partitions
         self._gates += gates
         self._bounds += FillLevels(
@@ -61,10 +61,10 @@ class FillMeter:
     def sample(
         self, transports: Sequence[TcpTransport], *, now_ns: int, is_writing: bool
     ) -> FillSample:
-        """Where bytes lie now on this side.
+        """Return the current fill levels on this side.
 
         Args:
-            transports: those that the event loop has now.
+            transports: the current transports of the event loop.
             is_writing: whether no writer waits.
         """
         levels = FillLevels(
@@ -105,9 +105,7 @@ class FillMeter:
         return FillSample(now_ns, levels, is_reading, is_writable, is_writing)
 
     def bounds(self) -> FillLevels:
-        """The most that each place here can hold; for sockets, which grow as they are used, the
-        largest that was seen.
-        """
+        """The capacity of each place here; for sockets, which grow with use, the largest so far."""
         return self._bounds + self._sockets_max
 
     def _note_bounds(self, bounds: FillLevels) -> None:
@@ -121,18 +119,18 @@ class FillMeter:
 
 
 class FillTimeline:
-    """Samples of all TaskManagers, put together by intervals: each half as it was last seen."""
+    """Samples of all TaskManagers, joined by intervals from the latest sample of each half."""
 
     def __init__(self, interval_ns: int) -> None:
         self._interval_ns = interval_ns
         self._halves: dict[int, list[FillSample]] = {}
 
     def add(self, index: int, sample: FillSample) -> None:
-        """Take what one TaskManager saw."""
+        """Add a sample of a TaskManager."""
         self._halves.setdefault(index, []).append(sample)
 
     def buffering(self, start_ns: int, bounds: Sequence[FillLevels]) -> Buffering:
-        """The places over the run, with the bounds of all TaskManagers."""
+        """The fill levels over the run, with the capacity of all TaskManagers."""
         total = sum(bounds, FillLevels())
         by_interval: dict[int, dict[int, FillSample]] = {}
         for index, samples in self._halves.items():
@@ -156,11 +154,11 @@ class FillTimeline:
 
 
 def _innermost(connection: Connection) -> Connection:
-    """The connection of the core, behind TLS if there is any."""
+    """The core's connection, inside TLS if there is any."""
     inner: Connection | None = getattr(connection, "inner", None)
     return connection if inner is None else inner
 
 
 def _size(sock: socket.socket, option: int) -> int:
-    """The present size of a socket's buffer, and a packet."""
+    """The current size of a socket's buffer plus a packet, in bytes."""
     return sock.getsockopt(socket.SOL_SOCKET, option) + _PACKET_BYTES

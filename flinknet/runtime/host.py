@@ -1,6 +1,4 @@
-"""Facts about the host that belong beside every result, and the use of processor and memory while a
-run goes on.
-"""
+"""Facts about the host that every result includes."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from .interpreter import build_of_interpreter, operations_per_s
 
 
 def environment() -> dict[str, Any]:
-    """Where and with what a result was measured; JSON-ready."""
+    """The environment of a measurement; JSON-ready."""
     frequency = psutil.cpu_freq()
     return {
         "flinknet": flinknet.__version__,
@@ -44,13 +42,13 @@ def environment() -> dict[str, Any]:
 
 
 def versions_of(host: Mapping[str, Any]) -> dict[str, str]:
-    """What recorded a trace on a host that `environment` describes."""
+    """The versions of the software that recorded a trace, from its `environment`."""
     return {name: host[name] for name in ("flinknet", "python", "core")}
 
 
 def differences_from(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What makes records cost more or less in one `environment` than in the other, as far as both
-    tell it.
+    """Differences between two `environment`s that change the cost of a record, as far as both have
+    the facts.
     """
     return [
         f"{name} {recorded[name]} there, {here[name]} here"
@@ -60,7 +58,7 @@ def differences_from(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> li
 
 
 def host_id() -> str:
-    """What tells hosts apart whose clocks must not be compared: the id of this boot."""
+    """The id of this boot; clocks of different ids must not be compared."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -77,15 +75,15 @@ def _cpu_model() -> str:
 
 
 def available_cores() -> int:
-    """Processor cores that this process may use."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def stay_on_core(number: int) -> None:
-    """Keep this process on one core of those it may use; numbers beyond them begin again.
+    """Pin this process to one of the cores it may use; numbers beyond them wrap around.
 
-    The kernel likes to wake a process where the one that sends to it runs, so beside any third
-    process two TaskManagers share a core although there is one for each: 390 MB/s of 100-byte
+    The kernel tends to wake a process on the core of the process that sends to it, so next to any
+    third process two TaskManagers share a core although there is one for each: 390 MB/s of 100-byte
     records then, 610 when each stays on its own; on a quiet machine there is no difference.
     """
     cores = sorted(os.sched_getaffinity(0))

@@ -1,5 +1,5 @@
-"""How fast the interpreter is, and how it was built as far as it tells: bytecode is most of what a
-TaskManager does, and one build of CPython may run it half as fast again as another.
+"""Speed of the interpreter, and its build as far as it is known: bytecode is most of the work of a
+TaskManager, and one build of CPython can be half as fast again as another.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ OPTIMISED = "profile-guided optimisation"
 
 
 def build_of_interpreter() -> str | None:
-    """DEBUG or OPTIMISED; None where its build does not tell: some distributions optimise without
-    a word in its configuration.
+    """DEBUG or OPTIMISED; None if unknown: some distributions optimise without recording it in the
+    configuration.
     """
     if sysconfig.get_config_var("Py_DEBUG"):
         return DEBUG
-    told = f"{sysconfig.get_config_var('CONFIG_ARGS')} {sysconfig.get_config_var('PY_CORE_CFLAGS')}"
-    if "--enable-optimizations" in told or "-fprofile-use" in told:
+    flags = (
+        f"{sysconfig.get_config_var('CONFIG_ARGS')} {sysconfig.get_config_var('PY_CORE_CFLAGS')}"
+    )
+    if "--enable-optimizations" in flags or "-fprofile-use" in flags:
         return OPTIMISED
     return None
 
 
 def operations_per_s() -> float:
-    """Simple operations of Python code a second, the best of some rounds; takes some 10 ms."""
+    """Simple operations of Python code per second, the best of several rounds; takes some 10 ms."""
     return _TURNS * _OPERATIONS_PER_TURN / min(_round_s() for _ in range(_ROUNDS))
 
 

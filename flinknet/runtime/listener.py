@@ -1,4 +1,4 @@
-"""Listener: a listening socket that rests while the process can open nothing more."""
+"""Listener: a listening socket that pauses while the process can open no more sockets."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _Accepted = TypeVar("_Accepted")
 
 
 class Listener:
-    """A listening socket and who waits for it.
+    """A listening socket and its watch.
 
-    A selector reports a connection that cannot be accepted, for want of a descriptor, again and
-    again. So nobody waits for the socket from then on until `wake`; what connects meanwhile stays
-    in the backlog of the kernel.
+    Without a free file descriptor a selector would report a waiting connection again and again. So
+    the socket is not watched from then on until `wake`; new connections wait in the kernel's
+    backlog.
 
     Args:
-        sock: listening, never blocks; owned by the listener from now on.
-        watch: makes the driver call when somebody has connected. Called at once.
-        unwatch: ends that.
+        sock: non-blocking listening socket, owned by the listener from now on.
+        watch: makes the driver call `accept` when a connection waits. Called at once.
+        unwatch: ends the watch.
 
     Attributes:
-        refusal: why nothing can be accepted, while the listener rests.
+        refusal: why no connection can be accepted, while the listener is paused; else None.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Listener:
         watch()
 
     @property
-    def is_resting(self) -> bool:
-        """Whether nothing is accepted until `wake`."""
+    def is_paused(self) -> bool:
+        """Whether accepting is paused until `wake`."""
         return self.refusal is not None
 
     def accept(self, take: Callable[[socket.socket], _Accepted]) -> _Accepted | None:
-        """What `take` makes of the next connection; None if there is none, or it cannot be
+        """Return the result of `take` on the socket; None if no connection waits, or none can be
         accepted now.
         """
         try:
             return take(self.sock)
-        except (BlockingIOError, ConnectionError):  # it may have gone away in the meantime
+        except (BlockingIOError, ConnectionError):  # it may have disconnected meanwhile
             return None
         except OSError as error:
             self.refusal = f"cannot accept: {connect_error(error.errno or 0)}"
@@ -55,13 +55,13 @@ class Listener:
             return None
 
     def wake(self) -> None:
-        """Accept again, if it rests."""
-        if self.is_resting:
+        """Resume accepting, if paused."""
+        if self.is_paused:
             self.refusal = None
             self._watch()
 
     def close(self) -> None:
         """Stop listening."""
-        if not self.is_resting:
+        if not self.is_paused:
             self._unwatch()
         self.sock.close()

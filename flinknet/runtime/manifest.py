@@ -1,4 +1,4 @@
-"""The manifest of what runs on this host, and what it says of the channels of deployed tasks."""
+"""The manifest of a run on this host, and its entries for the channels of deployed tasks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def manifest_of(
     measured_from_ns: int | None,
     measured_to_ns: int | None,
 ) -> RunManifest:
-    """The manifest of a run whose processes are on this host.
+    """Return the manifest of a run whose processes are on this host.
 
     Args:
-        host: what `host.environment` says of it, and more.
+        host: `host.environment`, and more facts.
     """
     return RunManifest(
         scenario=dict(scenario),

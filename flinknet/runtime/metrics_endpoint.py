@@ -1,4 +1,4 @@
-"""MetricsEndpoint: answers GET /metrics with the last text that it was given."""
+"""MetricsEndpoint: answers GET /metrics with the latest published text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from flinknet.errors import LocalTransportError
 _REQUEST_BYTES_MAX = 16 * 1024
 _CONNECTIONS_MAX = 32
 _PATIENCE = 50
-"""Calls of `poll` until a connection that asks nothing is closed."""
+"""Calls of `poll` before a connection without a request is closed."""
 
 _SEND_BYTES = 1 << 20
-"""Of the send buffer, so that an answer goes out at once; the kernel may allow less."""
+"""Size of the send buffer, so that a response is sent at once; the kernel may allow less."""
 
 
 class MetricsEndpoint:
-    """A listening socket that whoever has a loop polls some times a second: never waits, and is no
-    thread.
+    """A listening socket to be polled several times a second from an existing loop: it never waits,
+    and needs no thread.
 
-    Raises: LocalTransportError for an address that cannot be listened on.
+    Raises: LocalTransportError if it cannot listen on the address.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -43,12 +43,12 @@ class MetricsEndpoint:
         self._connections: dict[socket.socket, tuple[bytes, int]] = {}
 
     def publish(self, text: str) -> None:
-        """Answer with this text from now on, and answer who has asked."""
+        """Set the text of responses, and answer waiting requests."""
         self._text = text
         self.poll()
 
     def poll(self) -> None:
-        """Answer who has asked."""
+        """Answer waiting requests."""
         for sock in self._accepted():
             self._connections[sock] = b"", 0
         for sock, (known, calls) in list(self._connections.items()):
@@ -91,7 +91,7 @@ class MetricsEndpoint:
 
 
 def response_to(request: bytes, text: str) -> bytes:
-    """The answer to a request of HTTP."""
+    """Return the response to an HTTP request."""
     method, _, rest = request.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if method not in (b"GET", b"HEAD"):

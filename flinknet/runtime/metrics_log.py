@@ -1,4 +1,4 @@
-"""MetricsLog: the metrics of tasks and TaskManagers over time, as a file of the run directory."""
+"""MetricsLog: the metrics of tasks and TaskManagers over time, in a file of the run directory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from flinknet.whole_files import whole_file
 class MetricsLog:
     """Appends a line for each task of a sample, and one for the memory of its TaskManager.
 
-    Never raises: a file that cannot be written is given up, and `error` says why.
+    Never raises: if the file cannot be written, it is given up, and `error` says why.
 
     Args:
-        keep_ns: how much of the past `drop_old` leaves; None: all of it.
+        keep_ns: how much of the past `drop_old` keeps; None: all of it.
     """
 
     def __init__(self, directory: Path, *, keep_ns: int | None = None) -> None:
@@ -38,13 +38,13 @@ class MetricsLog:
         *,
         now_ns: int,
     ) -> None:
-        """Write what one TaskManager told at an instant: of its tasks by name, of its memory."""
+        """Write a sample of one TaskManager: metrics of its tasks by name, and of its memory."""
         manager = {"at_ns": now_ns, "task_manager": f"tm-{index}"}
         lines = [{**manager, "task": name, **found} for name, found in tasks.items()]
         self.write([*lines, {**manager, **memory}])
 
     def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Write lines as they are."""
+        """Append lines."""
         if self.error is not None:
             return
         try:
@@ -56,8 +56,8 @@ class MetricsLog:
             self.error = f"{self._path}: cannot be written ({error.strerror})"
 
     def keep_around(self, at_ns: int) -> None:
-        """Do not drop what is around an instant: as much before it as is kept, and half of that
-        after it.
+        """Protect the lines around an instant from `drop_old`: `keep_ns` before it, and half of
+        that after it.
         """
         if self._keep_ns is None:
             return
@@ -68,7 +68,7 @@ class MetricsLog:
         self._kept.append((from_ns, to_ns))
 
     def drop_old(self, now_ns: int) -> None:
-        """Drop lines that are too old; to be called now and then, it seldom does anything."""
+        """Drop lines that are too old; call this regularly, it rarely has to rewrite the file."""
         keep_ns = self._keep_ns
         if keep_ns is None or self._file is None or now_ns < self._dropped_at_ns + keep_ns:
             return
@@ -90,7 +90,7 @@ class MetricsLog:
             self.error = f"{self._path}: cannot be written ({error.strerror})"
 
     def close(self) -> None:
-        """The run is over."""
+        """Close the file."""
         if self._file is not None:
-            with suppress(OSError):  # of a full disk, which `error` has told
+            with suppress(OSError):  # the disk is full, as `error` says
                 self._file.close()

@@ -1,4 +1,4 @@
-"""OtherProcesses: what the host and the processes outside of a run took of the processors."""
+"""OtherProcesses: the CPU time that the host and processes outside of a run used."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flinknet.results import Taken
 from .clock import monotonic_ns
 
 NAMED_MAX = 3
-"""So many processes are listed by name."""
+"""The most processes listed by name."""
 
 _SHARE_MIN = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadUse:
-    """The process of a thread, the processor time it has used so far, and in how many slices."""
+    """The process of a thread, its CPU time so far, and the number of its time slices."""
 
     pid: int
     name: str
@@ -32,14 +32,15 @@ class ThreadUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorReading:
-    """The use of the processors so far.
+    """A reading of the CPU use so far.
 
     Attributes:
-        cores: that this process may use.
-        steal_s: time that the host took of each core; empty where the system does not report it.
-        threads: by number; none where the kernel does not report them (CONFIG_SCHED_INFO).
-        launcher: this process.
-        task_managers: the processes that it started.
+        cores: cores that this process may use.
+        steal_s: time that the host took from each core; empty if the system does not report it.
+        threads: use of each thread, by its id; empty if the kernel does not report it
+            (CONFIG_SCHED_INFO).
+        launcher: pid of this process.
+        task_managers: pids of the processes that it started.
     """
 
     at_ns: int
@@ -51,14 +52,14 @@ class ProcessorReading:
 
 
 class OtherProcesses:
-    """Reads the use of the processors once when it is made and once for `taken`.
+    """Reads the CPU use once when created and once for `taken`.
 
-    Reading that of a hundred threads takes some 5 ms and is not for the measured part. Threads that
-    end before the second reading are missed. The host's share is counted in steps of 10 ms.
+    Reading a hundred threads takes about 5 ms, so it must not fall into the measured part. Threads
+    that end before the second reading are missed. The host's share is counted in steps of 10 ms.
 
     Args:
-        task_managers: that stay on cores of their own (see `host.stay_on_core`), if there are so
-            many.
+        task_managers: number of TaskManagers, each pinned to its own core (see
+            `host.stay_on_core`) if there are enough.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class OtherProcesses:
         self._cores = before.cores[:task_managers] if own_cores else before.cores
 
     def taken(self) -> Taken:
-        """What was taken since then."""
+        """The CPU time taken by others since this object was created."""
         before, after = self._before, self._read()
         elapsed_ns = max(1, after.at_ns - before.at_ns)
         steal_s = [
@@ -102,12 +103,12 @@ class OtherProcesses:
 
 
 def _used_between(before: ProcessorReading, after: ProcessorReading) -> Iterator[ThreadUse]:
-    """What each thread used between two readings, without those of TaskManagers."""
+    """The use of each thread between two readings, without those of TaskManagers."""
     for number, thread in after.threads.items():
         earlier = before.threads.get(number)
         if thread.pid in after.task_managers:
             continue
-        if earlier is None or earlier.used_ns > thread.used_ns:  # a new one of that number
+        if earlier is None or earlier.used_ns > thread.used_ns:  # a new thread with a reused id
             yield thread
         else:
             used_ns, slices = thread.used_ns - earlier.used_ns, thread.slices - earlier.slices
@@ -115,7 +116,7 @@ def _used_between(before: ProcessorReading, after: ProcessorReading) -> Iterator
 
 
 def read_processors() -> ProcessorReading:
-    """The use of this machine's processors up to now."""
+    """Read the CPU use of this machine so far."""
     at_ns = monotonic_ns()
     return ProcessorReading(
         at_ns,
@@ -136,12 +137,12 @@ def _steal_s() -> Mapping[int, float]:
 
 
 def threads_in(proc: Path) -> Iterator[tuple[int, ThreadUse]]:
-    """Each thread by its number; those that may not be read, or have just ended, are left out."""
+    """Each thread by its id, without those that are unreadable or have just ended."""
     with suppress(OSError):
         for pid in [each for each in os.listdir(proc) if each.isdigit()]:
             with suppress(OSError, ValueError):
                 name = (proc / pid / "comm").read_text(errors="replace").strip()
-                if name.startswith("kworker/"):  # they are named anew by what they work at
+                if name.startswith("kworker/"):  # the rest of the name is the current work
                     name = name.partition("-")[0]
                 for number in os.listdir(proc / pid / "task"):
                     used = (proc / pid / "task" / number / "schedstat").read_text().split()

@@ -16,8 +16,8 @@ from .protocol import DataProtocol
 
 
 class PeerProtocol(DataProtocol):
-    """Connections to strangers: the layout of what comes is found out, and channels are known by
-    the ids that their consumers choose.
+    """Connections to other implementations: the layout of their messages is detected, and channels
+    are known by the ids that their consumers choose.
     """
 
     decoder: LayoutDetectingDecoder | None = None
@@ -42,7 +42,7 @@ class PeerProtocol(DataProtocol):
             self.tls = create_tls(load.scenario.network)
 
     def server_connection(self) -> ProducerConnection:
-        """The producer's end of a connection that was accepted."""
+        """Create the producer's end of an accepted connection."""
         return ProducerConnection(
             self._partitions,
             self._probe,
@@ -52,7 +52,7 @@ class PeerProtocol(DataProtocol):
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:
-        """The consumer's end of a connection to a stranger."""
+        """Create the consumer's end of a connection to another implementation."""
         address = peer.rpartition(" at ")[2]
         connection = ConsumerConnection(address, self._probe, self._create_decoder)
         connection.requests.policy = self._request_backoff

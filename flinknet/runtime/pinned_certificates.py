@@ -1,11 +1,10 @@
-"""PinnedCertificates: certificates that are trusted for their SHA-1 fingerprint, whoever issued
-them (Netty: FingerprintTrustManagerFactory, which Flink puts in place of the trust store's
-authorities).
+"""PinnedCertificates: certificates trusted by their SHA-1 fingerprint, whoever issued them (Netty:
+FingerprintTrustManagerFactory, which Flink uses in place of the trust store's authorities).
 
-A client reads the fingerprint when the handshake is over: until then nothing was said. A server
-cannot ask for a certificate without letting OpenSSL verify it, and Python's ssl has no way to say
-how. So the messages of the handshake are listened to: a certificate that is pinned is made known to
-OpenSSL, as an authority of its own, right before OpenSSL looks at it.
+A client checks the fingerprint after the handshake: nothing has been sent before. A server cannot
+request a certificate without OpenSSL verifying it, and Python's ssl has no option to change how. So
+a callback reads the handshake messages: a pinned certificate is added to OpenSSL's authorities
+right before OpenSSL verifies it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class PinnedCertificates:
     """The fingerprints of one TaskManager (see `tls.fingerprints_of`).
 
     Attributes:
-        shown: fingerprint of the certificate that was looked at last.
+        shown: fingerprint of the certificate checked last.
     """
 
     def __init__(self, fingerprints: frozenset[str]) -> None:
@@ -36,17 +35,17 @@ class PinnedCertificates:
         self.shown = ""
 
     @property
-    def is_shown_one_listed(self) -> bool:
-        """Whether the certificate that was looked at last is one of these."""
+    def is_shown_listed(self) -> bool:
+        """Whether the certificate checked last is pinned."""
         return self.shown in self._fingerprints
 
     def use(self, context: ssl.SSLContext, *, is_server: bool) -> None:
-        """Let a context take these certificates and no others, once `check` is asked, too.
+        """Make a context accept these certificates and no others, together with `check`.
 
-        As in Java, neither their dates count nor who issued them. OpenSSL still refuses a client's
-        whose purpose is not to be a client's.
+        As in Java, neither their dates nor their issuers matter. OpenSSL still refuses a client
+        certificate whose purpose is not to be a client's.
 
-        Raises: ConfigError where Python does not tell of the messages of a handshake.
+        Raises: ConfigError if this Python has no callback for handshake messages.
         """
         if not is_server:
             context.verify_mode = ssl.CERT_NONE
@@ -59,18 +58,18 @@ class PinnedCertificates:
             )
         context.verify_flags |= _NO_CHECK_TIME
 
-        def heard(
+        def on_message(
             _: Any, direction: str, version: int, content: int, kind: int, data: bytes
         ) -> None:
             if kind == _CERTIFICATE and content == 22 and direction == "read":
                 self._learn(context, _first_certificate(data, version))
 
-        context._msg_callback = heard  # type: ignore[attr-defined]
+        context._msg_callback = on_message  # type: ignore[attr-defined]
 
     def check(self, certificate: bytes | None) -> bool:
-        """Whether the certificate that a peer has shown, and has the key of, is one of these."""
+        """Whether the certificate that a peer has shown, and has the key of, is pinned."""
         self.shown = _fingerprint(certificate or b"")
-        return self.is_shown_one_listed
+        return self.is_shown_listed
 
     def _learn(self, context: ssl.SSLContext, certificate: bytes) -> None:
         if self.check(certificate) and self.shown not in self._known:
@@ -83,10 +82,10 @@ def _fingerprint(certificate: bytes) -> str:
 
 
 def _first_certificate(message: bytes, version: int) -> bytes:
-    """That of the peer itself, out of its Certificate message (RFC 5246 7.4.2, RFC 8446 4.4.2);
-    empty if there is none.
+    """The peer's own certificate in its Certificate message (RFC 5246 7.4.2, RFC 8446 4.4.2); empty
+    if there is none.
     """
-    begin = 4  # behind type and length
+    begin = 4  # after type and length
     if version >= ssl.TLSVersion.TLSv1_3:
         begin += 1 + message[begin] if len(message) > begin else 0
     begin += 3  # length of the list

@@ -1,8 +1,8 @@
 """DataProtocol: the handlers of the data port, for either end of a connection.
 
-Flink: NettyProtocol. From the socket inwards: TLS if there is any, then a connection of the core.
-The producer's holds the frame decoder, what each message does, and the queue of readers; the
-consumer's the decoder that lets payload land in buffers, and the channels with credit to announce.
+Flink: NettyProtocol. From the socket inwards: TLS if it is on, then a connection of the core. The
+producer's has the frame decoder, the handlers of messages, and the queue of readers; the consumer's
+has the decoder that writes payload into buffers, and the channels with credit to announce.
 Messages encode themselves.
 """
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class DataProtocol:
-    """Makes the connections of one TaskManager.
+    """Creates the connections of one TaskManager.
 
     Args:
-        flow_control: one of `tasks.flow_control`; without credit the classic water marks hold.
+        flow_control: one of `tasks.flow_control`; without credit, the classic water marks apply.
         channel_of: index of each channel in the run, by receiver id.
     """
 
@@ -54,7 +54,7 @@ class DataProtocol:
         self.tls: Tls | None = None
 
     def server_connection(self) -> ProducerConnection:
-        """The producer's end of a connection that was accepted."""
+        """Create the producer's end of an accepted connection."""
         return create_producer_connection(
             self._flow_control,
             self._partitions,
@@ -65,13 +65,13 @@ class DataProtocol:
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:
-        """The consumer's end of a connection to `peer`."""
+        """Create the consumer's end of a connection to `peer`."""
         connection = create_consumer_connection(self._flow_control, peer, self._probe)
         connection.requests.policy = self._request_backoff
         return connection
 
     def outermost(self, connection: Connection, *, is_server: bool) -> Connection:
-        """What the driver is given: the connection itself, or TLS around it."""
+        """The connection for the driver: the given one, or TLS around it."""
         if self.tls is None:
             return connection
         return self.tls.around(connection, is_server=is_server)

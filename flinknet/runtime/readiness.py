@@ -1,6 +1,6 @@
-"""Is this machine ready: loopback and ports, the clock, cores, memory, open files.
+"""Whether this machine is ready: loopback and ports, the clock, cores, memory, open files.
 
-Each check looks at the real thing (a connection is made, the clock is read) and takes milliseconds.
+Each check tests the real thing (opens a connection, reads the clock) and takes milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPEN_FILES_MIN = 256
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: what was found, and what to do if that is not enough."""
+    """The result of one check, and advice if it is not enough."""
 
     name: str
     status: str  # OK, WARNING (works, but worse) or MISSING (something will not work)
@@ -37,7 +37,7 @@ class Check:
 
 
 def check_machine(host: str = "127.0.0.1") -> list[Check]:
-    """Everything that concerns the machine, and nothing that concerns Java or Spark."""
+    """Run all checks of the machine; those of Java and Spark are elsewhere."""
     return [check_loopback(host), check_clock(), check_cores(), check_memory(), check_open_files()]
 
 
@@ -61,7 +61,7 @@ def check_loopback(host: str) -> Check:
 
 
 def check_clock() -> Check:
-    """Read the monotonic clock until it moves; its step bounds what can be told apart."""
+    """Read the monotonic clock until it moves; its step is the smallest measurable difference."""
     instants = [time.monotonic_ns() for _ in range(_CLOCK_SAMPLES)]
     steps_ns = [after - before for before, after in itertools.pairwise(instants)]
     step_ns = min((step for step in steps_ns if step), default=None)
@@ -72,7 +72,7 @@ def check_clock() -> Check:
 
 
 def check_cores() -> Check:
-    """Cores that this process may use."""
+    """Count the cores that this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found = f"{cores} usable"
     if cores is None or cores < _CORES_MIN:
@@ -82,7 +82,7 @@ def check_cores() -> Check:
 
 
 def check_memory() -> Check:
-    """Memory that can be had without swapping."""
+    """Read the memory available without swapping."""
     available = psutil.virtual_memory().available
     found = f"{available / (1 << 30):.1f} GiB available"
     if available < _MEMORY_BYTES_MIN:
@@ -92,7 +92,7 @@ def check_memory() -> Check:
 
 
 def check_open_files() -> Check:
-    """Files and sockets one process may have open."""
+    """Read how many files and sockets a process may open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     found = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit} for each process"
     if limit != resource.RLIM_INFINITY and limit < _OPEN_FILES_MIN:

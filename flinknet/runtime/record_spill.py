@@ -1,4 +1,4 @@
-"""RecordSpills: files for records that are too long to be put together in memory."""
+"""RecordSpills: files for records that are too long to be assembled in memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAME_BYTES = 20
 class RecordSpills:
     """`create` is a `core.consumer.record_reader.SpillStore` (Flink: SpanningWrapper).
 
-    A file has a random name in one of the directories, which take turns; one that takes no file is
-    left out from then on, as long as others remain. Differs from Flink in that the name is removed
-    as soon as the file is open, so that nothing is left behind however the process ends, and in
-    that a whole record is mapped into memory, where Flink reads it through a buffer of 2 MiB.
+    A file has a random name in one of the directories, which take turns; a directory where no file
+    can be created is skipped from then on, as long as others remain. Differs from Flink: the name
+    is removed as soon as the file is open, so that nothing remains however the process ends, and a
+    whole record is mapped into memory, where Flink reads it through a buffer of 2 MiB.
     """
 
     def __init__(self, directories: Sequence[Path] = ()) -> None:
@@ -30,7 +30,7 @@ class RecordSpills:
         self._next = 0
 
     def create(self) -> RecordFile:
-        """A new file. Raises: LocalTransportError when no directory takes one."""
+        """Create a file. Raises: LocalTransportError if no directory can hold one."""
         refusal, directory = OSError(), self._directories[0]
         for _ in range(ATTEMPTS):
             position = self._next % len(self._directories)
@@ -51,7 +51,7 @@ class RecordSpills:
 
 
 class RecordFile:
-    """One record on its way."""
+    """The file of one record."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class RecordFile:
         path.unlink()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append. Raises: LocalTransportError when the disk takes no more."""
+        """Append. Raises: LocalTransportError if the disk is full."""
         left = memoryview(data)
         try:
             while left:
@@ -71,13 +71,13 @@ class RecordFile:
             ) from error
 
     def take(self) -> memoryview:
-        """All that was written, mapped into memory; it lives as long as the view."""
+        """Return the whole content, mapped into memory; it lives as long as the view."""
         whole = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
         self.delete()
         return memoryview(whole)
 
     def delete(self) -> None:
-        """Give the file up; harmless when repeated."""
+        """Delete the file; repeated calls have no effect."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

@@ -1,6 +1,6 @@
-"""Selectors by the names of Flink's transports, and a sleep that is exact.
+"""Selectors by the names of Flink's transports, and a precise sleep.
 
-Flink: the choice between Netty's NIO and epoll event loops; 2.x takes epoll where it is there.
+Flink: the choice between Netty's NIO and epoll event loops; 2.x uses epoll where available.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ AUTO, NIO, EPOLL = "auto", "nio", "epoll"
 
 
 def create_selector(transport: str) -> selectors.BaseSelector:
-    """`epoll`, or `nio`: the portable one, here select(2); `auto`: epoll where it is there.
+    """Create a selector: `epoll`, `nio` (the portable one, here select(2)), or `auto`: epoll where
+    available.
 
-    select(2) and not poll(2), since its time-outs are exact to the microsecond. It holds 1024
+    select(2), not poll(2), since its time-outs are exact to the microsecond. It holds 1024
     descriptors; a TaskManager has two connections for each other one.
 
-    Raises: ConfigError for another name, or for epoll where there is none.
+    Raises: ConfigError for another name, or for epoll where it is not available.
     """
     name = transport.lower()
     has_epoll = hasattr(selectors, "EpollSelector")
@@ -40,7 +41,7 @@ def create_selector(transport: str) -> selectors.BaseSelector:
 def sleep_until_ready(
     selector: selectors.BaseSelector, timeout_s: float
 ) -> list[tuple[selectors.SelectorKey, int]]:
-    """Wait for what is registered, to the microsecond: an epoll wait alone would round up to a
+    """Wait for registered sockets with microsecond precision: an epoll wait alone rounds up to a
     millisecond.
     """
     if isinstance(selector, selectors.SelectSelector):

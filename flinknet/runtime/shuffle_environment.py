@@ -1,5 +1,5 @@
-"""ShuffleEnvironment: what a TaskManager has of the network, whatever its tasks are: memory, event
-loop, partitions, connections, and the recorder of what passes (Flink: NettyShuffleEnvironment).
+"""ShuffleEnvironment: the network state of a TaskManager, independent of its tasks: memory, event
+loop, partitions, connections, and the recorder of events (Flink: NettyShuffleEnvironment).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from .record_spill import RecordSpills
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_STEP_NS = 100_000
-"""Work of a flush without a break, or as long as one of some hundred steps of a block takes."""
+"""Longest uninterrupted work of a flush; one of some hundred steps of a block may take longer."""
 
 FLUSH_PAUSE_NS = 5_000_000
-"""After that. Longer than the waits that let an event loop poll, so that a loop that sleeps goes on
-to do so."""
+"""Pause between such pieces of work. Longer than the waits that make an event loop poll, so that a
+sleeping loop keeps sleeping."""
 
 
 class ShuffleEnvironment:
-    """Everything of the network that one process owns.
+    """The network state of one process.
 
     Args:
-        name: of the TaskManager, in logs and traces.
-        task_managers: of the cluster; one alone has no port.
+        name: name of the TaskManager, in logs and traces.
+        task_managers: number of TaskManagers in the cluster; a single one has no port.
         channel_of: index of each channel in the run, by receiver id; may change meanwhile.
         may_spin: see EventLoop.
-        protocol: makes the protocol of the data port, as DataProtocol is made.
-        counting: makes what events go through on their way to what is given (MessageCounts).
+        protocol: creates the protocol of the data port, with the arguments of DataProtocol.
+        counting: wraps the writer of events, to count them on their way (MessageCounts).
 
     Attributes:
-        traces: which channels are of which job.
+        traces: the channels of each job.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class ShuffleEnvironment:
             self.connections = ConnectionManager(network, self.loop, data_protocol, monotonic_ns)
 
     def open_trace(self, directory: Path | None) -> JobTrace:
-        """Keep the events of a job.
+        """Begin to record the events of a job.
 
         Args:
-            directory: gets the trace; None: they are counted only.
+            directory: directory of the trace; None: events are only counted.
 
-        Raises: TraceError when the trace cannot be made.
+        Raises: TraceError if the trace cannot be created.
         """
         writer: EventWriter | None = None
         if directory is not None:
@@ -100,13 +100,13 @@ class ShuffleEnvironment:
         return self.traces.open(self._counting(writer))
 
     def close_trace(self, trace: JobTrace) -> None:
-        """A job is over. Raises: TraceError if events of it were lost, with their number."""
+        """End the trace of a job. Raises: TraceError with the number of events that were lost."""
         self.recorder.flush()
         self.traces.close_one(trace)
 
     def flush_trace(self, *, now_ns: int) -> int:
-        """Write what was recorded every second, so that a crash costs little more than that; a step
-        at a time, to be called when it says.
+        """Write recorded events every second, so that a crash loses little more than that; one step
+        at a time, to be called at the returned instants.
 
         Returns: when to call again.
         """
@@ -123,7 +123,7 @@ class ShuffleEnvironment:
         return self._next_flush_ns
 
     def close(self) -> None:
-        """The data port and all connections go, and what partitions hold."""
+        """Close the data port and all connections, and release the partitions."""
         self.partitions.shut_down()
         self.connections.close()
         self.loop.close()

@@ -1,5 +1,4 @@
-"""Sockets of the data port, with Flink's options set: the listening one, accepted ones, connecting
-ones.
+"""Sockets of the data port with Flink's options: listening, accepted, and connecting ones.
 
 Flink: NettyServer and NettyClient, NettyConfig.
 """
@@ -25,14 +24,14 @@ _GONE = {
     errno.EHOSTUNREACH: "is dead: its host cannot be reached",
     errno.ENETUNREACH: "is dead: its network cannot be reached",
 }
-"""What an errno says about the peer; any other is a fault of this side."""
+"""Text for an errno that the peer or the network caused; any other is a fault of this side."""
 
 
 def listen(network: NetworkConfig) -> socket.socket:
     """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`):
     a number, a range "50100-50200", or a list of both; 0 for any.
 
-    Raises: ConfigError for text that is not a port; LocalTransportError naming the range when none
+    Raises: ConfigError for text that is not a port; LocalTransportError naming the range if no port
         is free, and at once for any other fault.
     """
     host, ports = network.bind_host, network.bind_port or network.data_port
@@ -64,11 +63,11 @@ def listen(network: NetworkConfig) -> socket.socket:
 
 
 def accept(server: socket.socket) -> tuple[socket.socket, str]:
-    """The next accepted connection and where it comes from, "host:port"; it has the buffer sizes of
-    the listening socket.
+    """Accept the next connection. Returns: its socket, with the buffer sizes of the listening one,
+    and its address "host:port".
 
-    Netty turns Nagle's algorithm off on accepted sockets too. A peer that has gone away again can
-    only be asked for its address here.
+    Netty turns Nagle's algorithm off on accepted sockets, too. The address must be read here: it is
+    gone once the peer has disconnected.
     """
     sock, address = server.accept()
     sock.setblocking(False)
@@ -77,10 +76,10 @@ def accept(server: socket.socket) -> tuple[socket.socket, str]:
 
 
 def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:
-    """A non-blocking socket that is connecting, with Flink's client options.
+    """Return a non-blocking socket that is connecting, with Flink's client options.
 
-    Raises: TransportError when it fails at once; ConfigError for a keep-alive that the system does
-        not take.
+    Raises: TransportError if it fails at once; ConfigError for keep-alive settings that the system
+        does not accept.
     """
     sock = _open(address[0])
     try:
@@ -101,14 +100,14 @@ def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:
 
 
 def connect_error(code: int) -> TransportError:
-    """Why no connection came up, from an errno."""
+    """The error for a connection attempt that failed with an errno."""
     if code in (errno.EMFILE, errno.ENFILE):
         return LocalTransportError("too many open files; raise the limit (ulimit -n)")
     return RemoteTransportError(os.strerror(code))
 
 
 def loss_of(error: OSError) -> TransportError:
-    """What became of a connection, for "connection to … {text}" (Flink:
+    """The error for a lost connection, for "connection to … {text}" (Flink:
     CreditBasedPartitionRequestClientHandler.exceptionCaught).
     """
     text = _GONE.get(error.errno or 0)
@@ -125,9 +124,9 @@ def _open(host: str) -> socket.socket:
 
 
 def _set_keep_alive(sock: socket.socket, network: NetworkConfig) -> None:
-    """Keep-alive is always on; its three numbers are the system's unless configured.
+    """Turn on keep-alive; its three numbers are the system's unless configured.
 
-    Raises: ConfigError for a number that the system does not take.
+    Raises: ConfigError for a number that the system does not accept.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, option, value in (
@@ -154,7 +153,7 @@ def _set_buffer_sizes(sock: socket.socket, network: NetworkConfig) -> None:
 
 
 def listed_ports(ports: str, key: str) -> list[int]:
-    """The ports that a number, a range or a list names, in order; raises ConfigError."""
+    """The ports of a number, a range or a list, in order. Raises: ConfigError."""
     found: list[int] = []
     try:
         for part in ports.split(","):
@@ -173,12 +172,12 @@ def listed_ports(ports: str, key: str) -> list[int]:
 
 
 def unacknowledged_bytes(sock: socket.socket) -> int:
-    """What the socket has taken and the peer's has not acknowledged."""
+    """Bytes that the socket has accepted and the peer has not acknowledged."""
     return _kernel_bytes(sock, termios.TIOCOUTQ)
 
 
 def unread_bytes(sock: socket.socket) -> int:
-    """What has come and was not read."""
+    """Bytes received by the kernel that have not been read."""
     return _kernel_bytes(sock, termios.FIONREAD)
 
 

@@ -15,16 +15,16 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import LocalTransportError
 
 WRITE_BUFFER_BYTES = 1024 * 1024
-"""Written at once: buffers of 32 KiB one by one would spend their time in system calls."""
+"""Bytes collected for one write: writing 32 KiB buffers one by one is mostly system calls."""
 
 PIECES_MAX = 1024
-"""Pieces of memory that one system call takes (IOV_MAX)."""
+"""The most pieces of memory in one system call (IOV_MAX)."""
 
 
 class SpillFile:
     """Implements `core.producer.BoundedData` (Flink: FileChannelBoundedData).
 
-    The file is made with the first byte and removed at the release.
+    The file is created with the first byte and removed at the release.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class SpillFile:
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Append; the memory may be reused after the call.
 
-        Raises: LocalTransportError when the file cannot be made or takes no more.
+        Raises: LocalTransportError if the file cannot be created or written.
         """
         self._unwritten_bytes += sum(map(len, pieces))
         if self._unwritten_bytes < WRITE_BUFFER_BYTES:
@@ -46,13 +46,13 @@ class SpillFile:
             self._write_through()
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """Write the rest of the data."""
         self._write_through()
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill one piece of memory after the other with what lies from an offset on.
+        """Fill pieces of memory, one after the other, with the content from an offset on.
 
-        Returns: bytes read; fewer than there is room only if they end before.
+        Returns: number of bytes read; fewer than there is room only at the end of the content.
 
         Raises: LocalTransportError.
         """
@@ -70,7 +70,7 @@ class SpillFile:
         return offset - start
 
     def release(self) -> None:
-        """Close and remove the file. Harmless when repeated."""
+        """Close and remove the file. Repeated calls have no effect."""
         self._unwritten.clear()
         self._unwritten_bytes = 0
         if self._descriptor >= 0:
@@ -98,7 +98,7 @@ class SpillFile:
 
 
 def _drop(pieces: deque[memoryview], count: int) -> None:
-    """Take so many bytes from the front, and pieces that are empty."""
+    """Drop `count` bytes from the front, and empty pieces."""
     while pieces and count >= len(pieces[0]):
         count -= len(pieces.popleft())
     if count:
@@ -106,7 +106,7 @@ def _drop(pieces: deque[memoryview], count: int) -> None:
 
 
 def create_spill_directory() -> TemporaryDirectory[str]:
-    """A directory for all spill files of a run, where temporary files lie.
+    """Create a directory for all spill files of a run, among the temporary files.
 
     Raises: LocalTransportError.
     """
@@ -121,7 +121,7 @@ def create_spill_directory() -> TemporaryDirectory[str]:
 def create_spill_file(
     directory: Path | None, partition_id: ResultPartitionID, name: str
 ) -> SpillFile:
-    """Where a partition keeps the bytes of this name."""
+    """Create the file for a partition's bytes of this name."""
     assert directory is not None, "a run with blocking exchanges has a directory for them"
     partition = hashlib.sha256(partition_id.encode()).hexdigest()[:32]
     return SpillFile(directory / f"{partition}.{name}")

@@ -1,8 +1,8 @@
 """TaskThread: the thread that calls the functions of one task of a program (Flink: the thread of a
 Task).
 
-The loop hands it a piece of work and, where work has been short so far, waits a moment for its end:
-that costs less than going on and being woken. A function that takes its time holds up nobody.
+The loop gives it a piece of work and, if work has been short so far, waits briefly for its end:
+that costs less than continuing and being woken. A slow function blocks no other task.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ from .clock import monotonic_ns
 from .event_loop import EventLoop
 
 PATIENCE_S = 0.001
-"""How long the loop waits for work to be over, if the last was within it."""
+"""How long the loop waits for work to end, if the previous piece ended within this time."""
 
 RETRY_AFTER = 16
-"""Pieces of work that the loop does not wait for after one that took longer than its patience."""
+"""Pieces of work that the loop does not wait for after one that exceeded PATIENCE_S."""
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a function that computes keeps the interpreter from the loop, which wants it back after
-each call of the system. Of the records that it moves alone the loop moves 0.3 beside such a
-function with Python's 5 ms, and 0.45 with this; beside one that sleeps 0.9 and more."""
+"""How long a computing function keeps the interpreter from the loop, which needs it back after each
+system call. Next to such a function the loop moves 0.3 of the records that it moves alone with
+Python's 5 ms, and 0.45 with this; next to one that sleeps 0.9 and more."""
 
 
 class TaskThread:
-    """Implements TaskWorker; all methods are the loop's to call.
+    """Implements TaskWorker; only the loop calls its methods.
 
     Args:
-        name: of the task.
+        name: name of the task.
     """
 
     def __init__(self, loop: EventLoop, name: str) -> None:
         self._loop = loop
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._done = threading.Lock()  # released by the thread when it is done, taken by the loop
+        self._done = (
+            threading.Lock()
+        )  # released by the thread at the end of work, acquired by the loop
         self._done.acquire()
         self._is_over = True
         self._wakes_loop = False
@@ -48,7 +50,7 @@ class TaskThread:
         self._impatience = 0
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         loop.make_wakeable()
-        # a daemon, since a function that does not return must not keep the process from its end
+        # a daemon: a function that does not return must not keep the process from ending
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def begin(self, work: Callable[[], None]) -> bool:
@@ -63,7 +65,7 @@ class TaskThread:
             self._impatience = RETRY_AFTER
         self._wakes_loop = True
         self._loop.working_threads += 1
-        if self._is_over:  # maybe before it could know that it is to wake the loop
+        if self._is_over:  # the thread may have ended before it saw `_wakes_loop`
             self._loop.wake()
         return False
 
@@ -94,9 +96,9 @@ class TaskThread:
         while (work := self._work.get()) is not None:
             try:
                 work()
-            except (Exception, SystemExit) as error:  # whoever steps the task hears of it
+            except (Exception, SystemExit) as error:  # `end` raises it
                 self._error = error
-            except BaseException as error:  # what ends a process elsewhere ends the task here
+            except BaseException as error:  # it would end a process; here it ends the task
                 self._error = TaskFailedError(f"{self._name}: a function raised {error!r}")
                 self._error.__cause__ = error
             del work

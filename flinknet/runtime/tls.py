@@ -1,11 +1,10 @@
-"""TLS on the data port: contexts made of Flink's settings, and TlsConnection, the handler that
-stands first in the pipeline.
+"""TLS on the data port: contexts from Flink's settings, and TlsConnection, the first handler of the
+pipeline.
 
 Flink: SSLUtils and SSLHandlerFactory (Netty: SslHandler). Both ends show a certificate and check
-the other's, which an authority of the trust store vouches for or, in its place, a pinned
-fingerprint. Where we differ: Java's cipher names are OpenSSL's here, whatever
-`security.ssl.provider` says; each connection makes a full handshake, so that the session cache has
-no setting.
+the other's: by an authority of the trust store or, in its place, by a pinned fingerprint. Where we
+differ: Java's cipher names are mapped to OpenSSL's, whatever the value of `security.ssl.provider`;
+each connection makes a full handshake, so the session cache has no setting.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ HANDSHAKE_TIMEOUT_NS = 10_000_000_000
 """Netty's default, for `security.ssl.internal.handshake-timeout: -1`."""
 
 PLAIN_BYTES = 128 * 1024
-"""Decrypted bytes handed on at once: some records of 16 KiB, still in the cache."""
+"""Decrypted bytes passed on at once: several records of 16 KiB, still in the cache."""
 
 _PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -58,7 +57,7 @@ _CIPHERS = {
 """Java's name -> OpenSSL's."""
 
 _CIPHERS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-"""Those of TLS 1.3, which OpenSSL always offers with it."""
+"""The ciphers of TLS 1.3, which OpenSSL always offers with it."""
 
 _REQUIRED: Mapping[str, Callable[[NetworkConfig], str | None]] = {
     "security.ssl.internal.keystore": lambda network: network.ssl_keystore,
@@ -73,7 +72,7 @@ _REQUIRED_PASSWORDS: Mapping[str, Callable[[NetworkConfig], str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a TaskManager needs to speak TLS on either end (Flink: SSLHandlerFactory)."""
+    """The TLS settings of a TaskManager, for both ends (Flink: SSLHandlerFactory)."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
@@ -81,7 +80,7 @@ class Tls:
     handshake_timeout_ns: int
 
     def around(self, connection: Connection, *, is_server: bool) -> TlsConnection:
-        """The connection behind a TLS handler."""
+        """Wrap a connection in a TLS handler."""
         return TlsConnection(
             connection,
             self.server if is_server else self.client,
@@ -92,9 +91,9 @@ class Tls:
 
 
 def create_tls(network: NetworkConfig) -> Tls:
-    """TLS as the settings say.
+    """Create TLS from the settings.
 
-    Raises: ConfigError naming the key that is missing or has a value that cannot be used.
+    Raises: ConfigError naming a key that is missing or has an unusable value.
     """
     _check_required(network)
     if network.ssl_provider.upper() not in _PROVIDERS:
@@ -114,9 +113,10 @@ def create_tls(network: NetworkConfig) -> Tls:
 
 
 def openssl_ciphers(names: str) -> str:
-    """OpenSSL's cipher list for a comma list of Java's names; empty if all are of TLS 1.3.
+    """OpenSSL's cipher list for a comma-separated list of Java's names; empty if all are of TLS
+    1.3.
 
-    Raises: ConfigError for a name that is not known.
+    Raises: ConfigError for an unknown name.
     """
     found = []
     for name in (each.strip() for each in names.split(",")):
@@ -131,10 +131,10 @@ def openssl_ciphers(names: str) -> str:
 
 
 def fingerprints_of(text: str) -> frozenset[str]:
-    """SHA-1 fingerprints of a comma list, with or without colons (Netty:
-    FingerprintTrustManagerFactory); none when the text is empty.
+    """SHA-1 fingerprints of a comma-separated list, with or without colons (Netty:
+    FingerprintTrustManagerFactory); empty for an empty text.
 
-    Raises: ConfigError for text that is no fingerprint.
+    Raises: ConfigError for text that is not a fingerprint.
     """
     found = set()
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -149,12 +149,12 @@ def fingerprints_of(text: str) -> frozenset[str]:
 
 
 class TlsConnection:
-    """A Connection around a Connection: the same five verbs, encrypted bytes outside, plain ones
-    inside.
+    """A Connection around a Connection, with the same five methods: encrypted bytes outside, plain
+    bytes inside.
 
-    The handshake runs on the bytes that come and go; the inner connection is first asked for data
-    when it is over. The driver needs to know nothing of it, and without TLS there is nothing of it.
-    Encrypting copies, so the inner connection's buffers are free as soon as they were handed over.
+    The handshake uses the same bytes; the inner connection is asked for data only when it is over.
+    The driver needs no knowledge of TLS, and without TLS there is no cost. Encrypting copies, so
+    the inner connection's buffers are free as soon as they have been passed on.
     """
 
     def __init__(
@@ -176,35 +176,35 @@ class TlsConnection:
         self._pinned = pinned
         self._handshake_timeout_ns = handshake_timeout_ns
         self._handshake_until_ns: int | None = None
-        self._has_said_goodbye = False
+        self._has_sent_close_notify = False
         self._plain = memoryview(bytearray(PLAIN_BYTES))
 
     @property
     def is_closing(self) -> bool:
-        """Whether all is said, the farewell of TLS included."""
+        """Whether everything has been sent, including the close notification of TLS."""
         if self.error is not None:
             return True
-        return self.inner.is_closing and (self._has_said_goodbye or not self.is_established)
+        return self.inner.is_closing and (self._has_sent_close_notify or not self.is_established)
 
     @property
     def wants_data(self) -> bool:
-        """Whether the inner connection wants any."""
+        """Whether the inner connection wants data."""
         return self.inner.wants_data
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Decrypt and hand on.
+        """Decrypt data and pass it on.
 
-        Raises: RemoteProtocolError when the handshake fails or the stream is no TLS; an alert is
-            left to send.
+        Raises: RemoteProtocolError if the handshake fails or the stream is not TLS; an alert is
+            queued for sending.
         """
         self._incoming.write(data)
         if not self.is_established:
-            self._shake_hands()
+            self._do_handshake()
         if self.is_established:
-            self._hand_on(now_ns)
+            self._decrypt(now_ns)
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """Tell the inner connection, with the reason if it lies here."""
+        """Inform the inner connection, with the error if it is known here."""
         if self.error is None and error is None and not self.is_established:
             error = TlsError("was closed by it in the TLS handshake")
         self.inner.receive_eof(now_ns=now_ns, error=self.error or error)
@@ -212,7 +212,7 @@ class TlsConnection:
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Bytes of the handshake, then what the inner connection has, encrypted."""
+        """Bytes of the handshake, then the encrypted data of the inner connection."""
         if self.error is None:
             if self.is_established:
                 self._encrypt(
@@ -224,26 +224,26 @@ class TlsConnection:
                 if self._handshake_until_ns is None:
                     self._handshake_until_ns = now_ns + self._handshake_timeout_ns
                 with suppress(RemoteProtocolError):  # kept in `error`; the alert goes out
-                    self._shake_hands()
+                    self._do_handshake()
         return (self._outgoing.read(),) if self._outgoing.pending else ()
 
     def next_deadline_ns(self) -> int | None:
-        """The end of patience with the handshake, then what the inner connection says."""
+        """The time-out of the handshake, then the deadline of the inner connection."""
         if self.is_established:
             return self.inner.next_deadline_ns()
         return self._handshake_until_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Give up on the handshake, or pass it on."""
+        """Give up the handshake, or let the inner connection handle its deadline."""
         if self.is_established:
             self.inner.handle_deadline(now_ns=now_ns)
-            self._hand_on(now_ns)
+            self._decrypt(now_ns)
         elif self._handshake_until_ns is not None and now_ns >= self._handshake_until_ns:
             self._handshake_until_ns = None
             seconds = self._handshake_timeout_ns / 1e9
             self._fail(f"TLS handshake took longer than {seconds:g} s")
 
-    def _shake_hands(self) -> None:
+    def _do_handshake(self) -> None:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -258,15 +258,15 @@ class TlsConnection:
         self.is_established = True
 
     def _distrust(self, error: ssl.SSLCertVerificationError) -> str:
-        """Why the certificate that was just shown is refused."""
+        """Why the certificate just shown is refused."""
         if self._pinned is None:
             return reason_of(error)
-        if self._pinned.is_shown_one_listed:
+        if self._pinned.is_shown_listed:
             return f"the peer's certificate is listed, but of no use here ({error.verify_message})"
         return _unlisted(self._pinned.shown)
 
-    def _hand_on(self, now_ns: int) -> None:
-        """Decrypt all there is, as long as it is wanted."""
+    def _decrypt(self, now_ns: int) -> None:
+        """Decrypt all available data, while the inner connection wants it, and pass it on."""
         plain, size = self._plain, 0
         while self.inner.wants_data:
             try:
@@ -283,13 +283,13 @@ class TlsConnection:
                 return
 
     def _encrypt(self, pieces: Sequence[bytes | memoryview]) -> None:
-        # Joined first: a record of TLS for each frame header would cost more than this copy.
+        # Joined first: a TLS record for each frame header would cost more than this copy.
         left = memoryview(b"".join(pieces))
         while left:
             left = left[self._tls.write(left) :]
-        if not pieces and self.inner.is_closing and not self._has_said_goodbye:
-            self._has_said_goodbye = True
-            with suppress(ssl.SSLError):  # the peer's farewell is not waited for
+        if not pieces and self.inner.is_closing and not self._has_sent_close_notify:
+            self._has_sent_close_notify = True
+            with suppress(ssl.SSLError):  # do not wait for the peer's close notification
                 self._tls.unwrap()
 
     def _fail(self, text: str) -> RemoteProtocolError:
@@ -305,7 +305,7 @@ def _unlisted(fingerprint: str) -> str:
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """OpenSSL's reason in words, and what it usually means."""
+    """OpenSSL's reason in words, and its usual cause."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the peer's certificate is not trusted ({error.verify_message}); check"
@@ -342,7 +342,7 @@ def _context(
     context = ssl.SSLContext(purpose)
     context.check_hostname = False  # as in Flink on internal connections
     context.verify_mode = ssl.CERT_REQUIRED
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts what its store holds
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts its whole store
     context.options |= ssl.OP_NO_TICKET
     _set_protocols(context, network)
     if pinned is None:
@@ -394,7 +394,7 @@ def _read_key(network: NetworkConfig) -> bytes:
 
 
 def _load_trusted(context: ssl.SSLContext, network: NetworkConfig, trusted: str) -> None:
-    # Python takes ASCII only; what is not stands in comments between certificates.
+    # Python accepts ASCII only; other characters occur in comments between certificates.
     ascii_only = trusted.encode("ascii", "replace").decode("ascii")
     try:
         context.load_verify_locations(cadata=ascii_only)
@@ -406,7 +406,9 @@ def _load_trusted(context: ssl.SSLContext, network: NetworkConfig, trusted: str)
 
 
 def _load_key(context: ssl.SSLContext, network: NetworkConfig, key: bytes) -> None:
-    """OpenSSL reads keys from files only: a private one, gone at once, with the key encrypted."""
+    """Load the key. OpenSSL reads keys only from files: a private one, removed at once, with the
+    key encrypted.
+    """
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with open(descriptor, "wb") as file:

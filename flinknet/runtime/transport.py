@@ -1,5 +1,5 @@
 # mypyc
-"""TcpTransport: a non-blocking socket on one side, the five verbs of a Connection on the other."""
+"""TcpTransport: drives a Connection over a non-blocking socket."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from flinknet.errors import RemoteProtocolError, TransportError
 from .sockets import loss_of, unacknowledged_bytes
 
 PIECES_MAX = 512
-"""Pieces in one gathered write; the kernel takes 1024."""
+"""The most pieces in one gathered write; the kernel allows 1024."""
 
 JOIN_BELOW_BYTES = 2048
-"""Pieces smaller than this on average are joined before they are sent: cheaper than gathering them.
-
-"""
+"""Pieces smaller than this on average are joined before they are sent: cheaper than gathering."""
 
 
 class TcpTransport:
     """Carries the bytes of one connection.
 
     Args:
-        sock: connected; owned by the transport from now on.
-        watch: told when `wants_to_read` or `wants_to_write` have changed.
-        forget: told just before the socket is closed.
-        closed: called when the transport is closed and the connection knows.
+        sock: connected socket, owned by the transport from now on.
+        watch: called when `wants_to_read` or `wants_to_write` has changed.
+        forget: called just before the socket is closed.
+        closed: called when the transport is closed and the connection has been informed.
 
     Attributes:
-        sent_bytes, received_bytes: what the socket took and gave so far.
-        unsent_bytes: what the connection has handed over and the socket has not taken (Netty's
-            outbound buffer).
+        sent_bytes, received_bytes: totals of the socket so far.
+        unsent_bytes: bytes that the connection has passed on and the socket has not accepted
+            (Netty's outbound buffer).
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class TcpTransport:
 
     @property
     def wants_to_read(self) -> bool:
-        """Whether what arrives is to be read: not while the connection wants none."""
+        """Whether to read from the socket: not while the connection wants no data."""
         return self._is_reading
 
     @property
@@ -75,16 +73,14 @@ class TcpTransport:
         return self._is_waiting
 
     def follow_wants_data(self) -> None:
-        """Stop reading or go on, as the connection wishes; to be called when that may have
-        changed.
-        """
+        """Stop or resume reading, as the connection wants; call this when that may have changed."""
         wants_data = self.connection.wants_data
         if wants_data != self._is_reading and not self.is_closed:
             self._is_reading = wants_data
             self._watch(self)
 
     def handle_readable(self) -> None:
-        """Read once and hand it on; level-triggered polling brings us back for more."""
+        """Read once and pass the data on; level-triggered polling reports the rest."""
         scattering = self._scattering
         memory = scattering.memory_to_fill() if scattering is not None else ()
         try:
@@ -114,13 +110,13 @@ class TcpTransport:
             self.follow_wants_data()
 
     def handle_writable(self) -> None:
-        """The socket takes bytes again."""
+        """Send again: the socket is writable."""
         self._set_waiting(False)
         self.pump()
 
     def pump(self) -> None:
-        """Send what the connection has, until it has nothing or the socket takes no more; what it
-        hands over then waits here.
+        """Send the connection's data until it has none or the socket accepts no more; the rest
+        waits here.
         """
         connection = self.connection
         while not self.is_closed:
@@ -145,7 +141,7 @@ class TcpTransport:
             self._send()
 
     def close(self, error: TransportError | None = None) -> None:
-        """Close the socket and tell the connection, and why."""
+        """Close the socket and inform the connection, with the error if there is one."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -157,9 +153,9 @@ class TcpTransport:
             self._closed(self)
 
     def _room_bytes(self) -> int:
-        """What the socket would take at once, as far as it is known: half of its buffer is counted,
-        for the kernel has more in it than payload. Asked again only when that is used up, and
-        something was sent since.
+        """Bytes that the socket would accept at once, by estimate: only half of its buffer is
+        counted, as the kernel keeps more in it than payload. The kernel is asked again only when
+        that is used up and something has been sent since.
         """
         room_bytes = self._room_until_bytes - self.sent_bytes
         if room_bytes < SEND_BATCH_BYTES and self._asked_at_bytes != self.sent_bytes:
@@ -170,7 +166,7 @@ class TcpTransport:
         return room_bytes
 
     def _send(self) -> None:
-        """Send once, and keep what the socket did not take."""
+        """Send once, and keep the bytes that the socket did not accept."""
         pieces = self._unsent
         try:
             count = self.sock.sendmsg(pieces if len(pieces) <= PIECES_MAX else pieces[:PIECES_MAX])

@@ -10,17 +10,17 @@ from flinknet.results import Strangers
 from .transport import TcpTransport
 
 VISITORS_MAX = 128
-"""Connections at once that have requested nothing of the run; one more ends the oldest."""
+"""The most visitors at once; another one closes the oldest."""
 
 SILENCE_NS = 10_000_000_000
-"""How long such a connection may be silent while none of its requests waits."""
+"""How long a visitor may be silent while none of its requests waits."""
 
 
 @dataclass(slots=True)
 class _Visitor:
     connection: ProducerConnection
     received_bytes: int
-    heard_ns: int
+    received_ns: int
 
 
 class Visitors:
@@ -36,42 +36,42 @@ class Visitors:
         return len(self._visitors)
 
     def add(self, transport: TcpTransport, connection: ProducerConnection, *, now_ns: int) -> None:
-        """A connection was accepted; the oldest visitor goes if there are too many."""
+        """Add an accepted connection; the oldest visitor is closed if there are too many."""
         if len(self._visitors) >= VISITORS_MAX:
             self._forget_consumers()
         if len(self._visitors) >= VISITORS_MAX:
-            self.send_one_away()
+            self.close_oldest()
         self._visitors[transport] = _Visitor(connection, 0, now_ns)
 
     def handle_closed(self, transport: TcpTransport, connection: ProducerConnection) -> None:
-        """An accepted connection is closed: count it if it is a stranger's, and what it asked for
-        that is not of the run.
+        """Count a closed connection if it was a stranger's, and its requests that were not of the
+        run.
         """
         self._visitors.pop(transport, None)
         self._gone += _strangeness(transport, connection)
 
-    def send_one_away(self) -> bool:
-        """Close the oldest visitor. Returns: whether there was any."""
+    def close_oldest(self) -> bool:
+        """Close the oldest visitor. Returns: whether there was one."""
         self._forget_consumers()
         for transport in self._visitors:
             transport.close()
             return True
         return False
 
-    def send_silent_away(self, *, now_ns: int) -> None:
-        """Close the visitors that have sent nothing for too long; to be called now and then."""
+    def close_silent(self, *, now_ns: int) -> None:
+        """Close visitors that have been silent for too long; call this regularly."""
         self._forget_consumers()
         for transport, visitor in list(self._visitors.items()):
             if (
                 transport.received_bytes != visitor.received_bytes
                 or visitor.connection.waiting_requests
             ):
-                visitor.received_bytes, visitor.heard_ns = transport.received_bytes, now_ns
-            elif now_ns - visitor.heard_ns >= SILENCE_NS:
+                visitor.received_bytes, visitor.received_ns = transport.received_bytes, now_ns
+            elif now_ns - visitor.received_ns >= SILENCE_NS:
                 transport.close()
 
     def strangers(self) -> Strangers:
-        """Those that are gone, and the visitors that are still there."""
+        """Counts of all strangers, gone and still connected."""
         present = (
             _strangeness(transport, visitor.connection)
             for transport, visitor in self._visitors.items()
@@ -79,7 +79,7 @@ class Visitors:
         return sum(present, self._gone)
 
     def _forget_consumers(self) -> None:
-        """Those that have requested something of the run are no visitors any more."""
+        """Remove connections that have requested something of the run."""
         self._visitors = {
             transport: visitor
             for transport, visitor in self._visitors.items()

@@ -46,6 +46,7 @@ class ChannelView:
 
     Attributes:
         backlog: what the consumer knows of it; -1 for nothing yet.
+        priority_number: of the priority event that was consumed last.
         under_way: when each message left, and the backlog it carries.
     """
 
@@ -60,6 +61,7 @@ class ChannelView:
     announced: int = 0
     credited: int = 0
     backlog: int = -1
+    priority_number: int | None = None
     under_way: deque[tuple[int, int]] = field(default_factory=deque)
     to_consume: deque[int] = field(default_factory=deque)
 
@@ -170,11 +172,14 @@ class ProtocolChecker:
     def _follow_consumed(
         self, channel: int, view: ChannelView, data_type: int, sequence_number: int
     ) -> None:
-        """In the order of arrival, but for events that overtake."""
+        """In the order of arrival, but for events that overtake; these in their order."""
         if data_type == _PRIORITIZED:
             if sequence_number not in view.to_consume:
                 raise self._violation(channel, f"consumed {sequence_number}, which is not there")
             view.to_consume.remove(sequence_number)
+            before, view.priority_number = view.priority_number, sequence_number
+            if before is not None and (before - sequence_number) & 0xFFFF_FFFF < 1 << 31:
+                raise self._violation(channel, f"consumed {sequence_number} behind {before}")
             return
         next_number = view.to_consume.popleft() if view.to_consume else None
         if sequence_number != next_number:
@@ -214,9 +219,7 @@ class ProtocolChecker:
             raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
 
     def _follow_turn(self, channel: int) -> None:
-        """Who stood in the line when a channel had its turn has had one when it is the channel's
-        again.
-        """
+        """Between two turns of a channel, every channel that waited at the first has had a turn."""
         connection = self._connection_of.get(channel)
         if connection is None:
             for each in self._connections:
@@ -229,9 +232,9 @@ class ProtocolChecker:
         owed = self._owed.get(channel)
         if owed and owed & waiting:
             raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")
-        for other, each in self._owed.items():
-            if each and self._connection_of[other] is connection:
-                each &= waiting
+        for other, others in self._owed.items():
+            if others and self._connection_of[other] is connection:
+                others &= waiting
         self._owed[channel] = waiting
 
     def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:
@@ -288,7 +291,7 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
             if view.backlog >= 0 and required != 0 and not (is_receiving and required == 1):
                 raise InvariantViolatedError(
                     f"channel {channel.index} wants {channel.buffers.required_buffers} buffers for"
-                    f" a backlog of {view.backlog} beside {channel.initial_credit}",
+                    f" a backlog of {view.backlog} and {channel.initial_credit} exclusive buffers",
                     cluster.seed,
                 )
             if free != expected and not (is_receiving and free == expected - 1):

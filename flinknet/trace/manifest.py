@@ -308,9 +308,8 @@ class _EarlyChannels:
         given: list[Any] = []
         for name, kind in _CHANNEL_TYPES.items():
             each: Any = value.get(name, 0 if name == "edge" else None)
-            if type(each) is not kind:
-                return value
-            if (kind is str and not each.isascii()) or (kind is int and abs(each) > _INT_MAX):
+            is_fit = type(each) is kind and (not isinstance(each, str) or each.isascii())
+            if not is_fit or (kind is int and abs(each) > _INT_MAX):
                 return value
             given.append(self._known.setdefault(each, each) if name in _OF_MANY_CHANNELS else each)
         return value if value.get("edge") == 0 else ChannelInfo(*given)

@@ -285,9 +285,9 @@ class ControlRun:
                     self._note_attempt(job, task)
                     self._send(task.task_manager, job, task)
             master.deployments.clear()
-            for index, message in master.to_tell:
+            for index, message in master.to_send:
                 self._send(index, job, message)
-            master.to_tell.clear()
+            master.to_send.clear()
             for index, _ in master.to_end:
                 self._marks["JobMaster: a task did not end in time"] += 1
                 if index in self._task_managers:

@@ -96,8 +96,8 @@ def drawn_exchange(draw: Draw) -> Exchange:
     faults = replace(
         _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
         first_sequence_number=_first_number(draw) if is_pipelined else 0,
-        closes_gates_first=draw.chance("gates first", 4),
-        lost_triggers=draw.one_of("lost triggers", (0.0, 0.0, 0.3)),
+        closes_gates_first=draw.chance("gates first", 2),
+        lost_triggers=draw.one_of("lost triggers", (0.0, 0.3)),
         late_buffers_ns=draw.one_of("late buffers", (0, MS // 2)),
         storage_fails=disk.may_end_the_job,
     )
@@ -117,7 +117,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
 
 def _first_number(draw: Draw) -> int:
     """0, or so high that numbers wrap after a few messages."""
-    last = draw.one_of("first number", (0, 0, 0, 2**31 - 1))
+    last = draw.one_of("first number", (0, 2**31 - 1))
     return last and last - draw.below("numbers before the wrap", 9)
 
 
@@ -183,12 +183,12 @@ def _shape(draw: Draw) -> Scenario:
         (*[PIPELINED_BOUNDED] * 9, PIPELINED, PIPELINED_APPROXIMATE, BLOCKING),
     )
     is_blocking = partition_type == BLOCKING
-    flow_control = one_of("flow control", (CREDIT,) * 7 + (TCP,))
+    flow_control = one_of("flow control", (CREDIT,) * 5 + (TCP,))
     segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
         network_memory_bytes=segment_size_bytes * MEMORY_BUFFERS,
-        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
+        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 0, 4)),
         floating_buffers=one_of("floating buffers", (8, 1, 4)),
         max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
         max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
@@ -199,12 +199,12 @@ def _shape(draw: Draw) -> Scenario:
         max_tcp_connections=one_of("connections", (1, 1, 1, 2)),
     )
     if not is_blocking and flow_control == CREDIT:
-        mode = one_of("checkpoints", ("none",) * 4 + ("aligned", "unaligned", "timing out"))
+        mode = one_of("checkpoints", ("none",) * 3 + ("aligned", "unaligned", "timing out"))
         if mode != "none":
             network = replace(
                 network,
                 checkpoint_interval_ns=one_of("checkpoint interval", (3 * MS, MS // 2)),
-                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS)),
+                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS, MS)),
                 unaligned_checkpoints=mode != "aligned",
                 aligned_checkpoint_timeout_ns=MS // 5 if mode == "timing out" else 0,
             )
@@ -239,7 +239,7 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
         min_segment_size_bytes=32,
         starting_segment_size_bytes=64,
         partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS, 0)),
-        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
+        request_backoff_initial_ms=one_of("request backoff", (100, 1, 150)),
     )
     return network, replace(
         workload,
@@ -278,6 +278,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     if not links and end in ("reset", "half-open", "injection"):
         end = "cancel"
     link, side = below("end link", max(links, 1)), below("end side", 2)
+    end_ns = at_ns("end") // one_of("end sooner", (1, 4, 16))
     slow: tuple[SlowConsumer, ...] = ()
     if chance("slow consumer", 3):
         delay_ns = one_of("slow delay", (100, 10_000, 100_000))
@@ -286,16 +287,16 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     cancels_at_ns: tuple[int, ...] = ()
     resets: tuple[tuple[int, int], ...] = ()
     if end == "reset":
-        resets = ((link, at_ns("end")),)
+        resets = ((link, end_ns),)
     elif end == "cancel":
-        cancels_at_ns = (at_ns("end"),)
+        cancels_at_ns = (end_ns,)
         if links and chance("reset behind the end", 3):
             resets = ((link, cancels_at_ns[0] + below("reset behind the end by", MS)),)
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
         partition = read_partition(load)
         data = hostile_bytes(draw, "injection", receivers, partition)
-        injections = (Injection(link, side, at_ns("end"), data),)
+        injections = (Injection(link, side, end_ns, data),)
         if ends_within_a_frame(data):
             cancels_at_ns = (SILENCE_NS,)
     pieces = one_of("pieces", (0, 0, 10, 40))
@@ -306,11 +307,9 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
         resets=resets,
-        half_opens=((link, side, at_ns("end")),) if end == "half-open" else (),
+        half_opens=((link, side, end_ns),) if end == "half-open" else (),
         crashes=(
-            ((below("end TaskManager", scenario.task_managers), at_ns("end")),)
-            if end == "crash"
-            else ()
+            ((below("end TaskManager", scenario.task_managers), end_ns),) if end == "crash" else ()
         ),
         cancels_at_ns=cancels_at_ns,
         injections=injections,

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 
 from flinknet.plain_values import encode_message, to_plain
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.control_connection import (
     HELLO_MAX_BYTES,
     MESSAGE_MAX_BYTES,
@@ -40,15 +40,15 @@ def message(name: object, body: object) -> bytes:
     return framed(json.dumps({"message": name, "body": body}))
 
 
-def hello(token: str, *, version: str = str(say.PROTOCOL_VERSION)) -> bytes:
+def hello(token: str, *, version: str = str(messages.PROTOCOL_VERSION)) -> bytes:
     """A hello with the JSON text of a token."""
     body = f'{{"version":{version},"role":"client","token":{token}}}'
     return framed(f'{{"message":"Hello","body":{body}}}')
 
 
-CANCEL = framed(encode_message(say.CancelJob()))
+CANCEL = framed(encode_message(messages.CancelJob()))
 DIGITS = framed('{"message":"Heartbeat","body":{"number":' + "9" * 5000 + "}}")
-HUGE = {"job": "00" * 16, "report": to_plain(say.Report()) | {"busy_share": 10**400}}
+HUGE = {"job": "00" * 16, "report": to_plain(messages.Report()) | {"busy_share": 10**400}}
 STATE = {"attempt_id": "00" * 40, "state": "x", "error": "", "is_consequence": False, "kind": ""}
 LINES = (
     (FIRST, "an HTTP request", HTTP, "too long"),

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.errors import RemoteProtocolError
 from flinknet.plain_values import decode_message
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from tests.peers.by_clients import CASES, LATER, Case, hello
 
@@ -27,4 +27,4 @@ def test_who(case: Case) -> None:
     assert server.is_closing
     assert server.fault
     *_, refusal = server.data_to_send(now_ns=0)
-    assert isinstance(decode_message(say.MESSAGES, bytes(refusal)[4:]), say.Refused)
+    assert isinstance(decode_message(messages.MESSAGES, bytes(refusal)[4:]), messages.Refused)

@@ -91,7 +91,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     print_replays(found.answers, printed, jobs=found.jobs)
     text = printed.file.getvalue()  # type: ignore[attr-defined]
     assert "the job from end to end" in text.splitlines()[0]
-    assert text.count("the job from end to end ") == 1
+    assert text.count("the job from end to end ─") == 1
     assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text

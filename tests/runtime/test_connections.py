@@ -202,7 +202,7 @@ def test_whoever_asks_while_a_connection_is_made_shares_it(node: NewNode) -> Non
 
 @pytest.mark.row("S046")
 @pytest.mark.row("S077")
-def test_a_connection_that_fails_is_told_to_all_and_tried_again_by_the_next(node: NewNode) -> None:
+def test_a_failed_connection_fails_for_all_and_tried_again_by_the_next(node: NewNode) -> None:
     one, other = node(), node()
     listening, one.port = one.port, unused_port()
     refused = one.port
@@ -250,7 +250,7 @@ def test_a_server_that_comes_up_late_is_found_by_trying_again(
 
 
 @pytest.mark.row("S078")
-def test_the_attempts_are_counted_and_told(node: NewNode) -> None:
+def test_the_attempts_are_counted_and_reported(node: NewNode) -> None:
     other = node(replace(NETWORK, connect_retries=2))
     client = other.factory.create_client(ConnectionID(9, (HOST, unused_port())))
     drive([other], lambda: client.error is not None)
@@ -514,7 +514,7 @@ def test_a_producer_knows_which_channels_its_lost_consumer_had(node: NewNode) ->
 
 
 @pytest.mark.row("S100")
-def test_a_peer_that_breaks_the_protocol_is_told_from_one_that_is_lost(node: NewNode) -> None:
+def test_a_peer_that_breaks_the_protocol_differs_from_one_that_is_lost(node: NewNode) -> None:
     one, other = node(), node()
     other.read_from(one, 0)
     drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
@@ -637,7 +637,7 @@ def test_a_spill_file_that_cannot_be_read_leaves_the_task_manager_and_others_ali
 
 
 @pytest.mark.row("S100")
-def test_a_reset_is_told_as_such(node: NewNode) -> None:
+def test_a_reset_is_reported_as_such(node: NewNode) -> None:
     one, other = node(), node()
     channel = other.read_from(one, 0)
     drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)

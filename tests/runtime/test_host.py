@@ -20,7 +20,7 @@ def test_a_process_stays_on_one_of_the_cores_it_may_use(
     assert chosen == [{core}]
 
 
-def test_what_makes_records_cost_more_is_told_by_name() -> None:
+def test_what_makes_records_cost_more_is_reported_by_name() -> None:
     here = host.environment()
     there = {**here, "cores": 64, "core": "hand-made", "load_average": -1}
     assert host.differences_from(there, here) == [

@@ -48,7 +48,7 @@ def test_each_task_has_a_line_and_the_memory_another(tmp_path: Path) -> None:
     assert described.names == tuple(sorted(TIMES))
 
 
-def test_a_file_that_cannot_be_written_is_given_up_and_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_given_up_and_reported(tmp_path: Path) -> None:
     (tmp_path / METRICS_NAME).mkdir()
     log = MetricsLog(tmp_path)
     add(log, 0, "sink 0", now_ns=5)

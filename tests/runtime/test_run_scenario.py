@@ -237,7 +237,7 @@ def test_an_interrupt_ends_every_process() -> None:
 
 
 @pytest.mark.row("S071")
-def test_a_port_in_use_is_told_before_anything_runs() -> None:
+def test_a_port_in_use_is_reported_before_anything_runs() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         network = NetworkConfig(data_port=str(port))
@@ -322,7 +322,7 @@ def test_a_bad_scenario_starts_nothing(scenario: Scenario) -> None:
     assert seen == []
 
 
-def test_a_run_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_run_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ConfigError, match="--out"):
         run_scenario(scenario_of(1, 1, records=1), out_dir=tmp_path / "file" / "run", trace=True)

@@ -64,7 +64,7 @@ def test_one_that_was_given_up_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     spill = SpillFile(tmp_path / "no" / "a-0")
     spill.write((b"1",))
     with pytest.raises(LocalTransportError, match=r"a-0: .*No such file.*--records.*TMPDIR"):

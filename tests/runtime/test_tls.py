@@ -417,7 +417,7 @@ def test_a_client_that_speaks_plain_text_is_refused(sets: Path, node: NewNode) -
 
 @pytest.mark.socket
 @pytest.mark.row("S072")
-def test_a_server_that_speaks_plain_text_is_told(sets: Path, node: NewNode) -> None:
+def test_a_server_that_speaks_plain_text_is_reported(sets: Path, node: NewNode) -> None:
     one = node(PLAIN)
     other = node(network_of(sets))
     channel = other.read_from(one, 0)
@@ -427,7 +427,7 @@ def test_a_server_that_speaks_plain_text_is_told(sets: Path, node: NewNode) -> N
 
 
 @pytest.mark.socket
-def test_a_peer_that_leaves_in_the_handshake_is_told(sets: Path, node: NewNode) -> None:
+def test_a_peer_that_leaves_in_the_handshake_is_reported(sets: Path, node: NewNode) -> None:
     other = node(network_of(sets))
     with socket.create_server((HOST, 0)) as server:
         one = node(PLAIN)
@@ -486,7 +486,7 @@ def test_a_value_that_cannot_be_used_is_named(sets: Path, key: str, value: str, 
         create_tls(network_of(sets, **{key: value}))
 
 
-def test_a_wrong_password_of_a_key_in_pem_is_told(sets: Path) -> None:
+def test_a_wrong_password_of_a_key_in_pem_is_reported(sets: Path) -> None:
     network = network_of(sets, pem=True, **{"security.ssl.internal.key-password": "wrong"})
     with pytest.raises(ConfigError, match="key-password right"):
         create_tls(network)
@@ -503,7 +503,7 @@ def test_a_comment_that_is_not_ascii_may_stand_between_certificates(
     assert create_tls(network_config(settings)[0]).pinned is None
 
 
-def test_broken_certificates_are_told(sets: Path, tmp_path: Path) -> None:
+def test_broken_certificates_are_reported(sets: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pem"
     broken.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     network = network_of(sets, pem=True, **{"security.ssl.internal.truststore": str(broken)})

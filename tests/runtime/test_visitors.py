@@ -112,13 +112,13 @@ def test_silent_strangers_are_sent_away_and_silent_consumers_stay(
     waiting.sendall(strange_request(0))
     drive([one], lambda: one.accepted[-1].waiting_requests == 1)
     late_ns = time.monotonic_ns() + SILENCE_NS
-    one.manager.server.visitors.send_silent_away(now_ns=late_ns)
+    one.manager.server.visitors.close_silent(now_ns=late_ns)
     settle([one])
     assert len(one.loop.transports) == 2  # the consumer, and who waits for an answer
     one.accepted[-1].handle_deadline(now_ns=late_ns)
-    one.manager.server.visitors.send_silent_away(now_ns=late_ns + SILENCE_NS - 1)
+    one.manager.server.visitors.close_silent(now_ns=late_ns + SILENCE_NS - 1)
     assert len(one.accepted) == 2
-    one.manager.server.visitors.send_silent_away(now_ns=late_ns + SILENCE_NS)
+    one.manager.server.visitors.close_silent(now_ns=late_ns + SILENCE_NS)
     assert [each.is_of_run for each in one.accepted] == [True]
 
 

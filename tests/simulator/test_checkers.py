@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import InvariantViolatedError
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
@@ -196,7 +197,7 @@ def announce_too_much(cluster: Cluster) -> None:
         (spend_credit_that_is_not_there, "credit -1"),
         (starve_with_credit, "starved with credit 1"),
         (announce_too_much, r"unannounced credit \d+ with \d+ free buffers"),
-        (leave_a_closed_channel_in_the_line, "channel 0 is closed and stands in the line"),
+        (leave_a_closed_channel_in_the_line, "channel 0 is closed and queued"),
     ],
 )
 def test_what_breaks_an_invariant_is_noticed_at_once(
@@ -303,3 +304,21 @@ def test_a_checkpoint_that_is_complete_without_an_answer_is_noticed(
         InvariantViolatedError, match="checkpoint 1 is complete with 1 answers of 2"
     ):
         cluster.run()
+
+
+def test_priority_events_that_change_places_are_noticed() -> None:
+    checker = ProtocolChecker(seed=42, first_number=2**31 - 1)
+    priority = int(DataType.PRIORITIZED_EVENT_BUFFER)
+
+    def note(point: int, number: int) -> None:
+        row = (0, 0, point, BUFFER, priority, 0, number, 10, 0, 0, 0, 0, -1, -1, -1, -1, -1)
+        checker.record(*row)
+
+    numbers = (2**31 - 1, -(2**31), -(2**31) + 1)
+    for point in (SENT, RECEIVED):
+        for number in numbers:
+            note(point, number)
+    for number in numbers[::2]:
+        note(CONSUMED, number)
+    with pytest.raises(InvariantViolatedError, match="consumed -2147483648 behind -2147483647"):
+        note(CONSUMED, numbers[1])

@@ -79,20 +79,27 @@ def named(manifest: RunManifest, jobs: Sequence[RunningJob]) -> RunManifest:
 def _jobs_of_graphs(
     data_sets: Sequence[_DataSet], jobs: Sequence[RunningJob]
 ) -> dict[ExecutionGraphID, RunningJob]:
-    """The job of each execution: the last one is that of the job that began last, and so on."""
-    vertices: dict[ExecutionGraphID, set[JobVertexID]] = {}
+    """The job of each execution: the last one is that of the job that began last, and so on, of
+    those that have such vertices with as many subtasks."""
+    own: dict[ExecutionGraphID, list[_DataSet]] = {}
     for each in data_sets:
-        vertices.setdefault(each.graph, set()).add(each.vertex)
+        own.setdefault(each.graph, []).append(each)
     newest_first = sorted(jobs, key=lambda each: -each.started_at_ms)
     found: dict[ExecutionGraphID, RunningJob] = {}
     taken: Counter[tuple[str, ...]] = Counter()
-    for graph in reversed(vertices):
-        fitting = [job for job in newest_first if all(map(job.vertex, vertices[graph]))]
+    for graph in reversed(own):
+        fitting = [job for job in newest_first if all(_has(job, each) for each in own[graph])]
         if fitting:
             alike = tuple(each.id for each in fitting)
             found[graph] = fitting[min(taken[alike], len(fitting) - 1)]
             taken[alike] += 1
     return found
+
+
+def _has(job: RunningJob, data_set: _DataSet) -> bool:
+    """Whether a data set can be one of a job: a program that runs twice has the same vertices."""
+    outputs = [each for each in job.edges() if each[0].id == data_set.vertex]
+    return any(data_set.fits(each) for each in outputs)
 
 
 def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[int, Edge]:

@@ -19,7 +19,7 @@ from flinknet.graph.running_job import RunningJob
 from flinknet.plain_values import to_plain
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.metrics_log import MetricsLog
-from flinknet.runtime.signals import ignore_what_ends_a_run
+from flinknet.runtime.signals import ignore_end_signals
 
 from .answers import HttpAnswers, answers_at
 from .sampler import Sampler
@@ -31,7 +31,7 @@ TIMEOUT_S = 5.0
 
 def main() -> None:
     """Look once a second until standard input ends, and once more then."""
-    ignore_what_ends_a_run()
+    ignore_end_signals()
     orders = _Orders()
     order = json.loads(orders.first())
     answers = answers_at(order["place"], token=order["token"])

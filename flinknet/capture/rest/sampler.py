@@ -162,7 +162,7 @@ class Sampler:
         for vertex in known.vertices:
             details = vertex_details(self._answers, known.id, vertex)
             vertex = placed(vertex, details)
-            vertices.append(vertex)
+            vertices.append(_last_placed(vertex, self._jobs.get(job_id)))
             for each in details:
                 lines += self._look_at_subtask(known, vertex, each)
         self._jobs[job_id] = replace(known, vertices=tuple(vertices))
@@ -259,6 +259,23 @@ class Sampler:
             if value is not None:
                 values[short_name(path_segment(each.get("id")))] = value
         return values
+
+
+def _last_placed(vertex: RunningVertex, before: RunningJob | None) -> RunningVertex:
+    """The vertex with the last places of subtasks that have none now, as when the job has failed:
+    what was recorded of them was recorded there.
+    """
+    known = None if before is None else before.vertex(vertex.id)
+    if known is None or None not in vertex.task_managers:
+        return vertex
+    places = {each.index: each.task_manager for each in known.subtasks}
+    return replace(
+        vertex,
+        subtasks=tuple(
+            replace(each, task_manager=each.task_manager or places.get(each.index))
+            for each in vertex.subtasks
+        ),
+    )
 
 
 def short_name(metric: str) -> str:

@@ -19,7 +19,7 @@ from flinknet.errors import RunFailedError, TraceError
 from flinknet.job.load.plan import LoadPlan
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
-from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
+from flinknet.runtime.signals import ignore_end_signals, interrupts_held, interrupts_noted
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
@@ -189,7 +189,7 @@ def _write_files_of(
     error_text: Any,
 ) -> None:
     """Runs in a process of its own; signals are the parent's, which says when to stop."""
-    ignore_what_ends_a_run()
+    ignore_end_signals()
     found: SynthPlan = from_plain(SynthPlan, json.loads(plan_json))
     try:
         write_files(found, Path(directory), task_managers, *counters)

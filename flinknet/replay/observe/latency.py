@@ -293,7 +293,7 @@ def add_latencies(
             inside,
             whole,
         )
-        histogram.take_in(int(inside.sum()), *whole.tolist())
+        histogram.add_totals(int(inside.sum()), *whole.tolist())
         return inside
     buffer, intended_ns = spread_records(records, rows["first_record_ns"], rows["last_record_ns"])
     counts = (intended_ns >= from_ns) & (intended_ns < to_ns)

@@ -1,42 +1,43 @@
-"""The processes of a job (a bench is a job, too): who leads, who runs tasks, what they say.
+"""The processes of a job (a bench is a job, too): JobManager, TaskManagers, and their messages.
 
-Who leads:
+The JobManager side:
 
-    launcher        a bench: leads the JobManager of a load in the process of the command
+    launcher        a bench: runs the JobManager of a load in the process of the command
     client          submits jobs to a JobManager in a process of its own (job_process)
     submitted_job   one of them, from its first task to its result
-    job_manager     leads the TaskManagers: what job_master decides goes out, what they say comes
-                    in, by job (led_job)
-    job_master      what is done with a job, and when (job_state). Sans-IO; a bench comes with the
-                    places of its tasks (`job.load.plan`)
-    placement       where tasks run; input_dependencies: which may begin; restart_strategy: again
-    slot_pool, channel_numbers, connection_uses, job_settings    what jobs of one cluster share
+    job_manager     coordinates the TaskManagers: sends what job_master decides, and routes what
+                    they report by job (led_job)
+    job_master      schedules a job and follows its state (job_state). Sans-IO; for a bench, the
+                    places of the tasks are fixed (`job.load.plan`)
+    placement       where tasks run; input_dependencies: which may start; restart_strategy: when
+                    to start them again
+    slot_pool, channel_numbers, connection_uses, job_settings    shared by the jobs of a cluster
     resource_manager, heartbeats, cluster_process, child         the processes of TaskManagers
 
-Who runs tasks:
+The TaskManager side:
 
-    task_manager    the process; task_executor: its loop, and what it is told to do
+    task_manager    the process; task_executor: its loop, and the commands it carries out
     hosted_job      settings, trace and printed lines of one job there
-    attempts        what it runs: prepared_attempts have no task yet, a running_task has;
-                    attempt_channels: what they read; task_factory makes the tasks
+    attempts        the attempts it runs: prepared_attempts have no task yet, a running_task has;
+                    attempt_channels: the channels they read; task_factory creates the tasks
     task_io         text and files that tasks read and write
-    load_run        follows a load; sampling reports where all of it stands
+    load_run        follows a load; sampling reports its current state
 
-What they say:
+The messages:
 
-    control_messages    the words; reports: of what was measured
-    control_connection  as JSON, after a token; control_server: the port on loopback; outbox: in
-                        what order
+    control_messages    their types; reports: the measurements they carry
+    control_connection  sends them as JSON, after a token; control_server: the port on loopback;
+                        outbox: the order in which they leave
 
-What is made of it:
+The results:
 
     collected       what TaskManagers reported, for the results of both kinds of run
-    run_result, diagnosis, blocking_exchanges, asked_rate, progress    make the result of a bench
-    job_measurements, job_files, job_status, vertex_times, marked_latency, printed_lines    make
-                    that of a job; dumps: its tasks in detail
+    run_result, diagnosis, blocking_exchanges, requested_rate, progress    the result of a bench
+    job_measurements, job_files, job_status, vertex_times, marked_latency, printed_lines    the
+                    result of a job; dumps: its tasks in detail
     endings         why a bench failed
-    producer_peer, consumer_peer    an exchange one end of which is Flink's: there is no JobManager;
-                    peer leads the TaskExecutor of our end, in the process of the command
+    producer_peer, consumer_peer    an exchange with Flink at one end: there is no JobManager;
+                    peer runs the TaskExecutor of our end in the process of the command
 
 Data goes over the data ports of the TaskManagers.
 """

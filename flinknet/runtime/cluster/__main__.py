@@ -9,8 +9,8 @@ from .child import JOB_MANAGER, end_with_parent, read_spec
 
 
 def main(role: str) -> None:
-    """Entry of the process; it loads what its role needs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
+    """Run the process; only the modules of its role are imported."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
     spec = read_spec(role, sys.stdin.buffer)
     if role == JOB_MANAGER:
         from .job_process import run_job_manager

@@ -1,6 +1,6 @@
 # mypyc
-"""AttemptChannels: what the attempts of a TaskManager read from others and others read from them:
-how a channel is connected to, which are open, what has gone wrong with them.
+"""AttemptChannels: the channels that the attempts of a TaskManager read, and their readers on other
+TaskManagers: how they connect, which are open, which have failed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ class AttemptChannels:
     def connect(
         self, addresses: Mapping[int, tuple[str, int]], channel: InputChannelDescriptor
     ) -> ConsumerConnection:
-        """The shared client that a channel is requested with: its TaskManager is connected to
-        when the first channel asks.
-        """
+        """Return the shared client that requests a channel; the first request connects it."""
         address = addresses[channel.task_manager]
         connection_id = ConnectionID(channel.task_manager, address, channel.connection_index)
         client: ConsumerConnection = self._connections.create_client(connection_id)
         return client
 
     def expect(self, job: HostedJob, readers: Mapping[str, tuple[int, int]]) -> None:
-        """Know the channels of a job that will be asked for, so that its trace names them."""
+        """Register the channels of a job that will be requested, so that its trace names them."""
         for receiver_id, (channel, task_manager) in readers.items():
             receiver = bytes.fromhex(receiver_id)
             self._channel_of[receiver] = channel
@@ -51,13 +49,13 @@ class AttemptChannels:
         self._traces.claim(job.trace, (channel for channel, _ in readers.values()))
 
     def forget(self, job: HostedJob) -> None:
-        """A job is over, and so are its channels and the connections that ended with them."""
+        """Forget the channels of a job that is over, and the connections that ended with them."""
         for receiver in job.readers:
             self._reader_names.pop(self._channel_of.pop(receiver, -1), None)
         self._connections.forget_closed()
 
     def used(self, tasks: Iterable[RunningTask]) -> tuple[UsedConnection, ...]:
-        """The connections that open channels of these read over, in order."""
+        """The connections that the open channels of these tasks use, in order."""
         counts: Counter[tuple[int, int]] = Counter(
             self._connections.number_of(channel.connection)
             for each in tasks
@@ -69,7 +67,7 @@ class AttemptChannels:
         return tuple(UsedConnection(*key, count) for key, count in sorted(counts.items()))
 
     def request(self, gates: Iterable[SingleInputGate], *, now_ns: int) -> None:
-        """Gates ask for what they read."""
+        """Request the partitions of these gates."""
         for gate in gates:
             gate.request_partitions(now_ns=now_ns)
             deadline_ns = gate.next_deadline_ns()
@@ -77,14 +75,14 @@ class AttemptChannels:
                 self._deadline_ns = min(deadline_ns, self._deadline_ns or deadline_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When local channels ask again whose partition was not there, None for never."""
+        """When local channels request again a partition that was missing; None for never."""
         return self._deadline_ns
 
     def handle_deadline(self, gates: Iterable[SingleInputGate], *, now_ns: int) -> None:
-        """Those that are due ask again.
+        """Repeat the requests that are due.
 
         Args:
-            gates: of all attempts.
+            gates: the gates of all attempts.
         """
         due: list[int] = []
         for gate in gates:
@@ -95,7 +93,7 @@ class AttemptChannels:
         self._deadline_ns = min(due, default=None)
 
     def check(self, gates: Sequence[SingleInputGate]) -> None:
-        """Raises: what keeps the tasks behind these gates from beginning."""
+        """Raises: the first error that prevents the tasks behind these gates from starting."""
         self._connections.check_accepting()
         channels = [channel.error for gate in gates for channel in gate.channels]
         errors = [client.error for client in self._connections.clients] + channels
@@ -107,12 +105,12 @@ class AttemptChannels:
         self.check_readers()
 
     def check_readers(self) -> None:
-        """Raises: TransportError for a reader that has gone away with channels open."""
+        """Raises: TransportError if a reader disconnected while its channels were open."""
         for accepted in self._connections.accepted:
             if accepted.connection.loss is not None:
                 raise accepted.loss_error(self._reader_names)
 
 
 def are_read(partitions: Iterable[ResultPartition]) -> bool:
-    """Whether each of their subpartitions has its reader."""
+    """Whether every subpartition has a reader."""
     return all(each.has_view for partition in partitions for each in partition.subpartitions)

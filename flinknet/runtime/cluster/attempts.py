@@ -1,5 +1,5 @@
 # mypyc
-"""Attempts: those that a TaskManager runs, from the order to run one to how it ended (Flink:
+"""Attempts: the attempts of a TaskManager, from submission to their final state (Flink:
 TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
 """
 
@@ -23,17 +23,17 @@ from flinknet.job.stream_task import StreamTask
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
-from . import control_messages as say
+from . import control_messages as messages
 from .attempt_channels import AttemptChannels
 from .hosted_job import HostedJob
 from .load_run import LoadRun
 from .prepared_attempts import OpenedAttempt, PreparedAttempts
-from .running_task import RunningTask, told
+from .running_task import RunningTask, error_text
 from .task_factory import LoadFactory
 from .task_io import reader_of
 
 FAREWELL_NS = 500_000_000
-"""How long a process that ends waits for functions that are in work, so that files are written."""
+"""How long a process that ends waits for running functions to return, so that files are written."""
 
 FAREWELL_LOOK_S = 0.001
 
@@ -42,15 +42,14 @@ class Attempts:
     """All attempts of one process.
 
     Args:
-        send: tells the JobManager.
+        send: sends a message to the JobManager.
 
     Attributes:
         running: attempts that the event loop steps, in the order of their tasks.
-        jobs: whose attempts they are, by id.
-        load: what follows them while they are those of a load, which has its cluster for itself.
-        tells_first_output: whether there are tasks whose readers wait for an output that has not
-            been told.
-        producers: what is asked of producers that do not have a partition.
+        jobs: the jobs of the attempts, by id.
+        load: follows the attempts of a load, which has its cluster to itself.
+        awaits_first_output: whether readers wait for a first output that has not been reported.
+        producers: state requests for producers whose partition was missing.
         prepared: attempts that have no task yet.
     """
 
@@ -63,48 +62,48 @@ class Attempts:
         self.running: list[RunningTask] = []
         self.jobs: dict[ExecutionGraphID, HostedJob] = {}
         self.load: LoadRun | None = None
-        self.tells_first_output = False
+        self.awaits_first_output = False
         self.producers = ProducerStateChecks(send, self.cancel)
         self.prepared = PreparedAttempts(environment, channels, self.producers.check)
         self._environment = environment
         self._channels = channels
         self._send = send
-        self._begun: say.Start | None = None
+        self._begun: messages.Start | None = None
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
-        self._ending: list[tuple[RunningTask, say.TaskStateChanged | None]] = []
-        self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
+        self._ending: list[tuple[RunningTask, messages.TaskStateChanged | None]] = []
+        self._reported_outputs: set[tuple[ExecutionAttemptID, int]] = set()
 
     @property
     def gates(self) -> list[SingleInputGate]:
-        """Of all that run or wait."""
+        """The gates of all attempts, running or prepared."""
         return [gate for each in self.running for gate in each.task.gates] + self.prepared.gates
 
     @property
-    def has_news(self) -> bool:
-        """Whether there are some that have opened or ended, and were not seen to."""
+    def has_unreported_change(self) -> bool:
+        """Whether an attempt has opened or ended since `report_changes`."""
         for running in self.running:
-            if running.has_news:
+            if running.has_unreported_change:
                 return True
         return bool(self._ending)
 
     @property
-    def have_lines(self) -> bool:
-        """Whether printed lines wait to leave."""
+    def has_lines(self) -> bool:
+        """Whether printed lines wait to be written."""
         for job in self.jobs.values():  # noqa: SIM110 - in each turn; a generator takes longer
             if job.io.has_lines:
                 return True
         return False
 
     def initialize(self, job: HostedJob) -> None:
-        """A job is known, whose attempts will come."""
+        """Register a job whose attempts will follow."""
         self.jobs[job.id] = job
 
     def forget(self, job: HostedJob) -> None:
-        """A job is over: nothing of it stays but functions in work, up to their end."""
+        """Drop everything of a job that is over but running functions, which end first."""
         self._ending = [
-            (running, None if job.owns(running.attempt_id) else told_then)
-            for running, told_then in self._ending
+            (running, None if job.owns(running.attempt_id) else final_state)
+            for running, final_state in self._ending
         ]
         for attempt_id in [each for each in self._tasks if job.owns(each)]:
             running = self._tasks.pop(attempt_id)
@@ -113,7 +112,7 @@ class Attempts:
         self.prepared.forget(job)
         for attempt_id in [each for each in self._written if job.owns(each)]:
             del self._written[attempt_id]
-        self._told_consumable = {each for each in self._told_consumable if not job.owns(each[0])}
+        self._reported_outputs = {each for each in self._reported_outputs if not job.owns(each[0])}
         registered = self._environment.partitions
         for partition in registered.partitions:
             if job.owns(partition.partition_id.producer_id):
@@ -123,18 +122,18 @@ class Attempts:
         job.close()
 
     def of_job(self, job: HostedJob) -> list[RunningTask]:
-        """Those of one job that run."""
+        """The running attempts of one job."""
         if len(self.jobs) == 1:
             return self.running
         return [each for each in self.running if job.owns(each.attempt_id)]
 
     def flush_lines(self) -> None:
-        """Let printed lines leave."""
+        """Write the printed lines."""
         for job in self.jobs.values():
             job.io.flush()
 
-    def submit(self, message: say.SubmitTask, *, now_ns: int) -> None:
-        """Run an attempt, at once or from the start of the run on."""
+    def submit(self, message: messages.SubmitTask, *, now_ns: int) -> None:
+        """Run an attempt, at once or from the start of the run."""
         descriptor = message.task
         job = self.jobs.get(descriptor.attempt_id.execution_graph_id)
         if job is None:  # it is over
@@ -142,25 +141,25 @@ class Attempts:
         try:
             self.prepared.set_up(job, message, now_ns=now_ns)
         except (Exception, SystemExit) as error:
-            self._tell_failure(descriptor.attempt_id, error)
+            self._send_failure(descriptor.attempt_id, error)
             return
         self.advance_setups(now_ns=now_ns)
 
     def advance_setups(self, *, now_ns: int) -> None:
-        """Go on with attempts for whose gates there is memory now."""
+        """Continue with attempts whose gates can have their memory now."""
         for attempt_id, found in self.prepared.advance(now_ns=now_ns):
             if isinstance(found, BaseException):
-                self._tell_failure(attempt_id, found)
+                self._send_failure(attempt_id, found)
                 continue
-            self._tell_state(attempt_id, ExecutionState.INITIALIZING)
+            self._send_state(attempt_id, ExecutionState.INITIALIZING)
             start = found.start or self._begun
             if start is None:
                 self.prepared.wait(found)
             else:
                 self._start(found, start, now_ns)
 
-    def update_partitions(self, message: say.UpdatePartitions, *, now_ns: int) -> None:
-        """Request what an attempt can read now and could not when it began."""
+    def update_partitions(self, message: messages.UpdatePartitions, *, now_ns: int) -> None:
+        """Request partitions that were not readable when the attempt started."""
         self.prepared.note_readable(message.attempt_id, message.edges)
         running = self._tasks.get(message.attempt_id)
         if running is not None:
@@ -168,48 +167,48 @@ class Attempts:
                 if described.edge in message.edges and gate.is_state_consumed:
                     self._channels.request([gate], now_ns=now_ns)
 
-    def start(self, start: say.Start, *, now_ns: int) -> None:
-        """The run starts."""
+    def start(self, start: messages.Start, *, now_ns: int) -> None:
+        """Start the run."""
         self._begun = start
         for attempt in self.prepared.begin():
             self._start(attempt, start, now_ns)
 
-    def handle_news(self) -> None:
-        """Tell of those that have opened, let go of those that have finished or failed."""
-        for running in [each for each in self.running if each.has_news]:
-            if not running.is_told_running and running.task.is_open:
-                running.is_told_running = True
-                self._tell_state(running.attempt_id, ExecutionState.RUNNING)
+    def report_changes(self) -> None:
+        """Report attempts that have opened, and remove those that have finished or failed."""
+        for running in [each for each in self.running if each.has_unreported_change]:
+            if not running.is_reported_running and running.task.is_open:
+                running.is_reported_running = True
+                self._send_state(running.attempt_id, ExecutionState.RUNNING)
             if running.has_ended:
                 self._task_ended(running)
         if self._ending:
             ending, self._ending = self._ending, []
-            for running, told_then in ending:
-                self._end(running, told_then)
+            for running, final_state in ending:
+                self._end(running, final_state)
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
-        """End one that may still run."""
+        """Cancel an attempt, if it still runs."""
         if self.prepared.cancel(attempt_id):
-            self._tell_state(attempt_id, ExecutionState.CANCELED)
+            self._send_state(attempt_id, ExecutionState.CANCELED)
             return
         running = self._tasks.pop(attempt_id, None)
-        if running is None:  # it has ended, and was told so
+        if running is None:  # it has ended, which was reported
             return
-        self._tell_last(running)
+        self._send_last_statistics(running)
         running.release("it was canceled")
         self._follow_tasks()
-        self._end(running, say.TaskStateChanged(attempt_id, ExecutionState.CANCELED))
+        self._end(running, messages.TaskStateChanged(attempt_id, ExecutionState.CANCELED))
 
     def release_partitions(self, attempt_id: ExecutionAttemptID) -> None:
-        """Nobody will read what one has kept."""
+        """Release the partitions that an attempt has kept: they have no readers left."""
         running = self._written.pop(attempt_id, None)
         if running is not None:
             for partition in running.partitions:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """All end with their process, which waits a moment for functions to return; also those that
-        have not begun, and what some have kept.
+        """End every attempt, started or not, and its kept partitions, before the process ends; wait
+        briefly for running functions to return.
         """
         for running in self.running:
             running.release(cause)
@@ -218,33 +217,33 @@ class Attempts:
         ending = [*self.running, *(running for running, _ in self._ending)]
         until_ns = monotonic_ns() + FAREWELL_NS
         while monotonic_ns() < until_ns:
-            ending = [each for each in ending if not each.let_go()]
+            ending = [each for each in ending if not each.try_cancel()]
             if not ending:
                 break
             sleep(FAREWELL_LOOK_S)
 
     def fail_partitions(self, cause: str) -> None:
-        """Whoever reads something here is told why it ends."""
+        """Fail every partition, so that its readers receive the cause."""
         for partition in self._environment.partitions.partitions:
             partition.fail(cause)
 
-    def tell_first_output(self) -> None:
-        """Name those that readers wait for no longer."""
-        is_any_untold = False
+    def report_first_outputs(self) -> None:
+        """Report new first outputs, so that their readers can start."""
+        is_any_missing = False
         for attempt_id, running in self._tasks.items():
             for output, partition in enumerate(running.partitions):
-                told_of = attempt_id, output
-                if told_of in self._told_consumable:
+                key = attempt_id, output
+                if key in self._reported_outputs:
                     continue
                 if not has_output(partition):
-                    is_any_untold = True
+                    is_any_missing = True
                     continue
-                self._told_consumable.add(told_of)
-                self._send(say.OutputConsumable(attempt_id, output))
-        self.tells_first_output = is_any_untold
+                self._reported_outputs.add(key)
+                self._send(messages.OutputConsumable(attempt_id, output))
+        self.awaits_first_output = is_any_missing
 
-    def _start(self, opened: OpenedAttempt, start: say.Start, now_ns: int) -> None:
-        """Create the task of an attempt, which runs from now on."""
+    def _start(self, opened: OpenedAttempt, start: messages.Start, now_ns: int) -> None:
+        """Create and start the task of an attempt."""
         job, descriptor = opened.job, opened.descriptor
         factory = job.factory
         job.trace.statistics.measured_from_ns = start.measured_from_ns
@@ -261,8 +260,8 @@ class Attempts:
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
-            opened.cancel(told(error))
-            self._tell_failure(descriptor.attempt_id, error)
+            opened.cancel(error_text(error))
+            self._send_failure(descriptor.attempt_id, error)
             return
         begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
         loop = self._environment.loop
@@ -277,8 +276,8 @@ class Attempts:
             waits_for_readers=is_load,
         )
         self._tasks[descriptor.attempt_id] = running
-        if factory.tells_first_output:
-            self.tells_first_output = True
+        if factory.reports_first_output:
+            self.awaits_first_output = True
         if isinstance(factory, LoadFactory):
             if job.load is None:
                 job.load = self.load = LoadRun(
@@ -288,21 +287,21 @@ class Attempts:
         self._follow_tasks()
 
     def _job_of(self, attempt_id: ExecutionAttemptID) -> HostedJob:
-        """Messages of a job come between those that begin it and end it."""
+        """The job of an attempt; messages of a job come between its initialization and its end."""
         return self.jobs[attempt_id.execution_graph_id]
 
     def _answer(self, job: ExecutionGraphID, answer: Answer) -> None:
-        self._send(say.JobAnswer(job, answer))
+        self._send(messages.JobAnswer(job, answer))
 
-    def _tell_last(self, running: RunningTask) -> None:
-        """The last figures of an attempt that has ended."""
+    def _send_last_statistics(self, running: RunningTask) -> None:
+        """Send the final statistics of an attempt that has ended."""
         job = self._job_of(running.attempt_id)
         others = [each for each in self.of_job(job) if each is not running]
         connections = self._channels.used(others)
         self._send(job.sampler.statistics_of([running], is_last=True, connections=connections))
 
     def _follow_tasks(self) -> None:
-        """The loop steps those that are there."""
+        """Let the loop step the current tasks."""
         loop = self._environment.loop
         self.running = sorted(self._tasks.values(), key=_key)
         loop.tasks = self.running
@@ -314,10 +313,10 @@ class Attempts:
         )
 
     def _task_ended(self, running: RunningTask) -> None:
-        """An attempt has finished or failed: its last figures, then how it ended."""
+        """Handle the end of an attempt: send its final statistics, then its final state."""
         attempt_id = running.attempt_id
         self.prepared.end(attempt_id)
-        self._tell_last(running)
+        self._send_last_statistics(running)
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:
             self.load.ended(running)
@@ -325,11 +324,11 @@ class Attempts:
         self._follow_tasks()
         if running.error is None:
             self._keep_blocking(running)
-            self._tell_state(attempt_id, ExecutionState.FINISHED)
+            self._send_state(attempt_id, ExecutionState.FINISHED)
         else:
             self._end(
                 running,
-                say.TaskStateChanged(
+                messages.TaskStateChanged(
                     attempt_id,
                     ExecutionState.FAILED,
                     running.error,
@@ -338,34 +337,34 @@ class Attempts:
                 ),
             )
 
-    def _end(self, running: RunningTask, told_then: say.TaskStateChanged | None) -> None:
-        """Tell how one has ended as soon as no function of it is in work: until then it would be in
-        the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is the
-        JobManager's).
+    def _end(self, running: RunningTask, final_state: messages.TaskStateChanged | None) -> None:
+        """Send the final state of an attempt as soon as none of its functions runs: until then it
+        would be in the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is
+        the JobManager's).
 
         Args:
-            told_then: None where its job is over, and nobody is told.
+            final_state: None if its job is over, and nothing is to be sent.
         """
-        if running.let_go():
-            if told_then is not None:
-                self._send(told_then)
+        if running.try_cancel():
+            if final_state is not None:
+                self._send(final_state)
         else:
-            self._ending.append((running, told_then))
+            self._ending.append((running, final_state))
 
     def _keep_blocking(self, running: RunningTask) -> None:
-        """What it wrote for later stays until the JobManager says otherwise; the rest goes when it
-        has been read.
-        """
+        """Keep blocking partitions until the JobManager releases them; others go when read."""
         types = (each.partition_type for each in running.partitions)
         if any(each.is_blocking_or_blocking_persistent for each in types):
             self._written[running.attempt_id] = running
 
-    def _tell_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> None:
-        self._send(say.TaskStateChanged(attempt_id, state))
+    def _send_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> None:
+        self._send(messages.TaskStateChanged(attempt_id, state))
 
-    def _tell_failure(self, attempt_id: ExecutionAttemptID, error: BaseException) -> None:
+    def _send_failure(self, attempt_id: ExecutionAttemptID, error: BaseException) -> None:
         kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
-        failed = say.TaskStateChanged(attempt_id, ExecutionState.FAILED, told(error), False, kind)
+        failed = messages.TaskStateChanged(
+            attempt_id, ExecutionState.FAILED, error_text(error), False, kind
+        )
         self._send(failed)
 
 

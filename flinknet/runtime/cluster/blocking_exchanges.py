@@ -1,4 +1,4 @@
-"""What the blocking exchanges of a run took: all was written first, and then read."""
+"""The time of blocking exchanges: all records are written first, and then read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from flinknet.job.load.plan import LoadPlan
 from flinknet.results import BlockingExchange, RunResult
 
-from . import control_messages as say
+from . import control_messages as messages
 from .reports import Report
 
 
@@ -17,12 +17,12 @@ def with_stages(
     load: LoadPlan,
     stage_begins_ns: Sequence[int],
     reports: Sequence[Report],
-    start: say.Start,
+    start: messages.Start,
 ) -> RunResult:
-    """The result with what each exchange took, and with that as what limited the run.
+    """Add the figures of each exchange to the result, and name blocking as the limit of the run.
 
     Args:
-        stage_begins_ns: when each vertex but the first was deployed: what it reads was complete.
+        stage_begins_ns: when each vertex but the first was deployed, its input being complete.
     """
     sent = [each for report in reports for each in report.producer_channels]
     consumed = [each for report in reports for each in report.consumer_channels]

@@ -1,4 +1,4 @@
-"""ChannelNumbers: how the channels of jobs are counted in traces, and dealt out to connections."""
+"""ChannelNumbers: the numbers of channels in traces, and their share of the connections."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flinknet.job import TaskDeploymentDescriptor
 
 
 class ClusterNumbers:
-    """Numbers that the jobs of a cluster share, so that no two channels of it have the same, and
-    that data sets take turns on connections whatever job they are of.
+    """Numbers shared by the jobs of a cluster: no two channels have the same, and data sets of all
+    jobs take turns on the connections.
     """
 
     def __init__(self) -> None:
@@ -18,22 +18,22 @@ class ClusterNumbers:
         self._data_sets = 0
 
     def take_channels(self, count: int) -> int:
-        """So many new numbers. Returns: the first of them."""
+        """Reserve `count` channel numbers. Returns: the first of them."""
         first, self._channels = self._channels, self._channels + count
         return first
 
     def take_data_sets(self, count: int) -> int:
-        """So many data sets take their turns. Returns: how many there were before."""
+        """Reserve turns for `count` data sets. Returns: the number of turns taken before."""
         first, self._data_sets = self._data_sets, self._data_sets + count
         return first
 
 
 class ChannelNumbers:
-    """Numbers of the channels of a job: those of the plan, behind those that the cluster has given
-    out, and new ones for every channel whose reader begins again, so that attempts do not mix.
+    """Numbers of the channels of a job: those of its plan, offset by the numbers in use on the
+    cluster. A channel whose reader restarts gets a new number, so that attempts do not mix.
 
     Args:
-        channels, data_sets: of the job.
+        channels, data_sets: how many the job has.
         max_connections: between two TaskManagers.
     """
 
@@ -47,7 +47,7 @@ class ChannelNumbers:
         self._number_of: dict[int, int] = {}
 
     def numbered(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[TaskDeploymentDescriptor]:
-        """Tasks that are about to begin, with the numbers of their channels."""
+        """Return tasks that are about to start, with the numbers of their channels."""
         known = list(tasks)
         for task in known:
             for gate in task.inputs:

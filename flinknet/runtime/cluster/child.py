@@ -1,8 +1,8 @@
-"""JobManager and TaskManagers as child processes: how they are started, and what they are given.
+"""JobManager and TaskManagers as child processes: how they are started and configured.
 
 The secret of the cluster comes over standard input, never on the command line, where every user of
 the machine could read it. A TaskManager whose JobManager has died ends, even if it was stopped: the
-kernel then sends SIGCONT, and what does not end by itself within GRACE_S is ended by SIGALRM.
+kernel then sends SIGCONT, and SIGALRM kills a process that has not ended within GRACE_S.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class JobManagerSpec:
-    """What a JobManager is given.
+    """The specification of a JobManager.
 
     Attributes:
         token: the secret of the cluster.
-        run_dir: gets the logs, and what the job leaves that the cluster is started for.
-        is_session: it is started for jobs to come, and goes on without any.
+        run_dir: receives the logs, and the output of the job that the cluster is started for.
+        is_session: the cluster is started for future jobs, and stays up without any.
     """
 
     token: str
@@ -48,14 +48,14 @@ class JobManagerSpec:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerProcessSpec:
-    """What a TaskManager is given.
+    """The specification of a TaskManager.
 
     Attributes:
-        control_port: of the JobManager, on loopback.
-        silence_max_ns: a JobManager that says nothing for so long is lost.
-        has_own_core: there is a processor core for each TaskManager.
-        sample_interval_ns: how often it tells where it stands.
-        module_path: where modules are looked for.
+        control_port: port of the JobManager, on loopback.
+        silence_max_ns: the JobManager is lost if it sends nothing for this long.
+        has_own_core: there is a CPU core for each TaskManager.
+        sample_interval_ns: how often it sends statistics.
+        module_path: its `sys.path`.
     """
 
     token: str
@@ -82,10 +82,10 @@ _SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskMan
 def start_child(
     role: str, spec: Any, log_dir: Path | None, name: str, *, has_answer: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a process; its standard output goes to NAME.out and its talk to NAME.log.
+    """Start a process; its standard output goes to NAME.out and its standard error to NAME.log.
 
     Args:
-        log_dir: where these files are; None: both go where those of this process go.
+        log_dir: the directory of these files; None: both streams are inherited.
         has_answer: standard output is a pipe instead, for its first line.
     """
     with ExitStack() as files:
@@ -109,7 +109,7 @@ def start_child(
 
 
 def end_with_parent() -> None:
-    """See to it that this process does not live on without its parent."""
+    """Make this process end with its parent."""
     parent = os.getppid()
 
     def check(number: int, frame: FrameType | None) -> None:
@@ -122,5 +122,5 @@ def end_with_parent() -> None:
 
 
 def read_spec(role: str, stdin: IO[bytes]) -> Any:
-    """What the parent has written for this process."""
+    """Read the specification that the parent has written for this process."""
     return from_plain(_SPECS[role], json.loads(stdin.read()))

@@ -1,5 +1,5 @@
-"""JobClient: submits a job to a cluster of its own or to one that runs, watches it, or asks after
-one (Flink: CliFrontend with its ClusterClient).
+"""JobClient: submits a job to a cluster of its own or to a running one, watches it, and queries
+running jobs (Flink: CliFrontend with its ClusterClient).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flinknet.starting import EXIT_INTERRUPTED
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..signals import raise_dropped_termination, terminations_unwind
-from . import control_messages as say
+from . import control_messages as messages
 from .child import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
 from .control_connection import ControlConnection
 from .job_files import CONTACT_NAME, Contact, spill_directory
@@ -36,13 +36,13 @@ ANSWER_WAIT_NS = 10_000_000_000
 STATUS_INTERVAL_NS = 250_000_000
 POLL_S = 0.02
 END_WAIT_S = 10.0
-"""How long a JobManager may take to end its job before everything of it is killed."""
+"""How long a JobManager may take to end its job before all its processes are killed."""
 
 DEATH_WAIT_S = 1.0
-"""A broken connection comes a little before the end of the process."""
+"""How long to wait for the end of a process after its connection broke."""
 
 
-_End = TypeVar("_End", say.JobEnded, say.ClusterStopped)
+_End = TypeVar("_End", messages.JobEnded, messages.ClusterStopped)
 _Answer = TypeVar("_Answer", JobStatus, JobDump, ClusterStatus)
 
 
@@ -50,8 +50,8 @@ class JobClient:
     """A connection to a JobManager.
 
     Args:
-        job_id: of the job to ask after; empty: that which this connection submits.
-        log: where the JobManager says what goes wrong with it.
+        job_id: id of the job to query; empty: the job that this connection submits.
+        log: path of the JobManager's log, for error messages.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class JobClient:
         self._loop.close()
 
     def send(self, message: Any) -> None:
-        """Say something."""
+        """Send a message."""
         self._connection.send(message)
 
     def receive(self, *, until_ns: int) -> Any:
-        """The next message; None if none came in time.
+        """Return the next message, or None if none came in time.
 
-        Raises: TransportError when the JobManager is gone, or has closed the connection.
+        Raises: TransportError if the JobManager is gone, refuses, or has closed the connection.
         """
         received = self._connection.received
         while not received:
@@ -103,21 +103,21 @@ class JobClient:
                 return None
             self._loop.run_once(until_ns=until_ns)
         message = received.popleft()
-        if isinstance(message, say.Refused):
+        if isinstance(message, messages.Refused):
             raise TransportError(f"the JobManager refuses: {message.reason}")
         return message
 
     def status(self) -> JobStatus:
-        """Where the job stands. Raises: TransportError."""
-        return self._ask(say.RequestStatus(self._job_id), JobStatus)
+        """Query the status of the job. Raises: TransportError."""
+        return self._ask(messages.RequestStatus(self._job_id), JobStatus)
 
     def dump(self) -> JobDump:
-        """The tasks of the job as they run. Raises: TransportError."""
-        return self._ask(say.RequestDump(self._job_id), JobDump)
+        """Query the tasks of the job as they run. Raises: TransportError."""
+        return self._ask(messages.RequestDump(self._job_id), JobDump)
 
     def cluster(self) -> ClusterStatus:
-        """Where the cluster stands. Raises: TransportError."""
-        return self._ask(say.RequestCluster(), ClusterStatus)
+        """Query the status of the cluster. Raises: TransportError."""
+        return self._ask(messages.RequestCluster(), ClusterStatus)
 
     def _ask(self, question: object, kind: type[_Answer]) -> _Answer:
         self.send(question)
@@ -127,13 +127,13 @@ class JobClient:
                 return message
         raise self._lost(f"has not answered within {ANSWER_WAIT_NS / 1e9:g} s")
 
-    def cancel(self) -> say.JobEnded:
-        """End the job, and wait for its end. Raises: TransportError."""
-        return self._end(say.CancelJob(self._job_id), say.JobEnded, "the job")
+    def cancel(self) -> messages.JobEnded:
+        """Cancel the job and wait for its end. Raises: TransportError."""
+        return self._end(messages.CancelJob(self._job_id), messages.JobEnded, "the job")
 
-    def stop_cluster(self) -> say.ClusterStopped:
-        """End a session with its jobs, and wait for the end. Raises: TransportError."""
-        return self._end(say.StopCluster(), say.ClusterStopped, "the cluster")
+    def stop_cluster(self) -> messages.ClusterStopped:
+        """Stop a session with its jobs and wait for the end. Raises: TransportError."""
+        return self._end(messages.StopCluster(), messages.ClusterStopped, "the cluster")
 
     def _end(self, order: object, kind: type[_End], what: str) -> _End:
         self.send(order)
@@ -144,7 +144,7 @@ class JobClient:
         raise self._lost(f"has not ended {what} within {END_WAIT_S * 2:g} s")
 
     def _lost(self, what: str) -> TransportError:
-        """Why there is no answer: the process has died, or it runs and `what` happened."""
+        """The error for a missing answer: the process has died, or it runs and `what` happened."""
         _wait(lambda: not _is_job_manager(self.pid), DEATH_WAIT_S)
         if _is_job_manager(self.pid):
             return TransportError(
@@ -157,7 +157,7 @@ class JobClient:
 
 
 def client_of(contact: Contact) -> JobClient:
-    """A client of a job that runs. Raises: TransportError."""
+    """Connect to a running job. Raises: TransportError."""
     return JobClient(
         contact.host,
         contact.port,
@@ -169,25 +169,24 @@ def client_of(contact: Contact) -> JobClient:
 
 
 def client_of_cluster(contact: Contact) -> JobClient:
-    """A client of the cluster of such a job, for a job of its own. Raises: TransportError."""
+    """Connect to the cluster of such a job, to submit another one. Raises: TransportError."""
     return client_of(replace(contact, job_id=""))
 
 
 def run_attached(
     spec: JobManagerSpec,
-    submission: say.SubmitJob,
+    submission: messages.SubmitJob,
     *,
-    accepted: Callable[[say.JobAccepted], None],
+    accepted: Callable[[messages.JobAccepted], None],
     watch: Callable[[JobStatus], None],
-) -> say.JobEnded:
-    """Submit a job to a cluster of its own, and stay until it has ended.
+) -> messages.JobEnded:
+    """Submit a job to a cluster of its own, and wait for its end.
 
-    When this process is told to end, so is the job; when it is killed, the JobManager notices.
-    After a Ctrl-C the job is cancelled, and how it ended is returned, as after any other end.
+    If this process receives a request to end, it ends the job; if it is killed, the JobManager
+    notices. A Ctrl-C cancels the job; its end is returned as after any other end.
 
-    Raises: TransportError when it could not be begun; RunFailedError when its JobManager has died;
-        KeyboardInterrupt (of a second Ctrl-C) and SystemExit when every process
-        has ended.
+    Raises: TransportError if it could not start; RunFailedError if its JobManager has died;
+        KeyboardInterrupt (of a second Ctrl-C) and SystemExit when every process has ended.
     """
     with (
         terminations_unwind(),
@@ -200,13 +199,13 @@ def run_attached(
 
 def run_joined(
     contact: Contact,
-    submission: say.SubmitJob,
+    submission: messages.SubmitJob,
     *,
-    accepted: Callable[[say.JobAccepted], None],
+    accepted: Callable[[messages.JobAccepted], None],
     watch: Callable[[JobStatus], None],
-) -> say.JobEnded:
-    """Submit a job to a cluster that runs, and stay until it has ended: as `run_attached`, and the
-    cluster goes on.
+) -> messages.JobEnded:
+    """Submit a job to a running cluster, and wait for its end: as `run_attached`, but the cluster
+    stays up.
 
     Raises: as `run_attached`.
     """
@@ -217,17 +216,17 @@ def run_joined(
 
 @dataclass(frozen=True, slots=True)
 class DetachedJob:
-    """A job that was left to itself, with the process of its JobManager."""
+    """A job that runs without its client, with the process of its JobManager."""
 
     job_id: str
     name: str
     job_manager: subprocess.Popen[bytes]
 
 
-def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> DetachedJob:
-    """Submit a job and leave it to itself.
+def submit_detached(spec: JobManagerSpec, submission: messages.SubmitJob) -> DetachedJob:
+    """Submit a job to a cluster of its own, and return once it is accepted.
 
-    Raises: TransportError; JobRefusedError when the job was not accepted.
+    Raises: TransportError; JobRefusedError if the job was not accepted.
     """
     with (
         terminations_unwind(),
@@ -238,18 +237,18 @@ def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> Detached
         return DetachedJob(taken.job_id, taken.name, process)
 
 
-def submit_joined(contact: Contact, submission: say.SubmitJob) -> say.JobAccepted:
-    """Submit a job to a cluster that runs, and leave it to itself. Raises: as `submit_detached`."""
+def submit_joined(contact: Contact, submission: messages.SubmitJob) -> messages.JobAccepted:
+    """Submit a job to a running cluster, and return. Raises: as `submit_detached`."""
     with terminations_unwind(), client_of_cluster(contact) as client:
         return _leave(client, submission)
 
 
 def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen[bytes]]:
-    """Start a cluster for jobs to come, and leave it to itself.
+    """Start a cluster for future jobs.
 
-    Returns: it, when all its TaskManagers are there, and the process of its JobManager.
+    Returns: its status once all TaskManagers have registered, and the process of its JobManager.
 
-    Raises: TransportError when one of them does not come.
+    Raises: TransportError if a TaskManager does not register.
     """
     with (
         terminations_unwind(),
@@ -272,19 +271,19 @@ def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen
 
 
 class JobRefusedError(RunFailedError):
-    """The JobManager did not take a job; carries how it ended."""
+    """The JobManager did not accept a job; carries the exit code."""
 
-    def __init__(self, ended: say.JobEnded) -> None:
+    def __init__(self, ended: messages.JobEnded) -> None:
         super().__init__(ended.reason)
         self.exit_code = ended.exit_code
 
 
 def _stay(
     client: JobClient,
-    accepted: Callable[[say.JobAccepted], None],
+    accepted: Callable[[messages.JobAccepted], None],
     watch: Callable[[JobStatus], None],
-) -> say.JobEnded:
-    """Wait for the end of a job that was submitted; a Ctrl-C cancels it."""
+) -> messages.JobEnded:
+    """Wait for the end of a submitted job; a Ctrl-C cancels it."""
     try:
         return _follow(client, accepted, watch)
     except TransportError as error:
@@ -293,13 +292,13 @@ def _stay(
         return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
 
 
-def _leave(client: JobClient, submission: say.SubmitJob) -> say.JobAccepted:
+def _leave(client: JobClient, submission: messages.SubmitJob) -> messages.JobAccepted:
     """Submit a job, and wait until it is accepted."""
     client.send(submission)
     message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
-    if isinstance(message, say.JobAccepted):
+    if isinstance(message, messages.JobAccepted):
         return message
-    if isinstance(message, say.JobEnded):
+    if isinstance(message, messages.JobEnded):
         raise JobRefusedError(message)
     raise TransportError(f"the JobManager (pid {client.pid}) does not take the job")
 
@@ -311,19 +310,19 @@ def new_token() -> str:
 
 def _follow(
     client: JobClient,
-    accepted: Callable[[say.JobAccepted], None],
+    accepted: Callable[[messages.JobAccepted], None],
     watch: Callable[[JobStatus], None],
-) -> say.JobEnded:
+) -> messages.JobEnded:
     next_ns = 0
     while True:
         now_ns = monotonic_ns()
         if now_ns >= next_ns:
-            client.send(say.RequestStatus())
+            client.send(messages.RequestStatus())
             next_ns = now_ns + STATUS_INTERVAL_NS
         message = client.receive(until_ns=next_ns)
-        if isinstance(message, say.JobEnded):
+        if isinstance(message, messages.JobEnded):
             return message
-        if isinstance(message, say.JobAccepted):
+        if isinstance(message, messages.JobAccepted):
             accepted(message)
         elif isinstance(message, JobStatus):
             watch(message)
@@ -333,8 +332,8 @@ def _follow(
 def _job_manager(
     spec: JobManagerSpec, *, is_kept: bool
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A JobManager and its control port; what is left of it at the end is killed, with the process
-    group of its TaskManagers, unless it is to be kept and all went well.
+    """A JobManager and its control port. At the end, everything left of it is killed, with the
+    process group of its TaskManagers, unless it is to be kept and no error occurred.
     """
     run_dir = Path(spec.run_dir)
     process = start_child(JOB_MANAGER, spec, run_dir, "jobmanager", has_answer=True)
@@ -352,13 +351,13 @@ def _job_manager(
 
 
 def _tidy(run_dir: Path) -> None:
-    """Remove what a JobManager that was killed could not."""
+    """Remove files that a killed JobManager has left."""
     (run_dir / CONTACT_NAME).unlink(missing_ok=True)
     shutil.rmtree(spill_directory(run_dir), ignore_errors=True)
 
 
 def _port_of(process: subprocess.Popen[bytes]) -> int:
-    """What a JobManager tells when it listens. Raises: TransportError."""
+    """Read the control port that a JobManager prints once it listens. Raises: TransportError."""
     assert process.stdout is not None
     with process.stdout as pipe:
         ready, _, _ = select.select([pipe], [], [], START_WAIT_S)
@@ -373,7 +372,7 @@ def _port_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let a JobManager end by itself, which takes its TaskManagers with it; then kill all."""
+    """Ask a JobManager to end, which ends its TaskManagers; then kill the rest."""
     with suppress(OSError):
         process.terminate()
     try:
@@ -392,21 +391,21 @@ def _wait(is_so: Callable[[], bool], timeout_s: float) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a child runs; one that has ended keeps its number, for nobody has waited for it."""
+    """Whether a process runs; a child that has ended stays a zombie until it is waited for."""
     with suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     return False
 
 
 def _is_job_manager(pid: int) -> bool:
-    """Whether a JobManager runs under that number, which may have gone to another process."""
+    """Whether that process is a JobManager; its pid may have been reused."""
     with suppress(psutil.Error):
         return _is_alive(pid) and JOB_MANAGER in psutil.Process(pid).cmdline()
     return False
 
 
 def _group_of(pid: int) -> list[int]:
-    """Processes of a group that run."""
+    """The running processes of a group."""
     found = []
     for each in psutil.pids():
         with suppress(OSError):

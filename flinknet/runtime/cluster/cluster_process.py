@@ -1,6 +1,4 @@
-"""TaskManagerProcess: a TaskManager as the JobManager holds it: a process, its connection, where it
-stands.
-"""
+"""TaskManagerProcess: a TaskManager as the JobManager knows it: process, connection, state."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from .control_connection import ControlConnection
 
 
 class TaskManagerState(Enum):
-    """Life of a TaskManager in the eyes of the JobManager."""
+    """State of a TaskManager as the JobManager knows it."""
 
     STARTING = "starting"
     REGISTERED = "registered"
@@ -27,8 +25,8 @@ class TaskManagerProcess:
     """One TaskManager.
 
     Attributes:
-        address: of its data port, from its registration on.
-        heartbeats: that it has answered.
+        address: of its data port, once it has registered.
+        heartbeats: how many heartbeats it has answered.
     """
 
     def __init__(self, index: int, process: subprocess.Popen[bytes]) -> None:
@@ -46,45 +44,45 @@ class TaskManagerProcess:
 
     @property
     def is_registered(self) -> bool:
-        """Whether it is there and counts."""
+        """Whether it has registered and is alive."""
         return self.state in (TaskManagerState.REGISTERED, TaskManagerState.READY)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it counts: neither lost nor ended."""
+        """Whether it is neither lost nor ended."""
         return self.state not in (TaskManagerState.LOST, TaskManagerState.ENDED)
 
     def send(self, message: Any) -> None:
-        """Say something, if there is a connection."""
+        """Send a message, if there is a connection."""
         if self.connection is not None:
             self.connection.send(message)
 
     def death(self) -> str | None:
-        """How the process ended; None if it lives, or its connection does."""
+        """How the process ended; None while it or its connection is alive."""
         is_connected = self.connection is not None and self.connection.loss is None
         if is_connected or not self.is_alive:
             return None
         if self.connection is None and self.process.poll() is None:
             return None
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(1)  # a broken connection comes a little before the end
+            self.process.wait(1)  # the connection breaks a little before the process ends
         code = self.process.returncode
         if code is None:
             return f"{self.name} (pid {self.process.pid}) has closed its control connection"
         if code < 0:
             with suppress(ValueError):
-                told = signal.Signals(-code).name
-                return f"{self.name} (pid {self.process.pid}) was ended by {told}"
+                name = signal.Signals(-code).name
+                return f"{self.name} (pid {self.process.pid}) was ended by {name}"
         return f"{self.name} (pid {self.process.pid}) ended with exit code {code}"
 
     def kill(self) -> None:
-        """End the process, also one that is stopped."""
+        """Kill the process, even if it is stopped."""
         with suppress(OSError):
             self.process.kill()
         self.process.wait()
 
     def wait(self, timeout_s: float) -> None:
-        """Give the process time to end by itself; then end it."""
+        """Wait for the process to end by itself, then kill it."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

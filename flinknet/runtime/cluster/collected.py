@@ -1,5 +1,5 @@
-"""Collected: what the TaskManagers of a run have told, be it a bench or a job, and what the results
-of both say of it.
+"""Collected: what the TaskManagers of a run have reported, in the form that the results of both a
+bench and a job need.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .reports import (
 
 @dataclass(slots=True)
 class Collected:
-    """The last that was told of each task and channel, and the reports of the end.
+    """The latest statistics of each task and channel, and the final reports.
 
     Args:
-        metrics_log: takes the metrics as they come; None: nobody does.
+        metrics_log: receives each sample of the metrics; None: they are not logged.
 
     Attributes:
-        channels: of all attempts that were deployed, by index.
+        channels: channels of all deployed attempts, by index.
         memory: metrics of the network memory of each TaskManager.
-        tasks: the last counts of each attempt, with the last metrics and what markers told.
-        reports: by TaskManager.
+        tasks: the latest counts of each attempt, with its latest metrics and marked latency.
+        reports: final reports, by TaskManager.
     """
 
     metrics_log: MetricsLog | None = None
@@ -49,18 +49,18 @@ class Collected:
 
     @property
     def reports_in_order(self) -> list[Report]:
-        """By index of their TaskManager."""
+        """The reports, by index of their TaskManager."""
         return [self.reports[index] for index in sorted(self.reports)]
 
     def note_channels(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[ChannelInfo]:
-        """Tasks begin. Returns: the channels that they read."""
+        """Add the channels of tasks that start. Returns: those channels."""
         known = list(channel_infos(tasks))
         self.channels += known
         self.channels.sort(key=lambda each: each.index)
         return known
 
     def add(self, task_manager: int, statistics: Statistics) -> None:
-        """Take what a TaskManager tells."""
+        """Add the statistics of a TaskManager."""
         for each in statistics.tasks:
             known = self.tasks.get(each.attempt_id)
             if known is not None and not each.metrics:
@@ -76,20 +76,20 @@ class Collected:
             self.metrics_log.add(task_manager, metrics, statistics.memory, now_ns=statistics.at_ns)
 
     def close(self, task_manager: int, report: Report) -> None:
-        """Take what a TaskManager had recorded when all was over."""
+        """Add the final report of a TaskManager."""
         self.reports[task_manager] = report
 
     def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
-        """The last metrics of an attempt."""
+        """The latest metrics of an attempt."""
         counts = self.tasks.get(attempt_id)
         return counts.metrics if counts is not None and counts.metrics else None
 
     def latency_of(self, attempts: Iterable[ExecutionAttemptID]) -> LogLinearHistogram:
-        """Ages of the records that the sinks of these attempts have measured so far."""
+        """Latency of the records that the sinks of these attempts have measured so far."""
         return latency_of(self.tasks[each].latency for each in attempts)
 
     def connections(self) -> dict[str, int]:
-        """How many channels each TCP connection carried, of all attempts."""
+        """Number of channels that each TCP connection carried, over all attempts."""
         counts: dict[str, int] = {}
         for channel in self.channels:
             if not channel.is_local:
@@ -97,7 +97,7 @@ class Collected:
         return dict(sorted(counts.items()))
 
     def warnings(self) -> list[RunWarning]:
-        """What the reports make doubtful, whatever ran: who disturbed it, what was not recorded."""
+        """Warnings from the reports of any run: unexpected visitors, incomplete traces."""
         visited = sum((each.strangers for each in self.reports.values()), Strangers()).warning()
         faults = [
             f"tm-{index}: {each.trace_error}"
@@ -111,7 +111,7 @@ class Collected:
 
 
 def latency_of(parts: Iterable[bytes]) -> LogLinearHistogram:
-    """All that was measured, from what each told of it."""
+    """Merge the histograms that the TaskManagers reported."""
     total = LogLinearHistogram()
     for each in parts:
         if each:
@@ -120,7 +120,7 @@ def latency_of(parts: Iterable[bytes]) -> LogLinearHistogram:
 
 
 def backlog_of(channels: Iterable[ProducerChannelReport]) -> BacklogSummary:
-    """The backlog over the data messages of these channels."""
+    """The backlog over all data messages of these channels."""
     sent = [each for each in channels if each.buffers]
     buffers = sum(each.buffers for each in sent)
     if not buffers:

@@ -1,4 +1,4 @@
-"""ConnectionUses: which jobs of a cluster share which TCP connections, as TaskManagers tell it."""
+"""ConnectionUses: which jobs of a cluster share which TCP connections, as TaskManagers report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinknet.results import ConnectionStatus
 from .reports import UsedConnection
 
 _Key = tuple[int, int, int]
-"""TaskManagers of the producers and of the consumers, and the number between these two."""
+"""The producers' TaskManager, the consumers' TaskManager, and the connection's number."""
 
 
 class ConnectionUses:
@@ -23,13 +23,13 @@ class ConnectionUses:
         self._before: Counter[_Key] = Counter()
 
     def begin(self, job_id: str, name: str) -> None:
-        """A job begins."""
+        """Add a job."""
         self._names[job_id] = name
         self._now[job_id] = {}
         self._ever[job_id] = set()
 
-    def tell(self, job_id: str, task_manager: int, used: Iterable[UsedConnection]) -> None:
-        """What the tasks of a job on one TaskManager have open now."""
+    def update(self, job_id: str, task_manager: int, used: Iterable[UsedConnection]) -> None:
+        """Set the connections that the tasks of a job have open on one TaskManager."""
         now = self._now[job_id]
         for key in [each for each in now if each[1] == task_manager]:
             del now[key]
@@ -38,12 +38,12 @@ class ConnectionUses:
         self._ever[job_id].update(now)
 
     def end(self, job_id: str) -> None:
-        """A job has ended."""
+        """Remove a job that has ended."""
         del self._names[job_id], self._now[job_id]
         self._before.update(self._ever.pop(job_id))
 
     def lose(self, task_manager: int) -> None:
-        """A TaskManager is gone with its connections."""
+        """Remove the connections of a lost TaskManager."""
         for uses in (*self._now.values(), self._before):
             for key in [each for each in uses if task_manager in each[:2]]:
                 del uses[key]

@@ -1,4 +1,4 @@
-"""ConsumerPeer: reads partitions of a TaskManager that is not flinknet's."""
+"""ConsumerPeer: reads partitions of a TaskManager of Flink."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinknet.job.load.counting import COUNTED, STAMPED
 from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 
-from . import control_messages as say
+from . import control_messages as messages
 from .peer import CANCELLED, END_OF_PARTITION, Peer
 
 
@@ -20,8 +20,8 @@ class ConsumerPeer(Peer):
     channels) or `duration_ns` go; then the channels are cancelled.
 
     Args:
-        address: host and port of its data port.
-        is_stamped: the records are of flinknet's form: check that each comes once and in order.
+        address: host and port of the TaskManager's data port.
+        is_stamped: the records have flinknet's format: check that each arrives once, in order.
     """
 
     role, index = "consumer", CONSUMERS
@@ -36,7 +36,7 @@ class ConsumerPeer(Peer):
         directory: Path | None,
         interrupts: Sequence[int],
     ) -> None:
-        # This process ends, so that no other channel will want the connection.
+        # This process ends, so no other channel will reuse the connection.
         network = replace(load.scenario.network, reuse_connections=False)
         super().__init__(load, network, directory, interrupts)
         self._address = address
@@ -44,12 +44,12 @@ class ConsumerPeer(Peer):
 
     @property
     def peer(self) -> str:
-        """Where the producer is."""
+        """The address of the producer."""
         return f"{self._address[0]}:{self._address[1]}"
 
     def _begin(self) -> None:
         addresses, start = {PRODUCERS: self._address}, self._start()
-        self._tell(*(say.SubmitTask(each, addresses, start) for each in self._tasks))
+        self._send(*(messages.SubmitTask(each, addresses, start) for each in self._tasks))
 
     def _advance(self, now_ns: int) -> None:
         if self._are_all(ExecutionState.FINISHED):

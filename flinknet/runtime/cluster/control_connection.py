@@ -1,6 +1,6 @@
 """ControlConnection: one end of a control connection: length-prefixed JSON messages, in order.
 
-Implements `core.connection.Connection`, so that the same event loop carries it as carries data.
+Implements `core.connection.Connection`, so that the event loop of the data plane drives it.
 A message is 4 bytes of length (big-endian) and an object {"message": name, "body": fields}.
 """
 
@@ -19,11 +19,11 @@ from .control_messages import MESSAGES, PROTOCOL_VERSION, Hello, Refused
 
 LENGTH_BYTES = 4
 HELLO_MAX_BYTES = 4096
-"""Of whom we do not know yet no more is read."""
+"""The longest message accepted from a peer that has not authenticated."""
 
 MESSAGE_MAX_BYTES = 16 << 20
 UNSENT_MAX_BYTES = 64 << 20
-"""A peer that leaves more unread is given up."""
+"""The connection is given up if the peer leaves more than this unread."""
 
 
 def _framed(message: Any) -> bytes:
@@ -32,19 +32,19 @@ def _framed(message: Any) -> bytes:
 
 
 class ControlConnection:
-    """Either end.
+    """One end of a control connection.
 
     Args:
         token: the secret of the cluster.
-        role: of this side, told in its hello; None for the side that is connected to, which takes
-            no message before a hello with the secret.
-        peer: where the other end is, for logs.
+        role: role of this side, sent in its hello; None for the server side, which accepts no
+            message before a hello with the secret.
+        peer: address of the other end, for logs.
 
     Attributes:
-        peer_role: what the peer said it is; None until then.
-        received: messages that nobody has taken yet, oldest first.
-        loss: why the connection is over, None while it is not.
-        fault: what the peer sent that broke the protocol; None if nothing did.
+        peer_role: role in the peer's hello; None before it.
+        received: messages not yet consumed, oldest first.
+        loss: why the connection ended, None while it is open.
+        fault: how the peer violated the protocol, None if it did not.
     """
 
     def __init__(self, token: str, *, role: str | None = None, peer: str = "") -> None:
@@ -65,16 +65,16 @@ class ControlConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the peer is known and there."""
+        """Whether the peer has authenticated and is connected."""
         return self.loss is None and (self.peer_role is not None or not self._is_server)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing was received that nobody has taken, and the connection goes on."""
+        """Whether no received message waits and the connection is open."""
         return not self.received and self.loss is None
 
     def send(self, message: Any) -> None:
-        """Let a message leave with the next bytes; without effect when the connection is over."""
+        """Queue a message; without effect after the connection has ended."""
         if self.loss is not None or self.is_closing:
             return
         data = _framed(message)
@@ -85,13 +85,13 @@ class ControlConnection:
             self.is_closing = True
 
     def close(self) -> None:
-        """Close once everything was sent."""
+        """Close once everything has been sent."""
         self.is_closing = True
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Take bytes of the peer.
+        """Process bytes from the peer.
 
-        Raises: RemoteProtocolError for bytes that are no message; they end the connection.
+        Raises: RemoteProtocolError if they are not a valid message, which ends the connection.
         """
         self._unread += data
         try:
@@ -104,25 +104,25 @@ class ControlConnection:
             raise
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """The peer is gone."""
+        """The peer has closed the connection."""
         if self.loss is None:
             self.loss = error or RemoteTransportError("was closed by it")
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Everything that waits to be sent; nothing while the socket has not taken the last."""
+        """Return all queued bytes, or nothing while the socket still holds the last ones."""
         if unsent_bytes:
             return ()
         out, self._unsent, self._unsent_bytes = self._unsent, [], 0
         return out
 
     def next_deadline_ns(self) -> int | None:
-        """Never: time-outs are for who uses the connection."""
+        """None: the users of the connection handle time-outs."""
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """Do nothing: there are no deadlines."""
 
     def _next_message(self) -> Any:
         unread = self._unread
@@ -144,7 +144,7 @@ class ControlConnection:
             return
         if not isinstance(message, Hello):
             raise RemoteProtocolError("the first message is not a hello")
-        token = message.token.encode(errors="surrogatepass")  # JSON can hold half a character
+        token = message.token.encode(errors="surrogatepass")  # JSON can contain lone surrogates
         if not hmac.compare_digest(token, self._token.encode()):
             raise RemoteProtocolError("the hello lacks the secret of this cluster")
         if message.version != PROTOCOL_VERSION:

@@ -1,4 +1,4 @@
-"""What client, JobManager and TaskManagers say to each other: plain values.
+"""Control messages between client, JobManager and TaskManagers: plain values.
 
 Flink: the RPC interfaces DispatcherGateway, JobMasterGateway, ResourceManagerGateway and
 TaskExecutorGateway.
@@ -30,11 +30,11 @@ PROTOCOL_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First on every connection: who speaks, and that it belongs to the cluster.
+    """The first message on every connection: who sends it, and the secret that admits it.
 
     Attributes:
         role: "client" or "task manager".
-        token: the secret of the cluster, which only its own processes and its owner know.
+        token: the secret of the cluster, known only to its processes and its owner.
     """
 
     version: int
@@ -44,7 +44,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """JobManager: the connection ends, and why."""
+    """JobManager: the connection is refused."""
 
     reason: str
 
@@ -54,12 +54,12 @@ class SubmitJob:
     """Client: run this program. JobManager and TaskManagers build its graphs themselves.
 
     Attributes:
-        path: of the file, for messages and so that modules beside it are found.
-        source: its text, as it was when the job was submitted.
-        settings: Flink's keys; those of the cluster stand behind them.
+        path: path of the file, for error messages and for imports of modules next to it.
+        source: text of the file when the job was submitted.
+        settings: Flink's keys; they are applied on top of the cluster's.
         is_attached: the job ends with the client.
-        duration_ns: after which generated sources end; None: they do not.
-        run_dir: gets what the job leaves, with its traces if it `records_trace`.
+        duration_ns: how long generated sources run; None: without end.
+        run_dir: receives the output of the job, with its traces if `records_trace` is set.
     """
 
     path: str
@@ -76,11 +76,11 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLoad:
-    """Launcher: generate the load of a scenario. Every process makes the same plan of it.
+    """Launcher: generate the load of a scenario. Every process derives the same plan from it.
 
     Attributes:
-        records: what sinks take the records for: MEASURED, or what Flink has written: STAMPED or
-            COUNTED.
+        records: how sinks treat the records: MEASURED, or for records written by Flink STAMPED
+            or COUNTED.
     """
 
     scenario: Scenario
@@ -89,7 +89,7 @@ class SubmitLoad:
 
 @dataclass(frozen=True, slots=True)
 class JobAccepted:
-    """JobManager: the job is known and will be scheduled."""
+    """JobManager: the job has been accepted and will be scheduled."""
 
     job_id: str
     name: str
@@ -102,8 +102,8 @@ class RequestCluster:
 
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
-    """Client: tell me where a job stands; the answer is a JobStatus. No id: the job that this
-    connection has submitted.
+    """Client: report the status of a job; the answer is a JobStatus. Without an id: the job that
+    this connection has submitted.
     """
 
     job_id: str = ""
@@ -118,14 +118,14 @@ class RequestDump:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Client: end a job; the answer is JobEnded. No id: as for the status."""
+    """Client: cancel a job; the answer is JobEnded. Without an id: as in RequestStatus."""
 
     job_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StopCluster:
-    """Client: end every job of a session, and the session; the answer is ClusterStopped."""
+    """Client: cancel every job of a session and stop it; the answer is ClusterStopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class ClusterStopped:
     """JobManager: every process of the session has ended but this one, which ends now.
 
     Attributes:
-        canceled: names of the jobs that ran.
+        canceled: names of the jobs that were running.
     """
 
     canceled: tuple[str, ...]
@@ -145,7 +145,7 @@ class JobEnded:
 
     Attributes:
         state: FINISHED, CANCELED or FAILED.
-        exit_code: 0 well, 1 failed while it ran, 2 it could not be understood.
+        exit_code: 0 on success, 1 if the job failed while running, 2 if it was invalid.
     """
 
     state: str
@@ -155,7 +155,7 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class RegisterTaskManager:
-    """TaskManager: I am here, with so many slots; data is to be had at this address."""
+    """TaskManager: register with this many slots and this data address."""
 
     index: int
     pid: int
@@ -166,8 +166,8 @@ class RegisterTaskManager:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerFailed:
-    """TaskManager: it cannot go on. `error` is a FlinknetError by name and text, or a traceback
-    (without a `kind`).
+    """TaskManager: it cannot continue. `error` is the text of the FlinknetError named `kind`, or a
+    traceback (without a `kind`).
     """
 
     index: int
@@ -178,13 +178,13 @@ class TaskManagerFailed:
 
 @dataclass(frozen=True, slots=True)
 class InitializeJob:
-    """JobManager: load a program, or a load, and be ready for its tasks.
+    """JobManager: load a program, or a load, and prepare for its tasks.
 
     Attributes:
-        job: its id, as that of all its attempts has it.
-        trace_dir: gets the trace; None: there is none.
-        spill_dir: where blocking results are written; None: there are none.
-        out_dir: gets what its tasks print; None: that goes to standard output.
+        job: id of the job, shared by all its attempts.
+        trace_dir: directory of the trace; None: no trace.
+        spill_dir: directory of blocking results; None: there are none.
+        out_dir: directory of printed lines; None: they go to standard output.
     """
 
     job: ExecutionGraphID
@@ -196,7 +196,7 @@ class InitializeJob:
 
 @dataclass(frozen=True, slots=True)
 class JobInitialized:
-    """TaskManager: the program is loaded; or it cannot be, and why."""
+    """TaskManager: the program has been loaded, or could not be for this `error`."""
 
     job: ExecutionGraphID
     error: str = ""
@@ -204,13 +204,13 @@ class JobInitialized:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """JobManager: the instants of a run, for tasks that wait for them.
+    """JobManager: the instants of a run, for tasks that wait for its start.
 
     Attributes:
         start_ns: when generated records begin.
-        end_ns: when their sources stop; None: never, or by their number.
-        timestamp_epoch_ns: the instant at which timestamps of barriers are 0.
-        give_up_ns: when sources drop what is due and has not been sent; None: never.
+        end_ns: when their sources stop; None: never, or after their number of records.
+        timestamp_epoch_ns: instant at which timestamps of barriers are 0.
+        give_up_ns: when sources drop records that are due but unsent; None: never.
     """
 
     start_ns: int
@@ -226,8 +226,8 @@ class SubmitTask:
     """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask).
 
     Attributes:
-        addresses: data ports of the TaskManagers that it reads from.
-        start: None: open its channels, and wait for the start.
+        addresses: data addresses of the TaskManagers that it reads from, by index.
+        start: the instants of the run; None: open the channels and wait for them.
     """
 
     task: TaskDeploymentDescriptor
@@ -237,22 +237,22 @@ class SubmitTask:
 
 @dataclass(frozen=True, slots=True)
 class AwaitChannels:
-    """JobManager: tell when every channel of the tasks that wait for the start is open."""
+    """JobManager: answer when every channel of the tasks that wait for the start is open."""
 
     job: ExecutionGraphID
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelsOpen:
-    """TaskManager: they are."""
+    """TaskManager: all channels are open; answers AwaitChannels."""
 
     job: ExecutionGraphID
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectReaders:
-    """JobManager: these channels will read partitions of this TaskManager from others; number of
-    each, for the trace, and its TaskManager, by its receiver id (hexadecimal). All are of one job.
+    """JobManager: these channels of other TaskManagers, all of one job, will request partitions of
+    this one. By receiver id (hexadecimal): channel number, for the trace, and its TaskManager.
     """
 
     job: ExecutionGraphID
@@ -261,29 +261,29 @@ class ExpectReaders:
 
 @dataclass(frozen=True, slots=True)
 class ReadersExpected:
-    """TaskManager: it knows the channels of one ExpectReaders."""
+    """TaskManager: the channels of one ExpectReaders are registered."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelTask:
-    """JobManager: end an attempt and tell when it is gone."""
+    """JobManager: cancel an attempt, and report its final state."""
 
     attempt_id: ExecutionAttemptID
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePartitions:
-    """JobManager: nobody needs what these attempts wrote any more."""
+    """JobManager: release the partitions of these attempts, which have no readers left."""
 
     attempt_ids: tuple[ExecutionAttemptID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStateChanged:
-    """TaskManager: an attempt has another state (Flink: updateTaskExecutionState).
+    """TaskManager: an attempt has changed its state (Flink: updateTaskExecutionState).
 
     Attributes:
-        kind: of the error, the name of a FlinknetError.
+        kind: class name of the error, if it is a FlinknetError.
     """
 
     attempt_id: ExecutionAttemptID
@@ -295,11 +295,11 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputConsumable:
-    """TaskManager: there is something to read in a partition of an attempt that runs (Flink:
+    """TaskManager: a partition of a running attempt has its first output (Flink:
     scheduleOrUpdateConsumers).
 
     Attributes:
-        output: which of its partitions.
+        output: index of the partition among those of the attempt.
     """
 
     attempt_id: ExecutionAttemptID
@@ -308,7 +308,7 @@ class OutputConsumable:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePartitions:
-    """JobManager: what these edges bring to an attempt can be read now (Flink:
+    """JobManager: these input edges of an attempt have become readable (Flink:
     TaskExecutorGateway.updatePartitions).
     """
 
@@ -318,15 +318,15 @@ class UpdatePartitions:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """JobManager: are you there?"""
+    """JobManager: answer this heartbeat."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """TaskManager: I am. What Flink sends along (TaskExecutorHeartbeatPayload) comes more often, as
-    Statistics.
+    """TaskManager: answers a Heartbeat. The payload that Flink sends with it
+    (TaskExecutorHeartbeatPayload) is sent more often, as Statistics.
     """
 
     number: int
@@ -334,12 +334,12 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTasks:
-    """JobManager: describe your tasks as they run; the answer is a TaskManagerDump."""
+    """JobManager: describe the tasks as they run; the answer is a TaskManagerDump."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobCommand:
-    """JobManager: what the checkpoint coordinator of a job says to its tasks."""
+    """JobManager: a command of a job's checkpoint coordinator to its tasks."""
 
     job: ExecutionGraphID
     command: Command
@@ -347,7 +347,7 @@ class JobCommand:
 
 @dataclass(frozen=True, slots=True)
 class JobAnswer:
-    """TaskManager: what a task of a job says to its checkpoint coordinator."""
+    """TaskManager: an answer of a task to the job's checkpoint coordinator."""
 
     job: ExecutionGraphID
     answer: Answer
@@ -355,14 +355,14 @@ class JobAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CloseJob:
-    """JobManager: a job is over; end its trace, report, and forget it."""
+    """JobManager: a job is over: end its trace, report, and forget it."""
 
     job: ExecutionGraphID
 
 
 @dataclass(frozen=True, slots=True)
 class JobClosed:
-    """TaskManager: nothing of a job is left, and what it was."""
+    """TaskManager: nothing of the job is left; this is its report."""
 
     job: ExecutionGraphID
     report: Report
@@ -370,7 +370,7 @@ class JobClosed:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """JobManager: end."""
+    """JobManager: end the process."""
 
 
 MESSAGES = {

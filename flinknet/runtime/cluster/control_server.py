@@ -1,4 +1,4 @@
-"""ControlServer: the control port of a JobManager, and who has connected to it."""
+"""ControlServer: the control port of a JobManager, and the connections to it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .control_connection import ControlConnection
 
 LOOPBACK = "127.0.0.1"
 UNKNOWN_MAX = 64
-"""Connections that have not shown the secret; there are no more of them at once. The oldest makes
-room for a new one: whoever has the secret sends it at once, and is never among the oldest.
+"""The most connections at once that have not authenticated. The oldest is closed for a new one: a
+process that has the secret sends it at once, and is never among the oldest.
 """
 
 HELLO_WAIT_NS = 10_000_000_000
-REST_NS = 100_000_000
-"""How long nobody is accepted when there are no file descriptors left."""
+ACCEPT_PAUSE_NS = 100_000_000
+"""How long to wait before the next accept after running out of file descriptors."""
 
 
 class ControlServer:
-    """Listens on loopback and hands what it accepts to the event loop.
+    """Listens on loopback and adds accepted connections to the event loop.
 
     Args:
         token: the secret of the cluster.
 
     Attributes:
-        connections: those that were accepted and are not over, for who reads them.
+        connections: accepted connections; their reader removes those that have ended.
     """
 
     def __init__(self, loop: EventLoop, token: str) -> None:
@@ -40,14 +40,14 @@ class ControlServer:
             watch=lambda: loop.add_reader(sock, self._accept),
             unwatch=lambda: loop.remove_reader(sock),
         )
-        self._resting_until_ns = 0
+        self._paused_until_ns = 0
         self.port: int = sock.getsockname()[1]
         self.connections: list[ControlConnection] = []
         self._unknown_since_ns: dict[ControlConnection, int] = {}
 
     def forget_unknown(self, *, now_ns: int) -> None:
-        """Close connections that have not shown the secret in time; to be called in every turn."""
-        if now_ns >= self._resting_until_ns:
+        """Close connections that have not authenticated in time; call this in every turn."""
+        if now_ns >= self._paused_until_ns:
             self._listener.wake()
         for connection, since_ns in list(self._unknown_since_ns.items()):
             if connection.peer_role is not None or connection.loss is not None:
@@ -62,11 +62,11 @@ class ControlServer:
     def _accept(self) -> None:
         taken = self._listener.accept(socket.socket.accept)
         if taken is None:
-            if self._listener.is_resting:  # those without the secret give their descriptors back
+            if self._listener.is_paused:  # close one without the secret to free a descriptor
                 if self._drop_oldest_unknown():
                     self._listener.wake()
                 else:
-                    self._resting_until_ns = monotonic_ns() + REST_NS
+                    self._paused_until_ns = monotonic_ns() + ACCEPT_PAUSE_NS
             return
         sock, (host, port) = taken
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,7 +78,7 @@ class ControlServer:
         self._loop.add_transport(sock, connection)
 
     def _drop_oldest_unknown(self) -> bool:
-        """Close the connection that has gone longest without the secret. Returns: if any had."""
+        """Close the oldest unauthenticated connection. Returns: whether there was one."""
         while self._unknown_since_ns:
             connection = next(iter(self._unknown_since_ns))
             del self._unknown_since_ns[connection]

@@ -1,4 +1,4 @@
-"""What limited a run, and what to doubt of it."""
+"""What limited a run, and the warnings about its figures."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from flinknet.results import (
 )
 from flinknet.units import counted, human_count, human_duration
 
-from .asked_rate import KEPT, AskedRate
 from .control_messages import Start
 from .reports import Report
+from .requested_rate import KEPT, RequestedRate
 
 SCHEDULE_MISSED_NS = 10_000_000
-"""A source that emits a record this late did not keep its schedule."""
+"""A source that emits a record later than this has missed its schedule."""
 
 DISTURBED_SHARE = 0.05
-"""A task manager that lacked a processor for more of the run than this was disturbed."""
+"""A TaskManager that lacked a CPU for a larger share of the run was disturbed."""
 
 P99_DISTURBED_SHARE = 0.01
-"""More than this is as much as p99 speaks of."""
+"""A larger share can dominate p99."""
 
 P99_SAFE_NS = 50_000_000
-"""What others take for less than DISTURBED_SHARE of the time comes in pieces of some ms at most,
-and does not make such a p99."""
+"""If others took less than DISTURBED_SHARE of the time, they took it in slices of a few ms, which
+cannot cause a p99 this high."""
 
 SATURATED_SHARE = 0.9
-"""An event loop that is busy for more of its time has no room for more load."""
+"""An event loop that is busy for a larger share of its time is saturated."""
 
 IDLE_SHARE = 0.5
-"""An event loop that is busy for less of its time does not hold up a run."""
+"""An event loop that is busy for a smaller share of its time does not limit a run."""
 
 STARVED_SHARE = 0.05
-"""Producers that lacked credit for more of the time were held up by their consumers."""
+"""Producers that lacked credit for a larger share of the time were limited by their consumers."""
 
 FEW_SAMPLES = 500
-"""Below this no p99 is given."""
+"""Fewer records than this are too few for p99."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What can set the pace of a run, as shares of the time.
+    """What can limit a run, as shares of the time.
 
     Attributes:
-        upstream, downstream: in which the busiest event loop of each side was busy.
-        starved: in which a channel had data but no credit, on average.
-        unread: without credit, the most in which a socket was not read.
-        is_overloaded: the run itself held its sources up, so that a lower rate helps; if not, what
-            was late was so because of the machine. One answer for all that is said of the run.
+        upstream, downstream: busy share of the busiest event loop on each side.
+        starved: share in which a channel had data but no credit, averaged over the channels.
+        unread: without credit, the largest share in which a socket was not read.
+        is_overloaded: the run itself delayed its sources, so that a lower rate helps; if not, the
+            machine delayed them. All statements about the run share this one answer.
     """
 
     upstream: float
@@ -77,7 +77,7 @@ class Pace:
 
     @property
     def advice(self) -> str:
-        """What to do about records that were late."""
+        """Advice about late records."""
         if self.is_overloaded:
             return "Lower --rate if the load should not saturate the stack."
         return "The run was not at its limit, so the machine is the cause: use a quiet one."
@@ -88,16 +88,16 @@ def pace_of(
     measured: Measured,
     reports: Sequence[Report],
     load: LoadPlan,
-    asked: AskedRate | None,
+    asked: RequestedRate | None,
     processors: ProcessorUse,
     *,
     within_ns: int,
 ) -> Pace:
-    """What set the pace.
+    """Determine what limited the run.
 
     Args:
-        asked: the rate asked for, and what came of it.
-        within_ns: how long credit-starved time was counted on each channel.
+        asked: the requested rate, and the rate reached.
+        within_ns: time over which credit-starved time was counted on each channel.
     """
     upstream = max(reports[each.task_manager].busy_share for each in load.sources)
     downstream = max(reports[each.task_manager].busy_share for each in load.sinks)
@@ -122,19 +122,19 @@ def limited_by(
     scenario: Scenario,
     measured: Measured,
     load: LoadPlan,
-    asked: AskedRate | None,
+    asked: RequestedRate | None,
     processors: ProcessorUse,
     pace: Pace,
     *,
     within_ns: int,
     has_given_up: bool,
 ) -> str:
-    """One sentence on what held the run back.
+    """One sentence on what limited the run.
 
     Args:
-        asked: the rate asked for, and what came of it.
-        within_ns: the measured part by the clock.
-        has_given_up: records were due that nobody could send in time.
+        asked: the requested rate, and the rate reached.
+        within_ns: length of the measured part, by the clock.
+        has_given_up: whether records were due that could not be sent in time.
     """
     workload, busy = scenario.workload, pace.busy
     slow = ", ".join(str(each.index) for each in workload.slow_consumers)
@@ -183,7 +183,7 @@ def limited_by(
 
 
 def _held_up_from_outside(processors: ProcessorUse, busy: str) -> str:
-    """The sentence on a run that had time, credit and buffers to spare, and still fell behind."""
+    """The sentence on a run that had spare time, credit and buffers, and was still late."""
     taken = processors.taken_share
     if taken <= DISTURBED_SHARE:
         return f"nothing in the run: it had spare time and credit; {busy}."
@@ -202,7 +202,7 @@ def warnings_of(
     scenario: Scenario,
     measured: Measured,
     reports: Sequence[Report],
-    asked: AskedRate | None,
+    asked: RequestedRate | None,
     processors: ProcessorUse,
     pace: Pace,
 ) -> list[RunWarning]:
@@ -240,7 +240,7 @@ def given_up_of(
     start: Start,
     pace: Pace,
 ) -> Sequence[RunWarning]:
-    """What to doubt if records of a rate were due and never sent."""
+    """The warning about records of a rate that were due and never sent, if there were any."""
     workload = load.scenario.workload
     if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
         return ()
@@ -270,7 +270,7 @@ def given_up_of(
 
 
 def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | None:
-    """How much of the time a TaskManager wanted a processor in vain, if it matters."""
+    """The warning about a TaskManager that waited for a CPU, if that affects the figures."""
     taken = processors.taken_share
     if taken <= P99_DISTURBED_SHARE:
         return None
@@ -302,7 +302,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
 
 
 def _shares_cores(processors: ProcessorUse) -> bool:
-    """Whether TaskManagers took the cores from each other, and the host took less."""
+    """Whether TaskManagers competed for cores, and took more from each other than the host did."""
     cores = processors.cores
     return (
         cores is not None

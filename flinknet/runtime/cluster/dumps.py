@@ -1,4 +1,4 @@
-"""Dumps of a running job: what a TaskManager has, and the JobManager's rounds of asking for it."""
+"""Dumps of a running job: the tasks of a TaskManager, and the collection of all their answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.results import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 
-from . import control_messages as say
+from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .control_connection import ControlConnection
 from .running_task import RunningTask
@@ -20,10 +20,10 @@ def dump_of(
     tasks: Iterable[RunningTask],
     registered: Sequence[ResultPartition],
 ) -> TaskManagerDump:
-    """The tasks of a TaskManager as they are now.
+    """Describe the tasks of a TaskManager as they are now.
 
     Args:
-        registered: all partitions that can be read here.
+        registered: all partitions that can be requested here.
     """
     found = list(tasks)
     own = {id(partition) for task in found for partition in task.partitions}
@@ -66,10 +66,10 @@ def _partition(partition: ResultPartition) -> PartitionDump:
 
 
 class DumpRound:
-    """One client's question, until every TaskManager that lives has answered it.
+    """One client's request for a dump, until every TaskManager alive has answered.
 
     Args:
-        job: that is asked for, of all whose tasks they describe.
+        job: the job to describe; TaskManagers describe the tasks of all jobs.
     """
 
     def __init__(
@@ -83,21 +83,21 @@ class DumpRound:
         self._asked = [each for each in task_managers if each.is_alive and each.connection]
         self._answers: dict[int, TaskManagerDump] = {}
         for each in self._asked:
-            each.send(say.DescribeTasks())
+            each.send(messages.DescribeTasks())
 
     def take(self, dump: TaskManagerDump) -> None:
-        """A TaskManager has answered."""
+        """Add the answer of a TaskManager."""
         self._answers.setdefault(dump.index, dump)
 
     def answer(self, job_id: str, name: str) -> JobDump | None:
-        """The whole; None while one is still to come."""
+        """Return the complete dump; None while an answer is missing."""
         if any(each.is_alive and each.index not in self._answers for each in self._asked):
             return None
         found = sorted(self._answers.items())
         return JobDump(job_id, name, tuple(self._of_job(each) for _, each in found))
 
     def _of_job(self, dump: TaskManagerDump) -> TaskManagerDump:
-        """What a TaskManager has of the job; ids of attempts begin with that of their job."""
+        """Only the job's part of a dump; ids of attempts begin with the id of their job."""
         job = self._job
         return replace(
             dump,

@@ -1,7 +1,7 @@
-"""Why a run failed: how its TaskManagers ended, and the one error that tells it.
+"""Why a run failed: how its TaskManagers ended, and the one error that explains it.
 
-When a process dies the others lose their connections to it and say so. The death is the cause, what
-they report are its consequences; both belong in the one line a user sees.
+When a process dies, the others lose their connections to it and report that. The death is the
+cause, their reports are its consequences; both belong in the one line that a user reads.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from flinknet.errors import (
     RunFailedError,
 )
 
-_AS_IT_IS = (
+_SELF_EXPLANATORY = (
     errors.ConfigError,
     errors.LocalTransportError,
     errors.PartitionConnectionError,
     errors.TraceError,
 )
-"""Errors that tell all there is to tell, whichever TaskManager met them."""
+"""Errors whose text says everything, whichever TaskManager raised them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one TaskManager ended before its time.
+    """The premature end of a TaskManager.
 
     Attributes:
-        exit_code: of a process that died without a word; None: `error` says why it ended, and
-            `kind` is the name of that FlinknetError, empty for a bug.
+        exit_code: of a process that died without a message; None: `error` is why it ended, and
+            `kind` the class name of that FlinknetError, empty for a bug.
     """
 
     index: int
@@ -44,39 +44,38 @@ class Ending:
 
     @property
     def is_death(self) -> bool:
-        """Whether it ended without a word."""
+        """Whether it ended without a message."""
         return self.exit_code is not None
 
     @property
     def is_consequence(self) -> bool:
-        """Whether it ended because another one was gone."""
+        """Whether it ended because it lost another TaskManager."""
         lost = (RemoteTransportError, ProducerFailedError, PartitionConnectionError)
         return not self.is_death and issubclass(_kind_of(self), lost)
 
 
 def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
-    """The error of a run whose TaskManagers ended so: deaths first, then what failed by itself,
-    then who lost a peer.
+    """Combine the endings into one error: deaths first, then own failures, then consequences.
 
     Args:
-        trace_dir: where what was recorded lies; None: nowhere.
+        trace_dir: directory of the trace; None: there is none.
     """
     first, *others = sorted(endings, key=lambda each: (not each.is_death, each.is_consequence))
     if not first.is_death:
         kind = _kind_of(first)
         if kind is FlinknetError:
             return RuntimeError(f"tm-{first.index} failed:\n{first.error}")
-        if kind in _AS_IT_IS:
+        if kind in _SELF_EXPLANATORY:
             return kind(first.error)
         if issubclass(kind, errors.BufferPoolError):
             return errors.ConfigError(first.error)
-    sentences = [_told(first), *(_told(each) for each in others)]
+    sentences = [_sentence(first), *(_sentence(each) for each in others)]
     if trace_dir is not None:
         sentences.append(f"What was recorded is in {trace_dir}")
     return RunFailedError(". ".join(sentences))
 
 
-def _told(ending: Ending) -> str:
+def _sentence(ending: Ending) -> str:
     if not ending.is_death:
         return f"tm-{ending.index}: {ending.error}"
     code = ending.exit_code or 0
@@ -85,6 +84,6 @@ def _told(ending: Ending) -> str:
 
 
 def _kind_of(ending: Ending) -> type[FlinknetError]:
-    """The class of an error by its name; FlinknetError itself for what is none (a bug)."""
+    """The class of an error by its name; FlinknetError itself for any other (a bug)."""
     kind: type[FlinknetError] = getattr(errors, ending.kind or "-", FlinknetError)
     return kind

@@ -1,4 +1,4 @@
-"""HeartbeatMonitor: whom to ask whether they are there, and who has not answered in time (Flink:
+"""HeartbeatMonitor: which TaskManagers are due a heartbeat, and which are silent too long (Flink:
 HeartbeatManagerSenderImpl). Sans-IO.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class HeartbeatMonitor:
-    """Any message of a TaskManager counts as a sign of life.
+    """Sends heartbeats and detects silence; any message of a TaskManager counts as a sign of life.
 
     Args:
         interval_ns: heartbeat.interval.
@@ -23,33 +23,33 @@ class HeartbeatMonitor:
         self.number = 0
 
     def watch(self, task_manager: int, *, now_ns: int) -> None:
-        """Begin to ask a TaskManager."""
+        """Watch a TaskManager."""
         self._heard_ns[task_manager] = now_ns
         if self._next_ns is None:
             self._next_ns = now_ns + self._interval_ns
 
     def unwatch(self, task_manager: int) -> None:
-        """It has ended, or was lost."""
+        """Stop watching a TaskManager that has ended or was lost."""
         self._heard_ns.pop(task_manager, None)
 
     def hear(self, task_manager: int, *, now_ns: int) -> None:
-        """It has said something."""
+        """Note a message of a TaskManager."""
         if task_manager in self._heard_ns:
             self._heard_ns[task_manager] = now_ns
 
     def heard_ns(self, task_manager: int) -> int | None:
-        """When it said something last, None if it is not watched."""
+        """When its last message came, None if it is not watched."""
         return self._heard_ns.get(task_manager)
 
     def next_deadline_ns(self) -> int | None:
-        """When `to_ask` or `silent` will have something to tell."""
+        """When `to_ask` or `silent` will return something; None for never."""
         if not self._heard_ns:
             return None
         first_ns = min(self._heard_ns.values()) + self._timeout_ns
         return first_ns if self._next_ns is None else min(first_ns, self._next_ns)
 
     def to_ask(self, *, now_ns: int) -> Iterable[int]:
-        """Whom to ask now; beats that were missed are not made up for."""
+        """The TaskManagers to send a heartbeat now; missed heartbeats are not made up for."""
         if self._next_ns is None or now_ns < self._next_ns:
             return ()
         self.number += 1
@@ -57,7 +57,7 @@ class HeartbeatMonitor:
         return tuple(self._heard_ns)
 
     def silent(self, *, now_ns: int) -> list[int]:
-        """Who has said nothing for the time-out: they are lost, and no longer watched."""
+        """Return TaskManagers that sent nothing within the time-out, and stop watching them."""
         lost = [
             task_manager
             for task_manager, heard_ns in self._heard_ns.items()

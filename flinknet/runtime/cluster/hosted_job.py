@@ -1,4 +1,4 @@
-"""HostedJob: what a TaskManager has of one job besides its attempts (Flink: JobTable.Job)."""
+"""HostedJob: the state of one job on a TaskManager besides its attempts (Flink: JobTable.Job)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinknet.results import Strangers
 
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
-from . import control_messages as say
+from . import control_messages as messages
 from .load_run import LoadRun
 from .reports import Report
 from .sampling import Sampler, report_of
@@ -24,26 +24,26 @@ from .task_io import ProcessIO
 
 
 class HostedJob:
-    """One job.
+    """One job on one TaskManager.
 
     Args:
-        index: of the TaskManager.
+        index: index of the TaskManager.
 
     Attributes:
-        id: that all its attempts have.
-        factory: makes its tasks.
-        network: its settings.
-        trace: takes the events of its channels.
-        storage: of what is stored of blocking partitions.
-        io: takes what its tasks put out.
-        load: what follows its tasks while they are those of a load.
-        readers: of its partitions that others have; by the ids of their channels.
+        id: id of the job, shared by all its attempts.
+        factory: creates its tasks.
+        network: its network settings.
+        trace: records the events of its channels.
+        storage: storage of its blocking partitions.
+        io: output of its tasks.
+        load: follows its tasks while they generate a load.
+        readers: receiver ids of the channels on other TaskManagers that read its partitions.
 
-    Raises: ConfigError for what is no program; TraceError when there can be no trace.
+    Raises: ConfigError for an invalid program; TraceError if the trace cannot be written.
     """
 
     def __init__(
-        self, message: say.InitializeJob, environment: ShuffleEnvironment, index: int
+        self, message: messages.InitializeJob, environment: ShuffleEnvironment, index: int
     ) -> None:
         self.id = message.job
         self.factory = factory_of(message.submission)
@@ -54,7 +54,7 @@ class HostedJob:
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
         self._out: IO[str] | None = None
         if message.out_dir is not None:
-            with suppress(OSError):  # then it goes where other output goes
+            with suppress(OSError):  # then lines go to standard output
                 path = Path(message.out_dir) / f"tm-{index}.out"
                 self._out = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until close
         self.io = ProcessIO(self._out)
@@ -69,7 +69,7 @@ class HostedJob:
         return attempt_id.execution_graph_id == self.id
 
     def report(self) -> Report:
-        """What is told of it when it is over."""
+        """Close the trace and return the final report."""
         error = None
         try:
             self._environment.close_trace(self.trace)
@@ -81,12 +81,12 @@ class HostedJob:
         return report_of(self.trace.statistics, strangers, error)
 
     def close(self) -> None:
-        """It is over."""
+        """Write the last printed lines and close their file."""
         self.io.flush()
         if self._out is not None:
             self._out.close()
 
     def remove_stored(self) -> None:
-        """Delete what is stored of its partitions; for when nobody else may be there to do it."""
+        """Delete its stored partitions, in case no other process is left to do it."""
         if self._spill_dir is not None:
             shutil.rmtree(self._spill_dir, ignore_errors=True)

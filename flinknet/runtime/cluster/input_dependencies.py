@@ -1,8 +1,8 @@
-"""InputDependencies: which tasks may be deployed, as far as what they read is concerned.
+"""InputDependencies: which tasks may be deployed, given the state of their inputs.
 
-A blocking result can be read when all its partitions are complete. A pipelined one that readers are
-scheduled behind can be read when there is a first output in any of its partitions (Flink until
-1.12: InputDependencyConstraintChecker). Tasks that are joined by other pipelined edges are deployed
+A blocking result is readable when all its partitions are complete. A pipelined result whose
+readers are scheduled after it is readable once any of its partitions has a first output (Flink
+until 1.12: InputDependencyConstraintChecker). Tasks joined by other pipelined edges are deployed
 together, and do not wait for each other.
 """
 
@@ -24,11 +24,11 @@ from flinknet.job.scheduling import StartCondition, may_start
 
 
 class InputDependencies:
-    """What the tasks of a job wait for.
+    """The inputs that the tasks of a job wait for.
 
     Args:
-        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
-        depth_of: tasks of the same depth that are joined are deployed together.
+        stage_of: stage of each vertex; a stage begins when lower stages have ended or are readable.
+        depth_of: depth of each vertex; joined tasks of the same depth are deployed together.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class InputDependencies:
         self._unread: dict[ExecutionVertex, tuple[ConnectedEdge, ...]] = {}
 
     def note_output(self, subtask: ExecutionVertex, output: int, *, now_ns: int) -> None:
-        """There is something to read in a partition of a task, counted among its own."""
+        """Note the first output of a task in one of its partitions."""
         current = subtask.current
         self._has_output.add((current.attempt_id, output))
         if current.first_output_ns is None:
             current.first_output_ns = now_ns
 
     def to_deploy(self) -> list[ExecutionVertex]:
-        """Tasks that were not begun and may be now, by region."""
+        """Tasks that have not started and may now, by region."""
         stage = min(
             (
                 self._stage_of[vertex.id]
@@ -77,14 +77,14 @@ class InputDependencies:
         return chosen
 
     def begin(self, subtask: ExecutionVertex, edges: Mapping[int, ConnectedEdge]) -> frozenset[int]:
-        """A task begins. Returns: which of its edges, by number, bring what cannot be read yet."""
+        """Note the start of a task. Returns: the numbers of its edges that are not readable yet."""
         unread = {at: each for at, each in edges.items() if not self._is_consumable(each)}
         if unread:
             self._unread[subtask] = tuple(unread.values())
         return frozenset(unread)
 
     def take_readable(self) -> list[tuple[ExecutionVertex, list[ConnectedEdge]]]:
-        """Tasks that began with some of their inputs, and what more they can read from now on."""
+        """Return tasks that started with some of their inputs, with inputs that became readable."""
         found = []
         for subtask, unread in self._unread.items():
             readable = [each for each in unread if self._is_consumable(each)]
@@ -94,11 +94,11 @@ class InputDependencies:
         return found
 
     def end(self, subtask: ExecutionVertex) -> None:
-        """An attempt at a task is over."""
+        """Note the end of a task's attempt."""
         self._unread.pop(subtask, None)
 
     def _is_consumable(self, edge: ConnectedEdge) -> bool:
-        """Whether a task may request what an edge brings to it."""
+        """Whether a task may request the partitions of an edge."""
         return not self._waits(edge) or self._can_be_read(edge.result)
 
     def _may_start(self, subtask: ExecutionVertex, known: dict[IntermediateResult, bool]) -> bool:
@@ -115,7 +115,7 @@ class InputDependencies:
         return self._depth_of[edge.result.producer.id] != self._depth_of[edge.target.id]
 
     def _is_past(self, vertex: ExecutionJobVertex) -> bool:
-        """Whether later stages need not wait for a vertex."""
+        """Whether later stages no longer wait for a vertex."""
         if all(each.state is ExecutionState.FINISHED for each in vertex.task_vertices):
             return True
         return bool(vertex.results) and all(map(self._can_be_read, vertex.results))

@@ -1,6 +1,4 @@
-"""Files of the run directory of a job: how to reach its JobManager while it runs, its manifest, and
-its result.
-"""
+"""The files in the run directory of a job: the contact of its JobManager, manifest, and result."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from flinknet.whole_files import whole_file
 
 from ..host import environment
 from ..manifest import manifest_of
-from . import control_messages as say
+from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
 from .job_measurements import Measurements, limited_by
@@ -31,21 +29,21 @@ from .job_state import JobState
 CONTACT_NAME = "jobmanager.json"
 
 IDLE_TASK_MANAGER = "idle-task-manager"
-"""Code of the warning that a TaskManager had no task."""
+"""Code of the warning about a TaskManager without tasks."""
 
 
 def spill_directory(run_dir: Path) -> Path:
-    """Where blocking results are written; goes with the job."""
+    """The directory of blocking results; removed with the job."""
     return run_dir / "spill"
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """How to reach the JobManager of a job; only its owner may read the file.
+    """The address of a job's JobManager; the file is readable by its owner only.
 
     Attributes:
-        job_id, name: empty for a cluster that is nobody's.
-        cluster_dir: where its processes have their logs.
+        job_id, name: empty for a session cluster.
+        cluster_dir: directory of the logs of its processes.
     """
 
     host: str
@@ -58,7 +56,7 @@ class Contact:
 
     @property
     def log(self) -> str:
-        """Where the JobManager says what goes wrong with it."""
+        """Path of the JobManager's log."""
         return str(Path(self.cluster_dir) / "jobmanager.log")
 
     def save(self, run_dir: Path) -> None:
@@ -71,9 +69,9 @@ class Contact:
 
     @classmethod
     def load(cls, run_dir: Path) -> Contact | None:
-        """That of a run directory; None if no JobManager runs there.
+        """Load the contact in a run directory; None if no JobManager runs there.
 
-        Raises: ConfigError for a file that cannot be read.
+        Raises: ConfigError if the file cannot be read.
         """
         path = run_dir / CONTACT_NAME
         try:
@@ -88,7 +86,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class Instants:
-    """When a job was what; instants of the clock in ns. None: not yet."""
+    """When a job started, was deployed, and ended; instants of the clock in ns. None: not yet."""
 
     started_at: str
     deployed_ns: int | None
@@ -98,13 +96,13 @@ class Instants:
 
 def save_manifest(
     run_dir: Path,
-    submission: say.SubmitJob,
+    submission: messages.SubmitJob,
     master: JobMaster,
     measurements: Measurements,
     task_managers: Iterable[TaskManagerProcess],
     instants: Instants,
 ) -> None:
-    """Write the manifest of a job that has been deployed; again whenever more of it is known.
+    """Write the manifest of a job that has been deployed; repeat when more is known.
 
     Raises: TraceError.
     """
@@ -132,7 +130,7 @@ def save_manifest(
 
 
 def result_of(
-    submission: say.SubmitJob,
+    submission: messages.SubmitJob,
     run: str,
     master: JobMaster,
     measurements: Measurements,
@@ -185,7 +183,7 @@ def result_of(
 def _doubts(
     state: JobState, plan: PhysicalPlan | None, measured_ns: int, has_run: bool
 ) -> Iterator[RunWarning]:
-    """What makes the result less than it seems."""
+    """Warnings about the result."""
     if has_run and measured_ns <= 0 and state is not JobState.FAILED:
         text = "the job ended during its warm-up, so rates include it; use a shorter --warmup"
         yield RunWarning("no-measured-part", text)
@@ -210,9 +208,9 @@ def save_result(run_dir: Path, result: JobResult) -> None:
 
 
 def _job_document(
-    submission: say.SubmitJob, master: JobMaster, plan: PhysicalPlan | None
+    submission: messages.SubmitJob, master: JobMaster, plan: PhysicalPlan | None
 ) -> dict[str, Any]:
-    """Names by which a trace of the job is read."""
+    """The names of vertices, tasks and edges, for readers of the trace."""
     document: dict[str, Any] = {
         "name": master.graph.job.name,
         "path": submission.path,

@@ -1,8 +1,8 @@
-"""JobManager: leads the TaskManagers of a cluster. What the JobMaster of each job decides goes out
-to them, what they say comes back to it (Flink: JobMaster and ResourceManager as endpoints).
+"""JobManager: coordinates the TaskManagers of a cluster. It sends what the JobMaster of each job
+decides, and routes their messages back to it (Flink: JobMaster and ResourceManager as endpoints).
 
-Who owns it drives it, and makes something of what TaskManagers measured: the process of a cluster
-(`job_process`), or the launcher of a bench.
+Its owner drives it and uses the measurements: the process of a cluster (`job_process`), or the
+launcher of a bench.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flinknet.results import TaskManagerDump
 
 from ..clock import monotonic_ns, wall_clock_iso
 from ..event_loop import EventLoop
-from . import control_messages as say
+from . import control_messages as messages
 from .channel_numbers import ClusterNumbers
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
@@ -32,23 +32,23 @@ from .resource_manager import ClusterSpec, ResourceManager
 from .slot_pool import ClusterSlots
 
 FAULTS_LOGGED = 100
-"""Connections that broke the protocol; anybody on this machine can make more of them."""
+"""The most protocol violations logged; any process on this machine can cause more."""
 
 TURN_NS = 200_000_000
-"""A process that ends without a word is noticed this late at most."""
+"""The end of a process without a message is noticed this late at most."""
 
 
 class JobManager:
     """The TaskManagers of a cluster, and the jobs they run.
 
     Attributes:
-        task_managers: all of them.
-        jobs: that have not ended.
-        shared: what they have in common.
-        clients: connections of those who are no TaskManager.
-        dumps: what TaskManagers run, for the owner to take, who has asked.
-        lost: TaskManagers that are gone, with why, for the owner to take.
-        failed: attempts that failed, and TaskManagers that cannot go on, for the owner to take.
+        task_managers: all TaskManagers.
+        jobs: jobs that have not ended.
+        shared: state that the jobs share.
+        clients: connections that are not a TaskManager's.
+        dumps: dumps that TaskManagers have sent, consumed by the owner.
+        lost: lost TaskManagers, with the reason, consumed by the owner.
+        failed: failed attempts, and TaskManagers that cannot continue, consumed by the owner.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -69,8 +69,8 @@ class JobManager:
         """Start the processes."""
         self.task_managers.start(self.port)
 
-    def submit(self, message: say.InitializeJob, master: JobMaster) -> LedJob:
-        """Let TaskManagers run a job, those that are there and those that come."""
+    def submit(self, message: messages.InitializeJob, master: JobMaster) -> LedJob:
+        """Run a job on all TaskManagers, including those that register later."""
         job = LedJob(message, master)
         self.jobs.add(job)
         for task_manager in self.task_managers:
@@ -79,14 +79,14 @@ class JobManager:
         return job
 
     def end(self, job: LedJob, now_ns: int) -> None:
-        """A job has ended: other jobs may have its slots."""
+        """Free the slots of a job that has ended for other jobs."""
         job.master.release_slots()
         for other in self.jobs:
             if other is not job:
                 other.master.slots_changed(now_ns=now_ns)
 
     def run_once(self, *, until_ns: int | None = None) -> int:
-        """Wait until something is said or due, and take it. Returns: the instant."""
+        """Wait until a message comes or a deadline is due, and handle it. Returns: the instant."""
         due = [monotonic_ns() + TURN_NS, until_ns, self.task_managers.next_deadline_ns()]
         due += [each.next_deadline_ns() for each in self.jobs]
         self._loop.run_once(until_ns=min(each for each in due if each is not None))
@@ -98,30 +98,30 @@ class JobManager:
         return now_ns
 
     def advance(self, job: LedJob, now_ns: int) -> list[Deployment]:
-        """Let the master of a job decide what is due. Returns: what `carry_out` will deploy."""
+        """Let the master of a job decide what is due. Returns: deployments for `carry_out`."""
         job.master.handle_deadline(now_ns=now_ns)
         for index, reason in taken(job.master.to_end):
             self.lost.append((self.task_managers[index], reason))
         return job.master.deployments
 
     def carry_out(self, job: LedJob, now_ns: int) -> None:
-        """Tell TaskManagers what was decided."""
+        """Send the decisions to the TaskManagers."""
         if job.checkpoints is not None:
             self._lead_checkpoints(job, job.checkpoints, now_ns)
         for deployment in taken(job.master.deployments):
             self._deploy(job, deployment)
-        for index, message in taken(job.master.to_tell):
-            self._outbox.tell(index, message)
+        for index, message in taken(job.master.to_send):
+            self._outbox.send(index, message)
 
-    def tell_all(self, message: Any) -> None:
-        """Say something to every TaskManager, behind what it was told before."""
+    def send_to_all(self, message: Any) -> None:
+        """Send a message to every TaskManager, after all earlier ones."""
         for task_manager in self.task_managers:
             if task_manager.is_alive:
-                self._outbox.tell(task_manager.index, message)
+                self._outbox.send(task_manager.index, message)
 
     def lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
-        """A TaskManager is gone: the process too, whatever it still does. There may be several
-        reasons at a time.
+        """Remove a lost TaskManager and kill its process. Further reasons for the same loss are
+        ignored.
         """
         if not task_manager.is_alive:
             return
@@ -131,8 +131,8 @@ class JobManager:
         for job in self.jobs:
             job.master.lose(task_manager.index, reason, now_ns=now_ns)
 
-    def fail(self, message: say.TaskStateChanged, now_ns: int) -> None:
-        """An attempt has failed."""
+    def fail(self, message: messages.TaskStateChanged, now_ns: int) -> None:
+        """Pass the failure of an attempt to its job."""
         job = self.jobs.concerned(message)
         if job is not None:
             failure = Failure(message.error, message.is_consequence) if message.error else None
@@ -140,12 +140,12 @@ class JobManager:
 
     def end_task_managers(self) -> None:
         """End every process."""
-        self.task_managers.tell_all(say.Disconnect())
+        self.task_managers.send_to_all(messages.Disconnect())
         self.flush()
         self.task_managers.end()
 
     def flush(self) -> None:
-        """Send what waits to be sent, as far as sockets take it now."""
+        """Send queued bytes, as far as sockets accept them now."""
         for transport in list(self._loop.transports):
             transport.pump()
 
@@ -168,13 +168,13 @@ class JobManager:
                 self._log_fault(connection.peer, connection.fault)
 
     def _receive(self, connection: ControlConnection, message: Any, now_ns: int) -> None:
-        if isinstance(message, say.RegisterTaskManager):
+        if isinstance(message, messages.RegisterTaskManager):
             registered = self.task_managers.register(connection, message, now_ns=now_ns)
             if registered is not None:
                 for each in self.jobs:
                     registered.send(each.message)
             return
-        if isinstance(message, say.TaskManagerFailed):
+        if isinstance(message, messages.TaskManagerFailed):
             failed = self.task_managers.failed(message)
             connection.close()
             if failed is not None:
@@ -183,7 +183,7 @@ class JobManager:
         task_manager = self.task_managers.speaker(connection, message, now_ns=now_ns)
         if task_manager is None:
             return
-        if isinstance(message, say.ReadersExpected):
+        if isinstance(message, messages.ReadersExpected):
             self._outbox.answered(task_manager.index)
             return
         if isinstance(message, TaskManagerDump):
@@ -196,24 +196,24 @@ class JobManager:
     def _receive_of(
         self, job: LedJob, task_manager: TaskManagerProcess, message: Any, now_ns: int
     ) -> None:
-        """Take what a TaskManager says of a job."""
+        """Handle a message of a TaskManager about a job."""
         master = job.master
-        if isinstance(message, say.JobInitialized):
+        if isinstance(message, messages.JobInitialized):
             if message.error:
                 master.fail(f"{task_manager.name}: {message.error}", now_ns=now_ns)
                 return
             task_manager.state = TaskManagerState.READY
             master.register(task_manager.index, now_ns=now_ns)
-        elif isinstance(message, say.TaskStateChanged):
+        elif isinstance(message, messages.TaskStateChanged):
             if message.state is ExecutionState.FAILED:
                 self.failed.append((task_manager, message))
             else:
                 master.update_state(message.attempt_id, message.state, now_ns=now_ns)
-        elif isinstance(message, say.OutputConsumable):
+        elif isinstance(message, messages.OutputConsumable):
             master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
         elif isinstance(message, RequestPartitionState):
             task_manager.send(master.partition_state(message))
-        elif isinstance(message, say.JobAnswer):
+        elif isinstance(message, messages.JobAnswer):
             if job.checkpoints is not None:
                 self._tell_tasks(job, job.checkpoints.receive(message.answer, now_ns=now_ns))
         else:
@@ -222,8 +222,8 @@ class JobManager:
     def _lead_checkpoints(
         self, job: LedJob, checkpoints: CheckpointCoordinator, now_ns: int
     ) -> None:
-        """Checkpoints begin while every task runs or has finished; one that is pending when tasks
-        begin again is given up.
+        """Trigger checkpoints while every task runs or has finished; abort a pending one when tasks
+        restart.
         """
         master = job.master
         if master.is_running:
@@ -233,7 +233,7 @@ class JobManager:
 
     def _tell_tasks(self, job: LedJob, commands: Iterable[Command]) -> None:
         for command in commands:
-            self.task_managers.tell_all(say.JobCommand(job.id, command))
+            self.task_managers.send_to_all(messages.JobCommand(job.id, command))
 
     def _deploy(self, job: LedJob, deployment: Deployment) -> None:
         tasks = deployment.tasks
@@ -243,19 +243,19 @@ class JobManager:
             for gate in task.inputs:
                 for channel in gate.channels:
                     if not channel.is_local:
-                        told = readers.setdefault(channel.task_manager, {})
-                        told[channel.receiver_id.hex()] = channel.index, task.task_manager
-        for index, told in readers.items():
-            self._outbox.announce(index, job.id, told)
+                        expected = readers.setdefault(channel.task_manager, {})
+                        expected[channel.receiver_id.hex()] = channel.index, task.task_manager
+        for index, expected in readers.items():
+            self._outbox.announce(index, job.id, expected)
         for task in tasks:
             sources = {
                 channel.task_manager for gate in task.inputs for channel in gate.channels
             } - {task.task_manager}
             addresses = {at: self.task_managers[at].address for at in sources}
-            self._outbox.tell(task.task_manager, say.SubmitTask(task, addresses, job.start))
+            self._outbox.send(task.task_manager, messages.SubmitTask(task, addresses, job.start))
 
     def _log_fault(self, peer: str, fault: str) -> None:
-        """Note what was refused, as long as the log does not grow by it without end."""
+        """Log a protocol violation, up to a limit that bounds the log."""
         self._faults += 1
         if self._faults <= FAULTS_LOGGED:
             last = "; further ones are not logged" if self._faults == FAULTS_LOGGED else ""
@@ -263,12 +263,12 @@ class JobManager:
 
 
 def log(text: str) -> None:
-    """Note something on standard error."""
+    """Log a line on standard error."""
     print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
 
 
 def taken(items: list[Any]) -> list[Any]:
-    """What is in a list, which is empty afterwards."""
+    """Return the items of a list and clear it."""
     found = list(items)
     items.clear()
     return found

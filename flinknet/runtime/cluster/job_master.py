@@ -1,7 +1,7 @@
-"""JobMaster: what is done with a job, and when. Tasks are deployed by pipelined region, followed
-through their states, and begun again when one fails (Flink: JobMaster with DefaultScheduler).
+"""JobMaster: schedules one job. It deploys tasks by pipelined region, follows their states, and
+restarts them when one fails (Flink: JobMaster with DefaultScheduler).
 
-Sans-IO: told what TaskManagers said and what time it is, it says what to tell them.
+Sans-IO: it receives messages of TaskManagers and the time, and returns messages to send.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
-from . import control_messages as say
+from . import control_messages as messages
 from .channel_numbers import ClusterNumbers
 from .input_dependencies import InputDependencies
 from .job_state import Failure, JobState
@@ -43,22 +43,22 @@ class JobMaster:
     """One job.
 
     Args:
-        task_managers: how many will register; nothing begins before all have, or slots were waited
-            for long enough.
-        slots_each: of every TaskManager.
-        fixed: where everything is; None: wherever there are slots.
-        cluster: that it shares with other jobs; None: it has one of its own.
-        is_joining: the cluster runs already: that a TaskManager is lost which does not run any of
-            its tasks is nothing to it.
+        task_managers: how many will register; nothing is deployed before all have, or the wait for
+            slots has timed out.
+        slots_each: slots of every TaskManager.
+        fixed: a fixed plan; None: tasks are placed in available slots.
+        cluster: the cluster shared with other jobs; None: it has one of its own.
+        is_joining: the cluster runs already, so the loss of a TaskManager that runs none of the
+            job's tasks does not affect it.
 
-    Raises: ConfigError when a slot has less than its subtasks need.
+    Raises: ConfigError if a slot has fewer resources than its subtasks need.
 
     Attributes:
-        reason: why it failed, restarts or was cancelled; empty if it does not.
-        restarts: how often a part of it was begun again.
-        to_tell: what to tell which TaskManager, for the driver to take.
-        to_end: TaskManagers whose tasks do not end, with why, for the driver to end.
-        deployments: every round of deployment, for the driver to take.
+        reason: why it failed, restarts or was canceled; empty otherwise.
+        restarts: number of restarts of any part of it.
+        to_send: messages with the index of their TaskManager, consumed by the driver.
+        to_end: TaskManagers whose tasks do not end, with the reason, consumed by the driver.
+        deployments: rounds of deployment, consumed by the driver.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class JobMaster:
         self.state = JobState.CREATED
         self.reason = ""
         self.restarts = 0
-        self.to_tell: list[tuple[int, Any]] = []
+        self.to_send: list[tuple[int, Any]] = []
         self.to_end: list[tuple[int, str]] = []
         self.deployments: list[Deployment] = []
         self._config = config
@@ -100,17 +100,17 @@ class JobMaster:
 
     @property
     def slots_needed(self) -> int:
-        """How many slots the job needs at once."""
+        """Number of slots that the job needs at once."""
         return self._pool.needed
 
     @property
     def is_waiting_for_slots(self) -> bool:
-        """Whether that is what it waits for."""
+        """Whether the job waits for slots."""
         return self._waits_for_slots_since_ns is not None
 
     @property
     def is_running(self) -> bool:
-        """Whether every task runs or has finished, and one runs."""
+        """Whether every task runs or has finished, and at least one runs."""
         states = {each.state for each in self.graph.subtasks()}
         return _S.RUNNING in states and states <= {_S.RUNNING, _S.FINISHED}
 
@@ -121,29 +121,29 @@ class JobMaster:
 
     @property
     def plan(self) -> PhysicalPlan:
-        """Where everything is now; there must be a place for everything."""
+        """The current placement of all tasks; every task must have a slot."""
         return self._placement.plan(self._expected)
 
     def slots_in_use(self, task_manager: int) -> int:
-        """How many slots of a TaskManager hold something."""
+        """Number of slots of a TaskManager that the job uses."""
         return 0 if self.state.is_terminal else self._pool.slots_in_use(task_manager)
 
     def register(self, task_manager: int, *, now_ns: int) -> None:
-        """A TaskManager is there."""
+        """Add a TaskManager that is ready for the job."""
         self._pool.add(task_manager)
         self._begin_if_complete(now_ns)
 
     def slots_changed(self, *, now_ns: int) -> None:
-        """Another job has given slots back."""
+        """Try again after another job has freed slots."""
         if self.is_waiting_for_slots and not self._is_starting:
             self._schedule(now_ns)
 
     def release_slots(self) -> None:
-        """The job has ended, and others may have its slots."""
+        """Free the slots of the job, which has ended, for others."""
         self._pool.release()
 
     def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:
-        """A TaskManager is gone: its slots, its tasks, and what they wrote."""
+        """Remove a lost TaskManager with its slots, its tasks, and their partitions."""
         is_new = self.state is JobState.CREATED
         if is_new and not self._is_joining:  # it was waited for
             self.fail(reason, now_ns=now_ns)
@@ -165,10 +165,10 @@ class JobMaster:
         *,
         now_ns: int,
     ) -> bool:
-        """Take what a TaskManager says of an attempt.
+        """Apply a state change that a TaskManager reports.
 
-        Returns: whether it counted; what is said of attempts that are over is ignored, and so is
-            what cannot follow.
+        Returns: whether it was applied; reports on attempts that are over are ignored, and so are
+            transitions that cannot happen.
         """
         vertex_id = attempt_id.execution_vertex_id
         vertex = self.graph.vertices.get(vertex_id.job_vertex_id)
@@ -181,13 +181,13 @@ class JobMaster:
             self._fail_attempt(subtask, failure or Failure("it gives no reason"), now_ns)
             return True
         if state is _S.CANCELED and subtask.state is not _S.CANCELING:
-            # its producer was over before this one was told to end
+            # its producer ended before this attempt received the command to cancel
             failure = Failure("it was canceled, for its producer is over", is_consequence=True)
             self._fail_attempt(subtask, failure, now_ns)
             return True
         try:
             subtask.current.switch_to(state, now_ns=now_ns)
-        except LocalProtocolError:  # it was told to cancel, and had gone on before it heard so
+        except LocalProtocolError:  # it went on before it received the command to cancel
             if not (subtask.state is _S.CANCELING and state.is_terminal):
                 return False
             subtask.current.switch_to(_S.CANCELED, now_ns=now_ns)
@@ -198,10 +198,10 @@ class JobMaster:
     def schedule_consumers(
         self, attempt_id: ExecutionAttemptID, output: int, *, now_ns: int
     ) -> None:
-        """There is something to read in a partition of an attempt, for tasks that wait for that.
+        """Start tasks that wait for the first output of this partition.
 
         Args:
-            output: which of its partitions.
+            output: index of the partition among those of the attempt.
         """
         subtask = self.graph.subtask(attempt_id.execution_vertex_id)
         if subtask.current.attempt_id == attempt_id:
@@ -209,7 +209,7 @@ class JobMaster:
             self._schedule(now_ns)
 
     def partition_state(self, question: RequestPartitionState) -> PartitionState:
-        """What a consumer is told whose producer does not have its partition."""
+        """Answer a consumer whose producer does not have the requested partition."""
         attempt_id, partition_id = question.attempt_id, question.partition_id
         try:
             state = self.graph.producer_state(partition_id)
@@ -218,17 +218,17 @@ class JobMaster:
         return PartitionState(attempt_id, partition_id, state)
 
     def cancel(self, reason: str, *, now_ns: int) -> None:
-        """End the job."""
+        """Cancel the job."""
         if not self.state.is_terminal and not self.state.is_ending:
             self._end(JobState.CANCELLING, reason, now_ns)
 
     def fail(self, reason: str, *, now_ns: int) -> None:
-        """End the job for a reason that no restart would change."""
+        """Fail the job for a reason that a restart would not change."""
         if not self.state.is_terminal and self.state is not JobState.CANCELLING:
             self._end(JobState.FAILING, reason, now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When `handle_deadline` wants to be called, None for never."""
+        """When to call `handle_deadline`, None for never."""
         timeout_ns = self._config.cancellation_timeout_ns
         due = [each + timeout_ns for each in self._canceling_since_ns.values()]
         if self._waits_for_slots_since_ns is not None:
@@ -253,8 +253,8 @@ class JobMaster:
         self._restart_if_due(now_ns)
 
     def shortage(self) -> str:
-        """How many slots are needed and offered, and how long they are waited for; empty unless
-        that is what is waited for.
+        """The slots needed and offered, and how long the job waits for them, in words; empty unless
+        it waits for slots.
         """
         if not self.is_waiting_for_slots or self._is_starting:
             return ""
@@ -264,7 +264,7 @@ class JobMaster:
         return f"{self._pool.shortage}; waits {waits} for them (slot.request.timeout)"
 
     def _begin_if_complete(self, now_ns: int) -> None:
-        """Every TaskManager that was waited for is there: slots are waited for from now on."""
+        """Schedule once all expected TaskManagers are ready; the wait for slots begins now."""
         if len(self._pool.task_managers) >= self._expected:
             if self.is_waiting_for_slots:
                 self._waits_for_slots_since_ns = now_ns
@@ -272,20 +272,20 @@ class JobMaster:
 
     @property
     def _is_starting(self) -> bool:
-        """Whether TaskManagers are still to come."""
+        """Whether TaskManagers are still expected."""
         is_new = self.state is JobState.CREATED
         return is_new and len(self._pool.task_managers) < self._expected
 
     @property
     def _slots_wait_ns(self) -> int:
-        """How long slots are waited for: slot.request.timeout, from when all TaskManagers have
+        """How long to wait for slots: slot.request.timeout, counted from when all TaskManagers have
         started or should have.
         """
         timeout_ns = self._config.slot_request_timeout_ns
         return max(timeout_ns, START_WAIT_NS) if self._is_starting else timeout_ns
 
     def _schedule(self, now_ns: int) -> None:
-        """Deploy every region that can begin, if there are slots; else wait for them."""
+        """Deploy every region that can start, if there are slots; else wait for slots."""
         if self.state.is_terminal or self.state.is_ending:
             return
         if not self._pool.allocate():
@@ -300,18 +300,18 @@ class JobMaster:
             self._deploy(chosen, now_ns)
 
     def _update_partitions(self) -> None:
-        """Tell tasks that began with some of their inputs what more they can read."""
+        """Inform tasks that started with some of their inputs about inputs that became readable."""
         found = self._inputs.take_readable()
         index_of = {id(edge.edge): edge.index for edge in self.plan.edges} if found else {}
         for subtask, readable in found:
             edges = tuple(index_of[id(each)] for each in readable)
             current = subtask.current
-            self._tell(current.task_manager, say.UpdatePartitions(current.attempt_id, edges))
+            self._send(current.task_manager, messages.UpdatePartitions(current.attempt_id, edges))
 
     def _with_unread(
         self, task: TaskDeploymentDescriptor, plan: PhysicalPlan
     ) -> TaskDeploymentDescriptor:
-        """The task with the inputs marked that cannot be read yet."""
+        """The task, with inputs that are not readable yet marked as such."""
         subtask = self.graph.subtask(task.attempt_id.execution_vertex_id)
         unread = self._inputs.begin(
             subtask, {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
@@ -339,7 +339,7 @@ class JobMaster:
         subtask.current.failure = failure.text
         text = f"{subtask.name} failed in attempt {subtask.current.attempt_number}: {failure.text}"
         if self._is_consequence and not failure.is_consequence and was_canceling:
-            self.reason, self._is_consequence = text, False  # this is how it began
+            self.reason, self._is_consequence = text, False  # this is the original failure
         self._ended(subtask, now_ns)
         if was_canceling or self.state.is_ending:
             return
@@ -355,7 +355,7 @@ class JobMaster:
         self._restart_if_due(now_ns)
 
     def _involve_others(self, now_ns: int) -> None:
-        """Cancel what must begin again together with what has failed."""
+        """Cancel all tasks that must restart together with the failed ones."""
         if self._config.failover_strategy == "full":
             involved = list(self.graph.subtasks())
         else:
@@ -376,10 +376,10 @@ class JobMaster:
                 continue
             current.switch_to(_S.CANCELING)
             self._canceling_since_ns[current.attempt_id] = now_ns
-            self._tell(current.task_manager, say.CancelTask(current.attempt_id))
+            self._send(current.task_manager, messages.CancelTask(current.attempt_id))
 
     def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
-        """An attempt is over, whichever way."""
+        """React to the end of an attempt, whatever its final state."""
         self._inputs.end(subtask)
         self._canceling_since_ns.pop(subtask.current.attempt_id, None)
         if subtask.state is _S.FINISHED:
@@ -394,7 +394,7 @@ class JobMaster:
             self._schedule(now_ns)
 
     def _release(self) -> None:
-        """Let go of partitions whose readers have all finished."""
+        """Release partitions whose readers have all finished."""
         if not self._config.releases_partitions:
             return
         partitions = releasable_partitions(self._topology, self._topology.finished)
@@ -404,11 +404,11 @@ class JobMaster:
             current = partition.producer.current
             by_place.setdefault(current.task_manager, []).append(current.attempt_id)
         for place, attempts in by_place.items():
-            self._tell(place, say.ReleasePartitions(tuple(attempts)))
+            self._send(place, messages.ReleasePartitions(tuple(attempts)))
 
-    def _tell(self, task_manager: int | None, message: Any) -> None:
+    def _send(self, task_manager: int | None, message: Any) -> None:
         if task_manager is not None and task_manager in self._pool.task_managers:
-            self.to_tell.append((task_manager, message))
+            self.to_send.append((task_manager, message))
 
     def _end(self, state: JobState, reason: str, now_ns: int) -> None:
         self.state, self.reason = state, reason
@@ -426,7 +426,7 @@ class JobMaster:
         due_ns = self._restart_at_ns
         if due_ns is None or now_ns < due_ns:
             return
-        self._involve_others(now_ns)  # more may have been lost since
+        self._involve_others(now_ns)  # further tasks may have failed meanwhile
         if not self._has_ended(self._to_restart):
             return
         restart(self._to_restart)

@@ -1,4 +1,4 @@
-"""Measurements: what the TaskManagers of a job told of it, put together by vertex and by edge."""
+"""Measurements: the reports of a job's TaskManagers, aggregated by vertex and by edge."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Shares = tuple[float | None, float | None, float | None]
 """Busy, idle, back-pressured."""
 
 PRESSED_SHARE = 0.1
-"""A vertex that waits for its output for so much of its time is held back by what is behind it."""
+"""A vertex that is back-pressured for this share of its time is limited by those downstream."""
 
-TOLD_SHARE = 0.01
-"""A vertex that waits for less does not say anything of what it waits for."""
+NEGLIGIBLE_SHARE = 0.01
+"""A smaller back-pressured share of a vertex is not mentioned."""
 
 SKEWED_FROM = 1.5
-"""A task that is so many times as busy as the mean of its vertex is named itself."""
+"""A task this many times as busy as the mean of its vertex is named itself."""
 
 UNKNOWN_SHARES: Shares = (None, None, None)
 
 
 @dataclass(slots=True)
 class _Flow:
-    """Records and bytes of an edge at the beginning and the end of the measured part."""
+    """Records and bytes of an edge at the start and the end of the measured part."""
 
     first: tuple[int, int, int] | None = None  # at_ns, records, bytes
     last: tuple[int, int, int] | None = None
@@ -64,11 +64,11 @@ class _Flow:
 
 @dataclass(slots=True)
 class Measurements(Collected):
-    """Everything that is known of a job so far.
+    """Everything that has been measured of a job so far.
 
     Attributes:
-        deployed_ns: when the first tasks were deployed; `start_ns`, when generated records begin.
-        plan: where everything is, or was last.
+        deployed_ns: when the first tasks were deployed; `start_ns`: when generated records begin.
+        plan: the latest placement of all tasks.
     """
 
     deployed_ns: int = 0
@@ -81,12 +81,12 @@ class Measurements(Collected):
     _edge_of: dict[int, int] = field(default_factory=dict)
 
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
-        """Note the channels of tasks that begin."""
+        """Add the channels of tasks that start."""
         self.plan = plan
         self._edge_of.update((each.index, each.edge) for each in self.note_channels(tasks))
 
     def add(self, task_manager: int, statistics: Statistics) -> None:
-        """Take what a TaskManager tells."""
+        """Add the statistics of a TaskManager."""
         Collected.add(self, task_manager, statistics)
         edges = {self._edge_of[each.channel] for each in statistics.read}
         for edge in edges:
@@ -104,16 +104,16 @@ class Measurements(Collected):
                 flow.add(statistics.at_ns, *self._totals(edge))
 
     def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
-        """Records that a vertex has read."""
+        """Number of records that a vertex has read."""
         return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex))
 
     def records_in_per_s(self, plan: PhysicalPlan, vertex: int) -> float:
-        """Records that a vertex reads per second, over the measured part so far."""
+        """Records per second that a vertex reads, over the measured part so far."""
         flows = (self._flows.get(edge.index) for edge in plan.inputs_of(vertex))
         return sum((flow.per_s(1) or 0.0) for flow in flows if flow is not None)
 
     def records_out(self, plan: PhysicalPlan, vertex: int) -> int:
-        """Records that all attempts of a vertex have handed to their writers."""
+        """Number of records that all attempts of a vertex have emitted."""
         return int(
             sum(
                 each.metrics.get("numRecordsOut", 0)
@@ -123,7 +123,7 @@ class Measurements(Collected):
         )
 
     def latency(self, plan: PhysicalPlan, vertex: int | None = None) -> LogLinearHistogram:
-        """Ages of the records that sinks have measured, of one vertex or of all."""
+        """Latency of the records that the sinks of one vertex, or of all, have measured."""
         if vertex is None:
             return self.latency_of(self.tasks)
         wanted = plan.vertices[vertex].vertex.id
@@ -132,18 +132,18 @@ class Measurements(Collected):
         )
 
     def latency_markers(self, plan: PhysicalPlan) -> LatencyMarkersMeasured | None:
-        """What latency markers told the operators; None if no source emits any."""
+        """The latency that markers measured; None if no source emits any."""
         if plan.graph.job.config.latency_interval_ns <= 0:
             return None
         marked = {each: counts.marked for each, counts in self.tasks.items()}
         return markers_measured(plan, marked, lambda vertex: self.latency(plan, vertex).summary())
 
     def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
-        """What every vertex did."""
+        """The figures of every vertex."""
         return tuple(self._vertex(plan, index) for index in range(len(plan.vertices)))
 
     def edges(self, plan: PhysicalPlan) -> tuple[EdgeMeasured, ...]:
-        """What went over every edge."""
+        """The figures of every edge."""
         return tuple(self._edge(plan, index) for index in range(len(plan.edges)))
 
     def _vertex(self, plan: PhysicalPlan, index: int) -> VertexMeasured:
@@ -179,7 +179,7 @@ class Measurements(Collected):
         )
 
     def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
-        """What an attempt did with its time lately."""
+        """Busy, idle and back-pressured share of an attempt at present."""
         metrics = self.metrics_of(attempt_id)
         if metrics is None:
             return UNKNOWN_SHARES
@@ -187,8 +187,8 @@ class Measurements(Collected):
         return busy, idle, back_pressured
 
     def _shares(self, attempt_id: ExecutionAttemptID) -> Shares:
-        """What an attempt did with its time in the measured part, or since it began if it ended
-        before that, or soon after.
+        """Busy, idle and back-pressured share of an attempt in the measured part, or in its whole
+        life if it ended before that or soon after.
         """
         metrics = self.metrics_of(attempt_id)
         if metrics is None:
@@ -235,7 +235,7 @@ class Measurements(Collected):
 
 
 def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
-    """The attempts at a subtask before the current one that are kept, oldest first."""
+    """The prior attempts at a subtask that are kept, oldest first."""
     return tuple(
         PriorAttempt(
             subtask.name,
@@ -249,9 +249,9 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
 
 
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
-    """What held the job back, by the times of its tasks: of the vertices whose tasks waited for
-    their output and of all behind them, the one with the busiest task, less the time that it
-    waited itself. Empty if nothing is known.
+    """What limited the job, by the times of its tasks: among the back-pressured vertices and all
+    downstream of them, the one with the busiest task, not counting its own back-pressured time.
+    Empty if nothing is known.
     """
     pressed = {each.name for each in vertices if _most_pressed(each) >= PRESSED_SHARE}
     if not pressed:
@@ -267,7 +267,7 @@ def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
     inputs = [each for each in edges if each.target == slowest.name]
     edge = max(inputs, key=lambda each: waits[each.source], default=None)
     said = _busy_text(slowest)
-    if edge is None or waits[edge.source] < TOLD_SHARE:
+    if edge is None or waits[edge.source] < NEGLIGIBLE_SHARE:
         return f"{said}."
     return (
         f"{said}, and {edge.source} waits {waits[edge.source]:.0%} of the time for its output"
@@ -276,7 +276,7 @@ def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
 
 
 def _tasks_of(vertex: VertexMeasured) -> Sequence[TaskMeasured | VertexMeasured]:
-    """The tasks of a vertex that reported; itself where none did."""
+    """The tasks of a vertex that reported; the vertex itself if none did."""
     return [each for each in vertex.tasks if each.busy is not None] or [vertex]
 
 
@@ -289,7 +289,7 @@ def _most_pressed(vertex: VertexMeasured) -> float:
 
 
 def _busy_text(vertex: VertexMeasured) -> str:
-    """How busy a vertex is; by name the task that is much busier than its like."""
+    """How busy a vertex is, in words; a task much busier than the others is named."""
     if vertex.busy is None:
         return f"{vertex.name}: its busy time is unknown"
     tasks = _tasks_of(vertex)
@@ -306,7 +306,7 @@ def _busy_text(vertex: VertexMeasured) -> str:
 
 
 def _why_busier(vertex: VertexMeasured, busiest: TaskMeasured | VertexMeasured) -> str:
-    """With how much of the records, if that is what makes the difference."""
+    """The task's share of the records, if that explains why it is busier."""
     records = {each.name: each.metrics.get("numRecordsIn", 0.0) for each in vertex.tasks}
     total = sum(records.values())
     own = records.get(busiest.name, 0.0)
@@ -316,7 +316,7 @@ def _why_busier(vertex: VertexMeasured, busiest: TaskMeasured | VertexMeasured) 
 
 
 def _downstream(names: Iterable[str], edges: Sequence[EdgeMeasured]) -> set[str]:
-    """These vertices, and all that read from them."""
+    """These vertices and all vertices downstream of them."""
     found: set[str] = set()
     to_visit = list(names)
     while to_visit:

@@ -1,9 +1,7 @@
-"""JobManagerProcess: the process that has a cluster in its hands (Flink: ClusterEntrypoint with its
-Dispatcher).
+"""JobManagerProcess: the process of a JobManager (Flink: ClusterEntrypoint with its Dispatcher).
 
-It starts the TaskManagers, takes jobs from clients, and leaves no process behind. A cluster that
-was started for a job ends with it, or with the last of those that joined it; a session ends when it
-is told to.
+It starts the TaskManagers, accepts jobs from clients, and leaves no process behind. A cluster that
+was started for a job ends with it, or with the last job that joined it; a session ends on command.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from flinknet.graph.job_config import job_config
 from flinknet.results import ClusterJob, ClusterStatus, TaskManagerStatus
 
 from ..clock import monotonic_ns
-from . import control_messages as say
+from . import control_messages as messages
 from .child import JobManagerSpec
 from .cluster_process import TaskManagerProcess
 from .connection_uses import ConnectionUses
@@ -38,11 +36,11 @@ from .resource_manager import ClusterSpec
 from .submitted_job import Submission, SubmittedJob, remove_empty
 
 CLIENT_WAIT_NS = 60_000_000_000
-"""How long a JobManager that is no session's waits for a job before it gives up."""
+"""How long a JobManager without a session waits for a job before it gives up."""
 
 
 class JobManagerProcess:
-    """Everything the process owns."""
+    """The state of the process."""
 
     def __init__(self, spec: JobManagerSpec) -> None:
         self._spec = spec
@@ -73,12 +71,12 @@ class JobManagerProcess:
         self._began_ns = monotonic_ns()
         self._is_terminated = False
         self._is_over = False
-        self._end = say.JobEnded("FAILED", "the JobManager failed; see jobmanager.log", 1)
+        self._end = messages.JobEnded("FAILED", "the JobManager failed; see jobmanager.log", 1)
         self._stoppers: list[ControlConnection] = []
         self._canceled: tuple[str, ...] = ()
 
     def run(self) -> None:
-        """From the first TaskManager to the last."""
+        """Start the TaskManagers, run the jobs, and end every process."""
         signal.signal(signal.SIGTERM, self._terminate)
         try:
             self._manager.start_task_managers()
@@ -91,7 +89,7 @@ class JobManagerProcess:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether it takes no jobs any more."""
+        """Whether it no longer accepts jobs."""
         return self._is_terminated or self._is_over or bool(self._stoppers)
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
@@ -104,7 +102,7 @@ class JobManagerProcess:
             for dump, _ in self._dumps:
                 dump.take(found)
         for task_manager, message in taken(self._manager.failed):
-            if isinstance(message, say.TaskStateChanged):
+            if isinstance(message, messages.TaskStateChanged):
                 self._manager.fail(message, now_ns)
             else:
                 if not message.kind:  # the traceback of a bug
@@ -127,21 +125,23 @@ class JobManagerProcess:
             self._end_if_idle(now_ns)
 
     def _end_if_idle(self, now_ns: int) -> None:
-        """There is no job: is that all?"""
+        """End the cluster if it has no job and will get none."""
         if self._is_terminated or self._stoppers:
             self._is_over = True
             if self._first is None:
-                self._end = say.JobEnded("CANCELED", "the JobManager received a request to end", 1)
+                self._end = messages.JobEnded(
+                    "CANCELED", "the JobManager received a request to end", 1
+                )
         elif not self._spec.is_session and now_ns - self._began_ns > CLIENT_WAIT_NS:
-            self._give_up(say.JobEnded("FAILED", "no client has submitted a job", 1))
+            self._give_up(messages.JobEnded("FAILED", "no client has submitted a job", 1))
 
-    def _give_up(self, end: say.JobEnded) -> None:
-        """There will be no job that this cluster was started for."""
+    def _give_up(self, end: messages.JobEnded) -> None:
+        """End a cluster whose job will not come."""
         if not self._spec.is_session and not self._jobs:
             self._is_over, self._end = True, end
 
-    def _ended(self, job: SubmittedJob, end: say.JobEnded) -> None:
-        """Nothing of a job is left on the TaskManagers, and it has been saved."""
+    def _ended(self, job: SubmittedJob, end: messages.JobEnded) -> None:
+        """Remove a job that has ended and been saved, and inform its clients."""
         del self._jobs[job.job_id]
         self._dumps = [each for each in self._dumps if each[1] is not job]
         if self._jobs or self._spec.is_session:
@@ -149,7 +149,7 @@ class JobManagerProcess:
             for client in job.watchers:
                 client.send(end)
             return
-        self._is_over, self._end = True, end  # its clients hear of it when every process has ended
+        self._is_over, self._end = True, end  # clients are informed when every process has ended
         self._last = job
 
     def _read(self, connection: ControlConnection, now_ns: int) -> None:
@@ -164,13 +164,15 @@ class JobManagerProcess:
                     job.watchers.remove(connection)
 
     def _receive(self, connection: ControlConnection, message: Any, now_ns: int) -> None:
-        if isinstance(message, say.SubmitJob):
+        if isinstance(message, messages.SubmitJob):
             self._submit(connection, message, now_ns)
-        elif isinstance(message, say.RequestCluster):
+        elif isinstance(message, messages.RequestCluster):
             connection.send(self._status(now_ns))
-        elif isinstance(message, say.StopCluster):
+        elif isinstance(message, messages.StopCluster):
             self._stop(connection, now_ns)
-        elif isinstance(message, say.RequestStatus | say.RequestDump | say.CancelJob):
+        elif isinstance(
+            message, messages.RequestStatus | messages.RequestDump | messages.CancelJob
+        ):
             job = self._asked_for(connection, message.job_id)
             if job is not None:
                 self._answer(connection, job, message, now_ns)
@@ -181,14 +183,14 @@ class JobManagerProcess:
         self,
         connection: ControlConnection,
         job: SubmittedJob,
-        message: say.RequestStatus | say.RequestDump | say.CancelJob,
+        message: messages.RequestStatus | messages.RequestDump | messages.CancelJob,
         now_ns: int,
     ) -> None:
         job.watch(connection)
-        if isinstance(message, say.RequestStatus):
+        if isinstance(message, messages.RequestStatus):
             others = tuple(each for each in self._summaries() if each.job_id != job.job_id)
             connection.send(job.status(self._known(now_ns), others, now_ns=now_ns))
-        elif isinstance(message, say.RequestDump):
+        elif isinstance(message, messages.RequestDump):
             dump = DumpRound(connection, self._task_managers, job.led.id)
             self._dumps.append((dump, job))
         else:
@@ -200,10 +202,12 @@ class JobManagerProcess:
         return next((each for each in self._jobs.values() if each.submitter is connection), None)
 
     def _refuse(self, connection: ControlConnection, reason: str) -> None:
-        connection.send(say.Refused(reason))
+        connection.send(messages.Refused(reason))
         connection.close()
 
-    def _submit(self, connection: ControlConnection, message: say.SubmitJob, now_ns: int) -> None:
+    def _submit(
+        self, connection: ControlConnection, message: messages.SubmitJob, now_ns: int
+    ) -> None:
         is_joining = self._spec.is_session or self._first is not None
         if self._is_ending:
             self._refuse(connection, "its cluster ends")
@@ -231,7 +235,7 @@ class JobManagerProcess:
             )
         except (FlinknetError, OSError) as error:
             code = error.exit_code if isinstance(error, FlinknetError) else 1
-            end = say.JobEnded("FAILED", str(error), code)
+            end = messages.JobEnded("FAILED", str(error), code)
             if is_joining:
                 connection.send(end)
             else:
@@ -241,7 +245,7 @@ class JobManagerProcess:
         self._jobs[job.job_id] = job
         for each in self._jobs.values():
             each.note_others(self._names(without=each))
-        connection.send(say.JobAccepted(job.job_id, job.name))
+        connection.send(messages.JobAccepted(job.job_id, job.name))
 
     def _names(self, *, without: SubmittedJob | None = None) -> tuple[str, ...]:
         return tuple(each.name for each in self._jobs.values() if each is not without)
@@ -264,7 +268,7 @@ class JobManagerProcess:
     ) -> None:
         self._manager.lose(task_manager, reason, now_ns)
         self._uses.lose(task_manager.index)
-        self._give_up(say.JobEnded("FAILED", f"{reason}; see {log_name}", 1))
+        self._give_up(messages.JobEnded("FAILED", f"{reason}; see {log_name}", 1))
 
     def _known(self, now_ns: int) -> tuple[TaskManagerStatus, ...]:
         return self._task_managers.status(self._manager.shared.slots.in_use, now_ns=now_ns)
@@ -282,7 +286,7 @@ class JobManagerProcess:
         )
 
     def _shut_down(self) -> None:
-        """End every process, and tell the clients how it ended."""
+        """End every process, and send the clients the final state."""
         self._manager.end_task_managers()
         for job in self._jobs.values():  # of a JobManager that has failed
             job.tidy()
@@ -293,7 +297,7 @@ class JobManagerProcess:
             (self._run_dir / CONTACT_NAME).unlink(missing_ok=True)
         for connection in self._manager.clients:
             if connection in self._stoppers:
-                connection.send(say.ClusterStopped(self._canceled))
+                connection.send(messages.ClusterStopped(self._canceled))
             elif self._jobs or not self._spec.is_session:
                 connection.send(self._end)
             connection.close()
@@ -301,7 +305,7 @@ class JobManagerProcess:
 
 
 def run_job_manager(spec: JobManagerSpec) -> None:
-    """Entry of the process: tells its port on standard output, then runs."""
+    """Run the process: print its port on standard output, then run."""
     try:
         process = JobManagerProcess(spec)
     except (FlinknetError, OSError) as error:

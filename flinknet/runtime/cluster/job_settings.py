@@ -1,4 +1,4 @@
-"""Flink's keys of a job that joins a cluster: those of the cluster stand, its own come on top."""
+"""Flink's keys of a job that joins a cluster: its own on top of the cluster's."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from flinknet.errors import ConfigError
 
 OF_CLUSTERS = ("taskmanager.", "jobmanager.", "security.", "heartbeat.", "slot.")
-"""Beginnings of the keys that processes are started with; a job cannot change them (in Flink they
+"""Prefixes of the keys that processes are started with; a job cannot change them (in Flink they
 have no effect in the configuration of a job).
 """
 
 
 def joined_settings(cluster: Mapping[str, str], job: Mapping[str, str]) -> dict[str, str]:
-    """What holds for a job on a cluster that runs.
+    """Merge the settings of a job into those of its running cluster.
 
-    Raises: ConfigError for a key of the cluster that the job would have otherwise.
+    Raises: ConfigError if the job sets a key of the cluster to another value.
     """
     for key, text in job.items():
         if key.startswith(OF_CLUSTERS) and cluster.get(key) != text:

@@ -1,4 +1,4 @@
-"""States of a job, and why an attempt failed."""
+"""The states of a job, and the failure of an attempt."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class JobState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether it is a final state."""
         return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
 
     @property
     def is_ending(self) -> bool:
-        """Whether it ends when none of its tasks is left."""
+        """Whether the job ends as soon as all its tasks have ended."""
         return self in (JobState.CANCELLING, JobState.FAILING)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed; a consequence is what follows when another task has failed."""
+    """Why an attempt failed; a consequence follows the failure of another task."""
 
     text: str
     is_consequence: bool = False

@@ -1,4 +1,4 @@
-"""Where a job stands, for whoever asks."""
+"""The status of a job, for its clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .job_measurements import Measurements, prior_attempts
 from .vertex_times import first_deployed_ns, times_of
 
 FAILED_ATTEMPTS_MAX = 16
-"""Failed attempts that a status has; result.json has all that are kept."""
+"""The most failed attempts in a status; result.json has all that are kept."""
 
 
 def status_of(
@@ -25,7 +25,7 @@ def status_of(
     """The status of a job.
 
     Args:
-        checkpoints: that are complete.
+        checkpoints: number of completed checkpoints.
     """
     plan = measurements.plan
     p50 = p99 = None

@@ -1,5 +1,5 @@
-"""The launcher: a bench as a job. It leads the JobManager of a load itself, and makes one result of
-what the TaskManagers measured.
+"""The launcher: runs a bench as a job. It drives the JobManager of a load in its own process, and
+combines the measurements of the TaskManagers into one result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from ..spill_file import create_spill_directory
-from . import control_messages as say
+from . import control_messages as messages
 from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
@@ -43,21 +43,21 @@ from .run_result import assemble, check_records, with_checkpoints
 from .vertex_times import first_deployed_ns, times_of
 
 START_DELAY_NS = 50_000_000
-"""From the word "start" to the first record, so that every process has heard it."""
+"""From the start message to the first record, so that every process has received it."""
 
 SILENCE_MAX_S = 60.0
-"""A TaskManager that says nothing for so long is lost. While tasks run it speaks five times a
-second; starting takes seconds at most."""
+"""A TaskManager that sends nothing for this long is lost. While tasks run it sends five messages
+a second; starting takes seconds at most."""
 
 HEARTBEATS = 6
-"""So often a TaskManager is asked before it counts as lost."""
+"""Number of unanswered heartbeats before a TaskManager counts as lost."""
 
 LAST_WORDS_NS = 2_000_000_000
-"""How long the others may take to notice that one is gone."""
+"""How long the others may take to notice the loss of a TaskManager."""
 
 DRAIN_MAX_NS = 10_000_000_000
-"""Records that fell due in a run of a given length are sent for so long behind its end. A rate far
-beyond what the stack takes would go on for days."""
+"""How long after the end of a run of given length records that fell due in it may be sent. At a
+rate far beyond what the stack can take, it would go on for days."""
 
 
 def run_scenario(
@@ -73,27 +73,27 @@ def run_scenario(
     """Run a scenario over real sockets.
 
     Args:
-        out_dir: the run directory, created if need be; gets the manifest and the traces. None:
-            nothing is written.
+        out_dir: the run directory, created if need be, for manifest and traces. None: nothing is
+            written.
         trace: record every message into `out_dir`.
         on_progress: called several times a second.
-        silence_max_s: how long a process may say nothing before it counts as lost.
-        sample_interval_ns: how often each process tells where it stands; progress and fill levels
-            are no finer.
-        drain_max_ns: how long behind the measured part records are sent that fell due in it.
+        silence_max_s: how long a process may send nothing before it counts as lost.
+        sample_interval_ns: how often each process sends statistics; progress and fill levels have
+            this resolution.
+        drain_max_ns: how long after the measured part records that fell due in it may be sent.
 
     Raises:
-        ConfigError, TransportError, TraceError: it could not start.
+        ConfigError, TransportError, TraceError: the run could not start.
         RunFailedError: a process died or hangs, or records were lost, repeated or out of order.
-        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; a note says where
-            what was recorded is.
+        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; a note names the
+            directory of the trace.
     """
     plan = load_plan_of(scenario)
     plan.check_memory()
     if scenario.network.is_tls and plan.task_managers > 1:
         from ..tls import create_tls
 
-        create_tls(scenario.network)  # every TaskManager makes its own; a fault is told once
+        create_tls(scenario.network)  # every TaskManager creates its own; report a fault once
     trace_dir = out_dir if trace else None
     try:
         with (
@@ -109,7 +109,7 @@ def run_scenario(
 
 
 def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
-    """The result of a run whose trace is complete, or with a warning that it is not."""
+    """Seal the trace; the result gets a warning if it is incomplete."""
     try:
         seal_run(trace_dir)
     except TraceError as error:
@@ -119,8 +119,8 @@ def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
 
 
 class _Run:
-    """The processes of one run and its directory. No process outlives it: whatever happens, they
-    are told to end when it is left, and those that do not are killed.
+    """The processes of one run and its directory. No process outlives it: at exit all receive the
+    command to end, and those that do not end are killed.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class _Run:
         self._sample_interval_ns = sample_interval_ns
         self._began_ns = monotonic_ns()
         self._started_at = wall_clock_iso()
-        self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
+        self._host = environment()  # takes a few milliseconds, which must not fall into the run
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
         self._collected = Collected(self._metrics)
         self._collected.note_channels(plan.tasks)
@@ -180,22 +180,22 @@ class _Run:
         self._stack.close()
 
     def lead(self, on_progress: Callable[[Progress], None], drain_max_ns: int) -> RunResult:
-        """From the first word of the TaskManagers to the result."""
+        """Run the load from the registration of the TaskManagers to the result."""
         manager, scenario = self._manager, self._scenario
         on_progress(self._meter.progress("starting", monotonic_ns()))
         job = self._job = self._submit()
         self._until(lambda: job.is_deployed)
         if not self._is_staged:
-            manager.tell_all(say.AwaitChannels(job.id))
+            manager.send_to_all(messages.AwaitChannels(job.id))
             self._until(lambda: len(self._open) == len(manager.task_managers))
         other_processes = OtherProcesses(scenario.task_managers)
         start = _instants(scenario, drain_max_ns)
         self.save_manifest(None)
         job.start = self._meter.start = start
-        manager.tell_all(start)
+        manager.send_to_all(start)
         job.checkpoints = _checkpoints_of(self._plan, start)
         self._until(lambda: job.master.state.is_terminal, on_progress)
-        manager.tell_all(say.CloseJob(job.id))
+        manager.send_to_all(messages.CloseJob(job.id))
         self._until(lambda: len(self._collected.reports) == len(manager.task_managers))
         processors = other_processes.taken()
         reports = self._collected.reports_in_order
@@ -208,10 +208,13 @@ class _Run:
         return self._result(reports, start, processors)
 
     def save_manifest(
-        self, start: say.Start | None, measured_to_ns: int | None = None, use: Taken | None = None
+        self,
+        start: messages.Start | None,
+        measured_to_ns: int | None = None,
+        use: Taken | None = None,
     ) -> None:
         """Write the manifest of the run directory: before the run, again with its measured part,
-        and at the end with what was taken of the processors meanwhile.
+        and at the end with the CPU time that other processes used meanwhile.
         """
         self._has_begun = True
         if self._trace_dir is None:
@@ -236,9 +239,7 @@ class _Run:
         return scheduling_of(self._scenario) is not SchedulingType.ALL_AT_ONCE
 
     def _submit(self) -> LedJob:
-        """The load, with a master that deploys its plan: in stages where something waits for what
-        it reads.
-        """
+        """Submit the load with its plan, in stages if tasks wait for their input."""
         plan, scenario = self._plan, self._scenario
         stage_of = {
             each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices
@@ -251,15 +252,15 @@ class _Run:
             fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
         )
         trace_dir = None if self._trace_dir is None else str(self._trace_dir)
-        message = say.InitializeJob(
-            plan.plan.graph.id, say.SubmitLoad(scenario), trace_dir, self._spill_dir, None
+        message = messages.InitializeJob(
+            plan.plan.graph.id, messages.SubmitLoad(scenario), trace_dir, self._spill_dir, None
         )
         return self._manager.submit(message, master)
 
     def _until(
         self, is_so: Callable[[], bool], on_progress: Callable[[Progress], None] | None = None
     ) -> None:
-        """Go on until it is so. Raises: how a TaskManager ended before its time."""
+        """Run until the condition holds. Raises: the error of a TaskManager that ended early."""
         manager, job = self._manager, self._job
         while not is_so():
             raise_dropped_termination()
@@ -279,13 +280,13 @@ class _Run:
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         index, start = task_manager.index, self._meter.start
-        if isinstance(message, say.ChannelsOpen):
+        if isinstance(message, messages.ChannelsOpen):
             self._open.add(index)
-        elif isinstance(message, say.JobClosed):
+        elif isinstance(message, messages.JobClosed):
             self._collected.close(index, message.report)
         elif isinstance(message, Statistics) and start is not None:
             if not self._is_measured and now_ns >= start.measured_from_ns:
-                self._is_measured = True  # so that a run that is interrupted has its measured part
+                self._is_measured = True  # an interrupted run keeps its measured part
                 self.save_manifest(start)
             self._meter.add(index, message, now_ns)
             if message.fill is not None:
@@ -294,13 +295,13 @@ class _Run:
                 on_progress(self._meter.progress(None, monotonic_ns()))
 
     def _check_endings(self) -> None:
-        """Raises: the error of a run of which a TaskManager has ended, or failed."""
+        """Raises: the error of the run if a TaskManager has ended or failed."""
         endings = self._endings()
         if not endings:
             return
         known = {each.index: each for each in reversed(endings)}
         if any(each.is_death or each.is_consequence for each in endings):
-            until_ns = monotonic_ns() + LAST_WORDS_NS  # it may be why others end
+            until_ns = monotonic_ns() + LAST_WORDS_NS  # another death may be the cause
             while len(known) < len(self._manager.task_managers) and monotonic_ns() < until_ns:
                 self._manager.run_once(until_ns=until_ns)
                 for each in self._endings():
@@ -308,7 +309,7 @@ class _Run:
         raise error_of(list(known.values()), self._trace_dir if self._has_begun else None)
 
     def _endings(self) -> list[Ending]:
-        """Who has ended since the last look. Raises: RunFailedError for one that says nothing."""
+        """TaskManagers that ended since the last call. Raises: RunFailedError for a silent one."""
         found = [
             Ending(each.index, each.process.pid, error=message.error, kind=message.kind)
             for each, message in taken(self._manager.failed)
@@ -331,7 +332,9 @@ class _Run:
             " run directory"
         )
 
-    def _result(self, reports: Sequence[Report], start: say.Start, processors: Taken) -> RunResult:
+    def _result(
+        self, reports: Sequence[Report], start: messages.Start, processors: Taken
+    ) -> RunResult:
         """Raises: RunFailedError when records were lost, repeated or out of order."""
         plan, scenario = self._plan, self._scenario
         check_records(reports)
@@ -359,9 +362,9 @@ class _Run:
         directory.release()
 
 
-def _checkpoints_of(plan: LoadPlan, start: say.Start) -> CheckpointCoordinator | None:
-    """Who leads the checkpoints of a run; None if they are off, or an exchange is blocking, as in a
-    batch job of Flink.
+def _checkpoints_of(plan: LoadPlan, start: messages.Start) -> CheckpointCoordinator | None:
+    """The checkpoint coordinator of a run; None if checkpoints are off, or an exchange is blocking,
+    as in a batch job of Flink.
     """
     network = plan.scenario.network
     if network.checkpoint_interval_ns is None or plan.scenario.workload.is_blocking:
@@ -378,8 +381,8 @@ def _checkpoints_of(plan: LoadPlan, start: say.Start) -> CheckpointCoordinator |
     )
 
 
-def _instants(scenario: Scenario, drain_max_ns: int) -> say.Start:
-    """When the run starts, when its measured part begins and ends, when sources stop."""
+def _instants(scenario: Scenario, drain_max_ns: int) -> messages.Start:
+    """Set the instants of the run: its start, its measured part, the end of its sources."""
     workload = scenario.workload
     start_ns = monotonic_ns() + START_DELAY_NS
     measured_from_ns = start_ns + workload.warmup_ns
@@ -392,4 +395,6 @@ def _instants(scenario: Scenario, drain_max_ns: int) -> say.Start:
     elif workload.duration_ns is not None:
         to_ns = measured_from_ns + workload.duration_ns
     give_up_ns = to_ns + drain_max_ns if to_ns is not None and workload.records is None else None
-    return say.Start(start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns(), give_up_ns)
+    return messages.Start(
+        start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns(), give_up_ns
+    )

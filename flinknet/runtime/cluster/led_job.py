@@ -1,5 +1,5 @@
-"""LedJob: a job in the hands of its JobManager, and the table of all of them (Flink: JobMaster as
-an endpoint; JobManagerRunnerRegistry).
+"""LedJob: a job of a JobManager, and the table of all of them (Flink: JobMaster as an endpoint;
+JobManagerRunnerRegistry).
 """
 
 from __future__ import annotations
@@ -11,36 +11,35 @@ from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.job.producer_states import RequestPartitionState
 
-from . import control_messages as say
+from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
 
 
 class LedJob:
-    """One job.
+    """One job of a JobManager.
 
     Attributes:
-        id: that of its graph, which all its attempts have.
-        message: what TaskManagers are told that they get ready with.
-        master: decides what happens to the job.
-        start: the instants of the run; None: tasks that are deployed wait for them.
-        is_deployed: tasks were deployed.
-        checkpoints: who leads them; None: there are none.
-        received: what TaskManagers said that is for the owner: statistics, channels that are open,
-            reports.
+        id: id of its graph, shared by all its attempts.
+        message: the message by which TaskManagers prepare for it.
+        master: schedules the job.
+        start: the instants of the run; None: deployed tasks wait for them.
+        is_deployed: whether tasks have been deployed.
+        checkpoints: coordinates its checkpoints; None: there are none.
+        received: messages of TaskManagers for the owner: statistics, open channels, reports.
     """
 
-    def __init__(self, message: say.InitializeJob, master: JobMaster) -> None:
+    def __init__(self, message: messages.InitializeJob, master: JobMaster) -> None:
         self.id = message.job
         self.message = message
         self.master = master
-        self.start: say.Start | None = None
+        self.start: messages.Start | None = None
         self.is_deployed = False
         self.checkpoints: CheckpointCoordinator | None = None
         self.received: list[tuple[TaskManagerProcess, Any]] = []
 
     def next_deadline_ns(self) -> int | None:
-        """When something of it is due, None for never."""
+        """When its master or its checkpoints are due, None for never."""
         due = [self.master.next_deadline_ns()]
         if self.checkpoints is not None and self.master.is_running:
             due.append(self.checkpoints.next_deadline_ns())
@@ -48,7 +47,7 @@ class LedJob:
 
 
 class LedJobs:
-    """All jobs that have not ended, in the order in which they came."""
+    """All jobs that have not ended, in order of submission."""
 
     def __init__(self) -> None:
         self._known: dict[ExecutionGraphID, LedJob] = {}
@@ -60,15 +59,17 @@ class LedJobs:
         return len(self._known)
 
     def add(self, job: LedJob) -> None:
-        """A job begins."""
+        """Add a job."""
         self._known[job.id] = job
 
     def remove(self, job: LedJob) -> None:
-        """A job is over and nothing of it is left."""
+        """Remove a job of which nothing is left."""
         self._known.pop(job.id, None)
 
     def concerned(self, message: Any) -> LedJob | None:
-        """That which a TaskManager speaks of; None if it is over, or never was."""
-        if isinstance(message, say.TaskStateChanged | say.OutputConsumable | RequestPartitionState):
+        """The job that a message is about; None if it is over or unknown."""
+        if isinstance(
+            message, messages.TaskStateChanged | messages.OutputConsumable | RequestPartitionState
+        ):
             return self._known.get(message.attempt_id.execution_graph_id)
         return self._known.get(getattr(message, "job", None))  # type: ignore[arg-type]

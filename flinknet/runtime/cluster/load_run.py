@@ -1,4 +1,4 @@
-"""LoadRun: the measured part of a load on one TaskManager, what changes meanwhile, the report."""
+"""LoadRun: the measured part of a load on one TaskManager, its milestones, and its report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from flinknet.trace.statistics import EventStatistics
 from ..clock import monotonic_ns, process_time_ns
 from ..fill_meter import FillMeter
 from ..shuffle_environment import ShuffleEnvironment
-from . import control_messages as say
+from . import control_messages as messages
 from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
 from .running_task import RunningTask
 
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """An instant, or what passed between two: of the clock, of the CPU of this process, and how
-    long its loop waited and slept."""
+    """Readings of several clocks, or their differences: monotonic clock, CPU time of this process,
+    time its loop waited, and time it slept; all in ns."""
 
     clock_ns: int
     cpu_ns: int
@@ -33,11 +33,11 @@ class _Times:
 
     @property
     def awake_ns(self) -> int:
-        """Time in which the loop worked or polled."""
+        """Time in which the loop worked or polled, in ns."""
         return self.clock_ns - self.slept_ns
 
     def since(self, before: _Times) -> _Times:
-        """What passed."""
+        """The differences from an earlier set; the clock's is at least 1."""
         return _Times(
             max(1, self.clock_ns - before.clock_ns),
             self.cpu_ns - before.cpu_ns,
@@ -50,9 +50,9 @@ class LoadRun:
     """Follows the load tasks of one TaskManager from the start to the end of a run.
 
     Args:
-        statistics: of its events.
-        start: the instants of the run; slow consumers that are so for a time are slow from its
-            measured part on.
+        statistics: statistics of the load's events.
+        start: the instants of the run; slow consumers with a limited duration are slow from the
+            start of the measured part.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LoadRun:
         environment: ShuffleEnvironment,
         statistics: EventStatistics,
         scenario: Scenario,
-        start: say.Start,
+        start: messages.Start,
     ) -> None:
         self._environment = environment
         self._statistics = statistics
@@ -101,12 +101,12 @@ class LoadRun:
         self._cpu_share: float | None = None
 
     def add(self, running: RunningTask) -> None:
-        """A task begins."""
+        """Add a task."""
         self._tasks[running.task.name] = running
         self._meter.add(running.partitions, running.task.gates)
 
     def ended(self, running: RunningTask) -> None:
-        """A task has finished, and still holds everything."""
+        """Record the final figures of a task that has finished, before it is released."""
         name = running.task.name
         self._ended.add(name)
         if not self._is_over:
@@ -123,16 +123,16 @@ class LoadRun:
         self._note_shares()
 
     def next_deadline_ns(self) -> int | None:
-        """When something changes, None for never."""
+        """When the next milestone is due, None for never."""
         return self._milestones[0][0] if self._milestones else None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Do what is due."""
+        """Carry out the milestones that are due."""
         while self._milestones and self._milestones[0][0] <= now_ns:
             self._milestones.pop(0)[1]()
 
     def fill_sample(self) -> FillSample:
-        """Where bytes lie here now."""
+        """The current fill levels of this process."""
         sources = (each.task for each in self._tasks.values() if each.task.is_source)
         return self._meter.sample(
             self._environment.loop.transports,
@@ -141,7 +141,7 @@ class LoadRun:
         )
 
     def end(self) -> None:
-        """The measured part is over; let paused consumers drain. A second call changes nothing."""
+        """End the measured part and let paused consumers drain. A second call has no effect."""
         if self._is_over:
             return
         self._is_over = True
@@ -167,12 +167,12 @@ class LoadRun:
             run_input_of(sink.task).unpause()
 
     def note_memory(self, memory: Metrics) -> None:
-        """The memory while records still flow."""
+        """Keep the latest memory metrics of the measured part."""
         if memory and not self._is_over:
             self._memory = memory
 
     def report(self, strangers: Strangers, trace_error: str | None) -> Report:
-        """What is told at the end."""
+        """End the measured part and return the final report."""
         self.end()
         statistics = self._statistics
         tasks = self._tasks_in_order
@@ -205,7 +205,7 @@ class LoadRun:
         )
 
     def producer_channels(self) -> tuple[ProducerChannelReport, ...]:
-        """What was written to each channel."""
+        """The reports on the channels written here."""
         statistics = self._statistics
         return tuple(
             ProducerChannelReport(
@@ -230,7 +230,7 @@ class LoadRun:
         return [each for each in self._tasks.values() if not each.task.outputs.each]
 
     def _begin(self) -> None:
-        """What is counted from now on is measured."""
+        """Begin the measured part: note all counters."""
         self._starved_before_ns = self._starved_until_now_ns()
         self._taken_before = self._taken_records()
         self._unread_before_ns = self._unread_until_now_ns()
@@ -249,20 +249,20 @@ class LoadRun:
         return _Times(monotonic_ns(), process_time_ns(), loop.waited_ns, loop.slept_ns)
 
     def _note_shares(self) -> None:
-        """How busy the process was until now."""
+        """Update the busy and stolen share of the process since the start."""
         spent = self._now().since(self._begun)
         self._busy_share = 1 - spent.waited_ns / spent.clock_ns
         self._stolen_share = max(0.0, (spent.awake_ns - spent.cpu_ns) / spent.clock_ns)
 
     def _note_cpu(self) -> None:
-        """What it used of the CPU in the measured part until now, without polling."""
+        """Update the CPU share of the process in the measured part, without polling."""
         spent = self._now().since(self._measured)
         polled_ns = spent.waited_ns - spent.slept_ns
         polled_cpu_ns = polled_ns * min(1.0, spent.cpu_ns / max(1, spent.awake_ns))
         self._cpu_share = max(0.0, (spent.cpu_ns - polled_cpu_ns) / spent.clock_ns)
 
     def consumer_channels(self) -> tuple[ConsumerChannelReport, ...]:
-        """What was read of each channel."""
+        """The reports on the channels read here."""
         reports, statistics = [], self._statistics
         for each in self._tasks_in_order:
             if each.task.is_source:
@@ -291,7 +291,7 @@ class LoadRun:
         return tuple(reports)
 
     def _starved_until_now_ns(self) -> dict[int, int]:
-        """Credit-starved time of each channel that was ever read from here, so far."""
+        """Credit-starved time so far of each channel that was read from here, in ns."""
         now_ns = monotonic_ns()
         return {
             channel.channel: channel.starved_ns
@@ -300,7 +300,7 @@ class LoadRun:
         }
 
     def _taken_records(self) -> dict[int, int]:
-        """Records that each sink has taken so far, by channel."""
+        """Number of records that each sink has taken so far, by channel."""
         taken = {}
         for each in self._sinks:
             reading = run_input_of(each.task)
@@ -310,7 +310,7 @@ class LoadRun:
         return taken
 
     def _unread_until_now_ns(self) -> int:
-        """How long sockets were not read so far, for want of a buffer; the longest time of any."""
+        """Longest time so far that a socket was not read for want of a buffer, in ns."""
         now_ns = monotonic_ns()
         clients = self._environment.connections.clients
         return max((each.snapshot(now_ns=now_ns).unread_ns for each in clients), default=0)

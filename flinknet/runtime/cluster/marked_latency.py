@@ -1,4 +1,4 @@
-"""What the latency markers of a job told its operators, put together."""
+"""The latency that markers of a job measured, aggregated by operator."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def markers_measured(
     marked: Mapping[ExecutionAttemptID, Sequence[MarkedLatency]],
     latency_of: Callable[[int], LatencySummary],
 ) -> LatencyMarkersMeasured:
-    """The histograms of the current attempts, and each operator over its tasks.
+    """Return the histograms of the current attempts, and each operator over its tasks.
 
     Args:
-        marked: by attempt.
-        latency_of: how old the records were that the sinks of a vertex measured.
+        marked: marked latencies, by attempt.
+        latency_of: latency of the records that the sinks of a vertex measured.
     """
     job = plan.graph.job
     names = {
@@ -71,7 +71,7 @@ def _operator_names(vertex: JobVertex) -> list[tuple[str, str]]:
 
 
 def _histogram(each: MarkedLatency, names: Mapping[str, str], subtask: int) -> MarkerHistogram:
-    """With the name that Flink's scope gives it (LatencyStats.Granularity)."""
+    """The histogram under the name of Flink's scope (LatencyStats.Granularity)."""
     scope = f"source_id.{each.source_id}." if each.source_id else ""
     if each.source_subtask >= 0:
         scope += f"source_subtask_index.{each.source_subtask}."

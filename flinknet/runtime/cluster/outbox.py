@@ -1,8 +1,8 @@
-"""Outbox: what a JobManager tells its TaskManagers about jobs, in an order that they cannot see.
+"""Outbox: orders the messages of a JobManager to its TaskManagers.
 
-Messages to two TaskManagers take two connections, and the first to be sent need not be the first to
-come. A consumer that was deployed could ask for its partition before the TaskManager that has the
-partition knows the number of that channel; the trace would not name it.
+Messages to two TaskManagers go over two connections, so they can arrive in another order than they
+were sent. A deployed consumer could request its partition before the TaskManager of the partition
+knows the number of that channel, and the trace would not name it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from .control_messages import ExpectReaders
 
 
 class Outbox:
-    """Holds back what comes behind the announcement of readers until all who were told have
-    answered.
+    """Holds messages back until every TaskManager has confirmed the readers announced before them.
 
     Args:
-        send: of a message to a TaskManager, by its index.
+        send: sends a message to the TaskManager with this index.
     """
 
     def __init__(self, send: Callable[[int, Any], None]) -> None:
@@ -33,23 +32,23 @@ class Outbox:
     def announce(
         self, index: int, job: ExecutionGraphID, readers: dict[str, tuple[int, int]]
     ) -> None:
-        """Tell a TaskManager which channels of a job will be asked for; goes at once."""
+        """Announce to a TaskManager the channels of a job that will be requested; sent at once."""
         if index not in self._lost:
             self._unanswered[index] += 1
         self._send(index, ExpectReaders(job, readers))
 
-    def tell(self, index: int, message: Any) -> None:
-        """Send a message behind everything that was announced and told before."""
+    def send(self, index: int, message: Any) -> None:
+        """Send a message after all earlier messages and announcements."""
         self._held.append((index, message))
         self._go_on()
 
     def answered(self, index: int) -> None:
-        """A TaskManager knows the readers of one announcement."""
+        """Note that a TaskManager has confirmed one announcement."""
         self._unanswered -= Counter({index: 1})
         self._go_on()
 
     def lose(self, index: int) -> None:
-        """A TaskManager is gone: nothing waits for it any more."""
+        """Stop waiting for a lost TaskManager."""
         self._lost.add(index)
         del self._unanswered[index]
         self._go_on()

@@ -1,11 +1,10 @@
 """Peer: flinknet as one end of an exchange whose other end is a TaskManager of Flink, or anything
 else that speaks its protocol (see consumer_peer and producer_peer).
 
-A job with one end outside: its plan has both ends, and the TaskExecutor that runs every task runs
-the one that is ours. There is one process, and no JobManager: the other end is not ours to lead. A
-JobManager would tell both ends what to do; here the command line does, in the place of one (Peer
-says to its TaskExecutor what a JobManager would), and a cancellation by it is what a cancelled task
-would send.
+A peer is a job with one end outside: its plan has both ends, and the usual TaskExecutor runs ours.
+There is one process and no JobManager, as the other end is not under our control. Peer sends the
+TaskExecutor the messages that a JobManager would send, as the command line demands; a cancellation
+sends the other end what a cancelled task would send.
 """
 
 from __future__ import annotations
@@ -42,48 +41,48 @@ from ..manifest import channel_infos, manifest_of
 from ..peer_protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_directory
-from . import control_messages as say
+from . import control_messages as messages
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor
 
 LOOK_EVERY_NS = 5_000_000
-"""How late a limit or an interrupt may be noticed."""
+"""A limit or an interrupt is noticed this late at most."""
 
 SAMPLE_EVERY_NS = 100_000_000
-"""How late a reader that has gone may be noticed."""
+"""The loss of a reader is noticed this late at most."""
 
 FAREWELL_NS = 2_000_000_000
-"""How long the peer may take to close the connection after the last word."""
+"""How long the peer may take to close the connection after the last message."""
 
 TASK_MANAGERS = 2
-"""Ours and the other."""
+"""Ours and the peer's."""
 
 END_OF_PARTITION, CANCELLED, FAILED = "end of partition", "cancelled", "failed"
 
 
 class LocalControl(ControlConnection):
-    """The control connection of a TaskExecutor that is led in its own process."""
+    """The control connection of a TaskExecutor that is driven from its own process."""
 
     def __init__(self) -> None:
         super().__init__("")
         self.sent: deque[Any] = deque()
 
     def send(self, message: Any) -> None:
-        """Keep a message for whoever leads."""
+        """Keep a message for the driver."""
         self.sent.append(message)
 
 
 class Peer:
-    """What both ends have: a TaskExecutor, and what is told to it. A base class, whose two kinds
-    differ in what they say and wait for.
+    """The common part of both ends: a TaskExecutor and its commands. The base class of two kinds
+    that differ in what they send and wait for.
 
     Args:
-        load: its plan; the tasks that are ours are on TaskManager `index`.
-        network: settings of ours.
-        directory: gets the trace and its manifest; None: nothing is recorded.
-        interrupts: signals that have come (signals.interrupts_noted).
+        load: plan of the exchange; our tasks are those of TaskManager `index`.
+        network: our network settings.
+        directory: directory of the trace and its manifest; None: nothing is recorded.
+        interrupts: signals received so far (signals.interrupts_noted).
 
     Attributes:
         end: how the exchange ended.
@@ -92,7 +91,7 @@ class Peer:
     role: str
     index: int
     cancelled: str
-    """What the other end is told when it ends early."""
+    """The cause that the other end receives after an early end."""
 
     _records = MEASURED
 
@@ -138,14 +137,14 @@ class Peer:
 
     @property
     def peer(self) -> str:
-        """Where the other end is, or where it finds us."""
+        """Address of the other end, or ours if it connects to us."""
         raise NotImplementedError
 
     def run(self) -> None:
-        """From the first word to the last. Raises: what has failed."""
+        """Run the exchange to its end. Raises: the first failure."""
         cause = self.cancelled
         try:
-            self._tell(self._initialization())
+            self._send(self._initialization())
             self._begin()
             self._environment.loop.call_at(0, self._turn)
             self._executor.serve()
@@ -161,7 +160,7 @@ class Peer:
             self._stack.close()
 
     def result(self) -> PeerResult:
-        """What passed; to be asked for after `run`, however that ended."""
+        """The totals of the exchange; call this after `run`, however that ended."""
         self._environment.recorder.flush()
         visited = self._connections.strangers().warning()
         decoder = self._protocol.decoder
@@ -177,9 +176,7 @@ class Peer:
         )
 
     def close(self) -> None:
-        """End the trace and all that is open. Raises: TraceError if something was not recorded,
-        or is not there.
-        """
+        """Close the trace and all connections. Raises: TraceError if the trace is incomplete."""
         self._environment.close()
         self._save_manifest(is_over=True)
         self._environment.recorder.close()
@@ -190,51 +187,51 @@ class Peer:
     # What the two kinds differ in
 
     def _begin(self) -> None:
-        """Say what comes first."""
+        """Send the first commands."""
         raise NotImplementedError
 
     def _advance(self, now_ns: int) -> None:
-        """Say what is to be said now."""
+        """Send the commands that are due."""
         raise NotImplementedError
 
-    # What a JobManager would say
+    # The part of a JobManager
 
     @property
     def _tasks(self) -> list[TaskDeploymentDescriptor]:
-        """Those that are ours."""
+        """Our tasks."""
         return self._load.tasks_on(self.index)
 
-    def _start(self) -> say.Start:
-        """Records are due, or read, from now on."""
+    def _start(self) -> messages.Start:
+        """Return the instants of a run that starts now."""
         self.start_ns = now_ns = monotonic_ns()
         duration_ns = self._load.scenario.workload.duration_ns
         end_ns = None if duration_ns is None else now_ns + duration_ns
-        return say.Start(now_ns, now_ns, None, end_ns, timestamp_epoch_ns())
+        return messages.Start(now_ns, now_ns, None, end_ns, timestamp_epoch_ns())
 
     def _stop(self, end: str) -> None:
         self.end = end
         self._is_over = True
-        self._tell(say.Disconnect())
+        self._send(messages.Disconnect())
 
-    def _tell(self, *messages: Any) -> None:
-        self._control.received.extend(messages)
+    def _send(self, *orders: Any) -> None:
+        self._control.received.extend(orders)
 
     def _are_all(self, *states: ExecutionState) -> bool:
         """Whether each of our tasks is in one of these states."""
         return all(self._states.get(each.attempt_id) in states for each in self._tasks)
 
     def _turn(self) -> None:
-        """Hear what the TaskExecutor has said, and say what is to be said."""
+        """Handle the messages of the TaskExecutor, and send the commands that are due."""
         sent = self._control.sent
         while sent:
             message = sent.popleft()
-            if isinstance(message, say.TaskStateChanged):
+            if isinstance(message, messages.TaskStateChanged):
                 self._states[message.attempt_id] = message.state
                 if message.state is ExecutionState.FAILED and self._failure is None:
                     self._failure = _failure_of(message)
             elif isinstance(message, RequestPartitionState):  # nobody can be asked: it may run
                 asked = message.attempt_id, message.partition_id
-                self._tell(PartitionState(*asked, ExecutionState.RUNNING))
+                self._send(PartitionState(*asked, ExecutionState.RUNNING))
         if self._failure is not None:
             self._stop(FAILED)
         elif self._interrupts:
@@ -245,8 +242,8 @@ class Peer:
             self._environment.loop.call_at(monotonic_ns() + LOOK_EVERY_NS, self._turn)
 
     def _say_farewell(self) -> None:
-        """Let what is said leave, and the peer close: who closes first while bytes are on their
-        way resets the connection, and the last word is lost with it.
+        """Send the queued bytes and let the peer close: closing first while bytes are on their way
+        resets the connection and loses the last message.
         """
         loop = self._environment.loop
         loop.tasks = ()
@@ -255,15 +252,15 @@ class Peer:
         while loop.transports and monotonic_ns() < until_ns:
             loop.run_once(until_ns=min(until_ns, monotonic_ns() + SAMPLE_EVERY_NS))
 
-    # What it is made of
+    # Parts
 
-    def _initialization(self) -> say.InitializeJob:
+    def _initialization(self) -> messages.InitializeJob:
         scenario, spill_dir = self._load.scenario, None
         if scenario.workload.is_blocking and self.index == PRODUCERS:
             spill_dir = self._stack.enter_context(create_spill_directory())
-        return say.InitializeJob(
+        return messages.InitializeJob(
             self._load.plan.graph.id,
-            say.SubmitLoad(scenario, self._records),
+            messages.SubmitLoad(scenario, self._records),
             None if self._directory is None else str(self._directory),
             spill_dir,
             None,
@@ -294,10 +291,10 @@ class Peer:
         self._counts = MessageCounts(channels, is_consumer=is_consumer, writer=writer)
         return self._counts
 
-    # What comes of it
+    # Results
 
     def _channels(self) -> tuple[PeerChannel, ...]:
-        """What passed on each channel, by its messages and by what our tasks have counted."""
+        """The totals of each channel, from its messages and from the counts of our tasks."""
         load = self._executor.attempts.load
         sent = {} if load is None else {x.channel: x for x in load.producer_channels()}
         read = {} if load is None else {x.channel: x for x in load.consumer_channels()}
@@ -359,11 +356,11 @@ class Peer:
         ).save(self._directory)
 
 
-def _failure_of(message: say.TaskStateChanged) -> Exception:
-    """What a task has told of its end, as the error that it was."""
+def _failure_of(message: messages.TaskStateChanged) -> Exception:
+    """Recreate the error with which a task has failed."""
     kind = getattr(errors, message.kind, FlinknetError) if message.kind else RuntimeError
     try:
         error: Exception = kind(message.error)
-    except TypeError:  # it takes more than words
+    except TypeError:  # its constructor needs more than a text
         error = FlinknetError(message.error)
     return error

@@ -1,4 +1,4 @@
-"""Placement: where the tasks of a job run, and what each of them begins with."""
+"""Placement: where the tasks of a job run, and the descriptors they are deployed with."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .slot_pool import ClusterSlots, SlotPool
 
 @dataclass(frozen=True, slots=True)
 class FixedPlan:
-    """A plan that was made before, whatever slots there are, with the descriptors of its tasks.
+    """A plan made in advance, independent of free slots, with the descriptors of its tasks.
 
     Attributes:
-        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
+        stage_of: stage of each vertex; a stage begins when lower stages have ended or are readable.
     """
 
     plan: PhysicalPlan
@@ -31,7 +31,7 @@ class FixedPlan:
 
 @dataclass(frozen=True, slots=True)
 class SharedCluster:
-    """What the jobs of a cluster have in common: its slots, and the numbers of channels."""
+    """State shared by the jobs of a cluster: slots, and the numbers of channels."""
 
     slots: ClusterSlots
     numbers: ClusterNumbers
@@ -39,26 +39,26 @@ class SharedCluster:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Tasks that begin together."""
+    """Tasks that are deployed together."""
 
     plan: PhysicalPlan
     tasks: tuple[TaskDeploymentDescriptor, ...]
 
 
 class Placement:
-    """Places of one job.
+    """The placement of one job.
 
     Args:
-        cluster: that it shares with other jobs.
-        slots_each: of every TaskManager.
-        fixed: where everything is; None: wherever there are slots.
+        cluster: the cluster shared with other jobs.
+        slots_each: slots of every TaskManager.
+        fixed: a fixed plan; None: tasks are placed in available slots.
 
     Attributes:
-        pool: the slots that the job has.
-        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
-        depth_of: tasks of the same depth that are joined are deployed together.
+        pool: the slots of the job.
+        stage_of: stage of each vertex; a stage begins when lower stages have ended or are readable.
+        depth_of: depth of each vertex; joined tasks of the same depth are deployed together.
 
-    Raises: ConfigError when a slot has less than its subtasks need.
+    Raises: ConfigError if a slot has fewer resources than its subtasks need.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Placement:
         )
 
     def plan(self, task_managers: int) -> PhysicalPlan:
-        """Where everything is now; there must be a place for everything.
+        """The current placement of all tasks; every task must have a slot.
 
         Args:
-            task_managers: at least so many are, or will be, there.
+            task_managers: the minimum number of TaskManagers in the plan.
         """
         if self._fixed is not None:
             return self._fixed.plan
@@ -103,7 +103,7 @@ class Placement:
     def tasks(
         self, plan: PhysicalPlan, subtasks: Sequence[ExecutionVertex]
     ) -> list[TaskDeploymentDescriptor]:
-        """What these subtasks begin with; who writes comes before who reads."""
+        """The descriptors of these subtasks, writers before their readers."""
         index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
         keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
         if self._fixed is None:

@@ -1,5 +1,5 @@
 # mypyc
-"""PreparedAttempts: attempts on their way to a task: their gates wait for memory and then, with a
+"""PreparedAttempts: attempts that have no task yet: their gates wait for memory and then, with a
 load, for the start of the run.
 """
 
@@ -20,12 +20,12 @@ from ..shuffle_environment import ShuffleEnvironment
 from .attempt_channels import AttemptChannels, are_read
 from .control_messages import Start, SubmitTask
 from .hosted_job import HostedJob
-from .running_task import told
+from .running_task import error_text
 
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """An attempt whose gates wait for memory that others are to give back."""
+    """An attempt whose gates wait for memory that others will return."""
 
     job: HostedJob
     descriptor: TaskDeploymentDescriptor
@@ -35,7 +35,7 @@ class _Setup:
     gates: GateSetup
 
     def cancel(self, cause: str) -> None:
-        """It will not run, and whoever reads its partitions is told why."""
+        """Drop the attempt; readers of its partitions receive the cause."""
         self.gates.cancel()
         for partition in self.partitions:
             partition.fail(cause)
@@ -43,10 +43,10 @@ class _Setup:
 
 @dataclass(frozen=True, slots=True)
 class OpenedAttempt:
-    """An attempt that has all that its task needs.
+    """An attempt that has everything its task needs.
 
     Attributes:
-        start: of its task; None: with the run.
+        start: the instants of its run; None: it starts with the load.
     """
 
     job: HostedJob
@@ -56,7 +56,7 @@ class OpenedAttempt:
     gates: tuple[SingleInputGate, ...]
 
     def cancel(self, cause: str) -> None:
-        """It will not run, and whoever reads its partitions is told why."""
+        """Drop the attempt; readers of its partitions receive the cause."""
         for partition in self.partitions:
             partition.fail(cause)
         for gate in self.gates:
@@ -64,10 +64,10 @@ class OpenedAttempt:
 
 
 class PreparedAttempts:
-    """Those of one process.
+    """The prepared attempts of one process.
 
     Args:
-        check_producer: called with an attempt and its channel whose producer does not have the
+        check_producer: called with an attempt and its channel if the producer does not have the
             partition.
     """
 
@@ -96,20 +96,21 @@ class PreparedAttempts:
 
     @property
     def gates(self) -> list[SingleInputGate]:
-        """Of those that wait for the start of the run."""
+        """The gates of attempts that wait for the start of the run."""
         return [gate for each in self._waiting for gate in each.gates]
 
     @property
     def are_channels_open(self) -> bool:
-        """Whether each channel that those that wait write has its reader."""
+        """Whether every channel that waiting attempts write has its reader."""
         return not self._setups and are_read(
             partition for each in self._waiting for partition in each.partitions
         )
 
     def set_up(self, job: HostedJob, message: SubmitTask, *, now_ns: int) -> None:
-        """Create partitions, and take the memory of gates, as far as it is there.
+        """Create the partitions of an attempt, and allocate memory for its gates as it is
+        available.
 
-        Raises: what stands in the way.
+        Raises: the error that prevents it.
         """
         descriptor, environment = message.task, self._environment
         own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
@@ -126,7 +127,7 @@ class PreparedAttempts:
             gates = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)
         except BaseException as error:
             for partition in partitions:
-                partition.fail(told(error))
+                partition.fail(error_text(error))
             raise
         if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
             self._unread[descriptor.attempt_id] = unread
@@ -137,9 +138,9 @@ class PreparedAttempts:
     def advance(
         self, *, now_ns: int
     ) -> Iterator[tuple[ExecutionAttemptID, OpenedAttempt | BaseException]]:
-        """Go on with attempts for whose gates there is memory now.
+        """Continue with attempts whose gates can have their memory now.
 
-        Yields: each of them with its gates open, or why that cannot be.
+        Yields: each of them with its gates open, or its error.
         """
         setups, self._setups = self._setups, []
         for setup in setups:
@@ -150,25 +151,25 @@ class PreparedAttempts:
                     continue
                 found = self._open(setup)
             except (Exception, SystemExit) as error:
-                setup.cancel(told(error))
+                setup.cancel(error_text(error))
                 found = error
             yield setup.descriptor.attempt_id, found
 
     def wait(self, opened: OpenedAttempt) -> None:
-        """One begins with the run."""
+        """Let an attempt wait for the start of the run."""
         self._waiting.append(opened)
 
     def begin(self) -> list[OpenedAttempt]:
-        """The run begins. Returns: those that wait for that."""
+        """Return the attempts that waited for the start of the run."""
         begun, self._waiting = self._waiting, []
         return begun
 
     def note_readable(self, attempt_id: ExecutionAttemptID, edges: Iterable[int]) -> None:
-        """What these edges bring to an attempt can be read now."""
+        """Note that these input edges of an attempt are readable."""
         self._unread.get(attempt_id, set()).difference_update(edges)
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> bool:
-        """End one that has no task. Returns: whether it was here."""
+        """Cancel an attempt without a task. Returns: whether it was here."""
         self.end(attempt_id)
         setups = [each for each in self._setups if each.descriptor.attempt_id == attempt_id]
         for setup in setups:
@@ -181,11 +182,11 @@ class PreparedAttempts:
         return bool(setups or waiting)
 
     def end(self, attempt_id: ExecutionAttemptID) -> None:
-        """One is over, with or without a task."""
+        """Forget an attempt that is over, with or without a task."""
         self._unread.pop(attempt_id, None)
 
     def forget(self, job: HostedJob) -> None:
-        """A job is over."""
+        """Drop the attempts of a job that is over."""
         for setup in [each for each in self._setups if each.job is job]:
             self._setups.remove(setup)
             setup.cancel("its job is over")
@@ -196,15 +197,15 @@ class PreparedAttempts:
             del self._unread[attempt_id]
 
     def release(self, cause: str) -> None:
-        """All end with their process."""
+        """Drop all attempts when the process ends."""
         for setup in self._setups:
             setup.cancel(cause)
         for opened in self._waiting:
             opened.cancel(cause)
 
     def _open(self, setup: _Setup) -> OpenedAttempt:
-        """The gates; those ask for what they read that can be read, when what was recovered of
-        their channels has been.
+        """Open the gates of an attempt; each requests its readable partitions once the recovered
+        state of its channels has been read.
         """
         environment, descriptor = self._environment, setup.descriptor
         gates = setup.gates.gates(
@@ -215,7 +216,7 @@ class PreparedAttempts:
         for channel in [each for gate in gates for each in gate.remote_channels]:
             channel.check_producer = partial(self._check_producer, descriptor.attempt_id)
         for each, gate in zip(descriptor.inputs, gates, strict=True):
-            if setup.start is not None:  # its task reads what was recovered, and asks then
+            if setup.start is not None:  # its task reads the recovered state, then requests
                 gate.finish_read_recovered_state()
             gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
             if gate.is_state_consumed:

@@ -1,4 +1,4 @@
-"""PrintedLines: what the tasks of a job print, as it comes into the files of its TaskManagers."""
+"""PrintedLines: the lines that tasks print, from the growing files of their TaskManagers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ READ_BYTES = 1 << 20
 
 
 class PrintedLines:
-    """Reads the files on from where it was; half a line waits for its end."""
+    """Reads new lines of the files; half a line waits for its end."""
 
     def __init__(self, run_dir: Path, task_managers: int) -> None:
         self._positions = {run_dir / f"tm-{index}.out": 0 for index in range(task_managers)}

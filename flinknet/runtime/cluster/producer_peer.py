@@ -1,4 +1,4 @@
-"""ProducerPeer: writes partitions for TaskManagers that are not flinknet's."""
+"""ProducerPeer: writes partitions for TaskManagers of Flink."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.units import NS_PER_MS
 
 from ..clock import timestamp_epoch_ns
-from . import control_messages as say
+from . import control_messages as messages
 from .attempt_channels import are_read
 from .peer import CANCELLED, END_OF_PARTITION, Peer
 
 WAITING_NOTE_NS = 10_000_000_000
-"""How often to say what is waited for."""
+"""How often to report what it waits for."""
 
 
 class ProducerPeer(Peer):
     """Writes partitions that a TaskManager requests.
 
-    A pipelined partition is written from the moment on when each of its subpartitions was
-    requested, a blocking one before anybody can request it.
+    A pipelined partition is written once each of its subpartitions has been requested, a blocking
+    one before it can be requested.
 
     Args:
-        on_listening: told the address when partitions can be requested.
-        on_writing: called when the partitions begin to be written.
+        on_listening: called with the address when partitions can be requested.
+        on_writing: called when the partitions start to be written.
         on_waiting: called every `note_every_ns` with what it waits for.
     """
 
@@ -61,14 +61,14 @@ class ProducerPeer(Peer):
 
     @property
     def peer(self) -> str:
-        """Where consumers find it."""
+        """The address for consumers."""
         return f"{self._network.bind_host}:{self._port}"
 
     def _begin(self) -> None:
         readers = {x.receiver_id.hex(): (x.index, CONSUMERS) for x in self._load.channels}
-        self._tell(say.ExpectReaders(self._load.plan.graph.id, readers))
+        self._send(messages.ExpectReaders(self._load.plan.graph.id, readers))
         start = self._write() if self._is_blocking else None
-        self._tell(*(say.SubmitTask(each, {}, start) for each in self._tasks))
+        self._send(*(messages.SubmitTask(each, {}, start) for each in self._tasks))
 
     def _advance(self, now_ns: int) -> None:
         begun = ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED
@@ -81,7 +81,7 @@ class ProducerPeer(Peer):
             return
         self._executor.check_readers()
         if not self._is_writing and are_read(self._partitions):
-            self._tell(self._write())
+            self._send(self._write())
         if self._is_writing and self._is_consumed:
             is_whole = all(each.task.is_finished for each in self._executor.attempts.running)
             self._stop(END_OF_PARTITION if is_whole else CANCELLED)
@@ -96,7 +96,7 @@ class ProducerPeer(Peer):
 
     @property
     def _is_consumed(self) -> bool:
-        """Whether nobody reads any more: all was consumed, or cancelled by its consumers."""
+        """Whether every subpartition was consumed or cancelled by its consumer."""
         return all(
             partition.is_consumed or all(each.is_consumed for each in partition.subpartitions)
             for partition in self._partitions
@@ -107,7 +107,7 @@ class ProducerPeer(Peer):
         self._next_note_ns = now_ns + self._note_every_ns
         self._on_listening(self.peer)
 
-    def _write(self) -> say.Start:
+    def _write(self) -> messages.Start:
         self._is_writing = True
         start = self._start()
         interval_ns = self._network.checkpoint_interval_ns
@@ -117,7 +117,7 @@ class ProducerPeer(Peer):
         return start
 
     def _waiting_for(self) -> str:
-        """What consumers have not done yet."""
+        """What it waits for, in words."""
         found = [each for partition in self._partitions for each in partition.subpartitions]
         unread = [each for each in found if not each.is_consumed]
         unrequested = sum(not each.has_view for each in unread)
@@ -134,4 +134,4 @@ class ProducerPeer(Peer):
         self._checkpoint_id += 1
         timestamp_ms = (now_ns - timestamp_epoch_ns()) // NS_PER_MS
         trigger = TriggerCheckpoint(self._checkpoint_id, timestamp_ms)
-        self._tell(say.JobCommand(self._load.plan.graph.id, trigger))
+        self._send(messages.JobCommand(self._load.plan.graph.id, trigger))

@@ -1,4 +1,4 @@
-"""ProgressMeter: from the statistics of all TaskManagers to one Progress."""
+"""ProgressMeter: combines the statistics of all TaskManagers into one Progress."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .control_messages import Start
 from .reports import Statistics
 
 RATE_INTERVAL_MIN_NS = 100_000_000
-"""Samples that come closer together say nothing of a rate."""
+"""Samples that are closer together give no rate."""
 
 RATE_WINDOW_NS = 1_000_000_000
-"""Rates are over so long, or longer where records come in larger steps."""
+"""The window of rates; longer where records come in larger steps."""
 
 _STEPS_MIN = 3
 
 STILL_NS = 10_000_000_000
-"""Where nothing was taken for so long, nothing flows."""
+"""Where no record was taken for this long, the rate is 0."""
 
 
 @dataclass(slots=True)
@@ -35,10 +35,10 @@ class _Channel:
 
 @dataclass(slots=True)
 class _Taken:
-    """What the last tasks on one TaskManager have taken, and how fast lately.
+    """The records taken by the last tasks on one TaskManager, and the current rate.
 
-    A slow task takes a buffer at once and is then busy with it for longer than samples are apart:
-    rates go back to where at least two such steps lie between.
+    A slow task takes a buffer at once and then works on it for longer than the sample interval, so
+    the window of rates spans at least two such steps.
     """
 
     records: int = 0
@@ -49,7 +49,7 @@ class _Taken:
     _steps: deque[tuple[int, int, int]] = field(default_factory=deque)  # instant, records, bytes
 
     def count(self, records_taken: int, bytes_taken: int, now_ns: int) -> None:
-        """Take what it is by now."""
+        """Add a sample of the totals."""
         if self.at_ns and now_ns - self.at_ns < RATE_INTERVAL_MIN_NS:
             return
         steps = self._steps
@@ -69,10 +69,10 @@ class _Taken:
 
 
 class ProgressMeter:
-    """Rates over the last interval, beside the last counts of each task.
+    """Rates over the last interval, with the latest counts of each task.
 
     Args:
-        collected: takes what the meter takes.
+        collected: receives the same statistics.
     """
 
     def __init__(self, load: LoadPlan, collected: Collected) -> None:
@@ -87,7 +87,7 @@ class ProgressMeter:
         self.start: Start | None = None
 
     def add(self, index: int, statistics: Statistics, now_ns: int) -> None:
-        """Take what one TaskManager tells."""
+        """Add the statistics of a TaskManager."""
         self._collected.add(index, statistics)
         for read in statistics.read:
             channel = self._channels[read.channel]
@@ -104,7 +104,7 @@ class ProgressMeter:
         )
 
     def progress(self, phase: str | None, now_ns: int) -> Progress:
-        """Where the run stands; `phase` None derives it from the instants of the run."""
+        """The current progress; `phase` None derives it from the instants of the run."""
         latency = self._collected.latency_of(self._collected.tasks)
         return Progress(
             phase=phase or self._phase(now_ns),

@@ -1,5 +1,5 @@
-"""What TaskManagers say of what they have measured: Statistics again and again while a job runs, a
-Report at its end, and what the two are made of.
+"""Measurements of TaskManagers: Statistics several times a second while a job runs, a Report at its
+end, and their parts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from flinknet.job.latency_stats import MarkedLatency
 from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 
 Metrics = dict[str, bool | int | float]
-"""Values by Flink's names, which keep their types."""
+"""Metrics by Flink's names; values keep their types."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadChannel:
-    """A channel so far, as its consumer sees it: records and bytes that it has taken."""
+    """Totals of a channel at its consumer: records and bytes taken so far."""
 
     channel: int
     records: int
@@ -25,11 +25,11 @@ class ReadChannel:
 
 @dataclass(frozen=True, slots=True)
 class WrittenChannel:
-    """A channel now, as the producer of a remote one sees it.
+    """State of a remote channel at its producer.
 
     Attributes:
-        credits_available: -1: there is no credit.
-        starved_ns: how long it had data and no credit so far.
+        credits_available: in buffers; -1: there is no flow control by credit.
+        starved_ns: time so far with data and without credit.
     """
 
     channel: int
@@ -40,9 +40,9 @@ class WrittenChannel:
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """One attempt so far: its metrics under Flink's names (empty if they were not taken), and the
-    latency, number and bytes of the records that its sinks have measured, and what latency markers
-    told its operators (with the metrics).
+    """Counts of one attempt so far: its metrics under Flink's names (empty if they were not
+    sampled); latency, number and bytes of the records that its sinks have measured; and the latency
+    that markers measured (only with the metrics).
     """
 
     attempt_id: ExecutionAttemptID
@@ -56,11 +56,11 @@ class TaskCounts:
 
 @dataclass(frozen=True, slots=True)
 class UsedConnection:
-    """A connection that a TaskManager has opened, and how many open channels of a job it carries.
+    """A connection of a TaskManager, with the number of open channels of a job that it carries.
 
     Attributes:
-        task_manager: to which it was opened.
-        number: of those between the two, in the order in which they were opened.
+        task_manager: the TaskManager at its other end.
+        number: its number among the connections between the two, in order of opening.
     """
 
     task_manager: int
@@ -70,8 +70,8 @@ class UsedConnection:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """TaskManager: how far it is with the tasks of one job; several times a second, less often with
-    many channels.
+    """TaskManager: statistics of the tasks of one job, several times a second, less often with many
+    channels.
     """
 
     at_ns: int
@@ -84,16 +84,16 @@ class Statistics:
 
     @property
     def job(self) -> ExecutionGraphID | None:
-        """That of its tasks; None if there are none."""
+        """The job of its tasks; None if there are none."""
         return self.tasks[0].attempt_id.execution_graph_id if self.tasks else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerChannelReport:
-    """What the consumer of a channel saw in the whole run, and measured in its measured part.
+    """Totals of a channel at its consumer, of the whole run and of the measured part.
 
     Attributes:
-        value_bytes, other_elements: of what Flink has written; None for a load of our own.
+        value_bytes, other_elements: for records written by Flink; None for a load of our own.
     """
 
     channel: int
@@ -114,7 +114,7 @@ class ConsumerChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class ProducerChannelReport:
-    """What the producer of a channel did in the whole run, and saw in its measured part."""
+    """Totals of a channel at its producer, of the whole run and of the measured part."""
 
     channel: int
     sent_records: int
@@ -126,8 +126,8 @@ class ProducerChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """What the partitions of a blocking exchange hold: the payload of all their buffers, and what
-    compression left of it.
+    """Size of the partitions of a blocking exchange: the payload of all their buffers, before and
+    after compression.
     """
 
     edge: int
@@ -140,20 +140,20 @@ _EMPTY, _NOBODY = FillLevels(), Strangers()
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """TaskManager: the end. Totals are of the measured part, shares of the whole run.
+    """TaskManager: the final report. Totals are of the measured part, shares of the whole run.
 
-    Of the tasks of a program there are totals, producers' channels and strangers only.
+    For the tasks of a program it has only totals, producers' channels and strangers.
 
     Attributes:
-        trace_error: why the trace is not whole; None: it is.
-        busy_share: time not spent waiting.
-        stolen_share: time in which the process wanted a processor and had none.
-        unread_share: part of the measured time in which a socket was not read, without credit and
-            for want of a buffer.
+        trace_error: why the trace is incomplete; None if it is complete.
+        busy_share: share of time not spent waiting.
+        stolen_share: share of time in which the process wanted a CPU and had none.
+        unread_share: share of the measured part in which a socket was not read for want of a
+            buffer, without credit-based flow control.
         tasks, memory: metrics at the end of the measured part.
-        debloating: the evaluations of each gate, at instants of the clock.
-        strangers: who came to the data port and did not belong to the job.
-        cpu_share: of one core, what the process used in the measured part without polling.
+        debloating: evaluations of each gate, at instants of the clock.
+        strangers: visitors of the data port that did not belong to the job.
+        cpu_share: CPU use of the process in the measured part without polling, in cores.
     """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()

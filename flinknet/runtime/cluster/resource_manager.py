@@ -1,5 +1,5 @@
-"""ResourceManager: the TaskManagers of a cluster: started, registered, asked if they are there,
-ended (Flink: ResourceManager).
+"""ResourceManager: starts, registers, watches and ends the TaskManagers of a cluster (Flink:
+ResourceManager).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flinknet.results import TaskManagerStatus
 
 from ..host import available_cores
 from ..signals import interrupts_held, raise_dropped_termination
-from . import control_messages as say
+from . import control_messages as messages
 from .child import TASK_MANAGER, TaskManagerProcessSpec, start_child
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
@@ -28,11 +28,11 @@ SAMPLE_INTERVAL_NS = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """What the TaskManagers of a cluster are.
+    """The specification of a cluster's TaskManagers.
 
     Attributes:
         token: the secret of the cluster.
-        log_dir: gets what the processes say; None: it goes where that of this process goes.
+        log_dir: directory of the processes' logs; None: they inherit this process's output.
     """
 
     token: str
@@ -65,7 +65,7 @@ class ResourceManager:
         return self._known[index]
 
     def start(self, control_port: int) -> None:
-        """Start all of them."""
+        """Start all TaskManagers."""
         spec = self._spec
         for index in range(spec.task_managers):
             raise_dropped_termination()
@@ -87,9 +87,9 @@ class ResourceManager:
             self._known.append(TaskManagerProcess(index, process))
 
     def register(
-        self, connection: ControlConnection, message: say.RegisterTaskManager, *, now_ns: int
+        self, connection: ControlConnection, message: messages.RegisterTaskManager, *, now_ns: int
     ) -> TaskManagerProcess | None:
-        """One says who it is; None, and it is sent away, if it was not started here."""
+        """Register a TaskManager; one that was not started here is refused, and None returned."""
         for each in self._known:
             if each.index == message.index and each.process.pid == message.pid:
                 each.connection = connection
@@ -97,12 +97,12 @@ class ResourceManager:
                 each.state = TaskManagerState.REGISTERED
                 self._heartbeats.watch(each.index, now_ns=now_ns)
                 return each
-        connection.send(say.Refused("it is no TaskManager of this cluster"))
+        connection.send(messages.Refused("it is no TaskManager of this cluster"))
         connection.close()
         return None
 
-    def failed(self, message: say.TaskManagerFailed) -> TaskManagerProcess | None:
-        """Who cannot go on; None if it is not of this cluster, or does not count any more."""
+    def failed(self, message: messages.TaskManagerFailed) -> TaskManagerProcess | None:
+        """The TaskManager that reports its failure; None if it is unknown or no longer alive."""
         for each in self._known:
             if (each.index, each.process.pid) == (message.index, message.pid) and each.is_alive:
                 return each
@@ -111,22 +111,22 @@ class ResourceManager:
     def speaker(
         self, connection: ControlConnection, message: object, *, now_ns: int
     ) -> TaskManagerProcess | None:
-        """Who has said something, which shows that it lives; None if it does not count any more."""
+        """Note a sign of life. Returns: the sender; None if it is unknown or no longer alive."""
         for each in self._known:
             if each.connection is connection and each.is_alive:
                 self._heartbeats.hear(each.index, now_ns=now_ns)
-                each.heartbeats += isinstance(message, say.HeartbeatAnswer)
+                each.heartbeats += isinstance(message, messages.HeartbeatAnswer)
                 return each
         return None
 
     def next_deadline_ns(self) -> int | None:
-        """When `advance` will have something to do."""
+        """When to call `advance`, None for never."""
         return self._heartbeats.next_deadline_ns()
 
     def advance(self, *, now_ns: int) -> list[tuple[TaskManagerProcess, str]]:
-        """Ask whom it is time to ask. Returns: who is lost, and why."""
+        """Send the heartbeats that are due. Returns: lost TaskManagers, with the reason."""
         for index in self._heartbeats.to_ask(now_ns=now_ns):
-            self._known[index].send(say.Heartbeat(self._heartbeats.number))
+            self._known[index].send(messages.Heartbeat(self._heartbeats.number))
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
         for index in self._heartbeats.silent(now_ns=now_ns):
             each = self._known[index]
@@ -135,13 +135,13 @@ class ResourceManager:
         return lost
 
     def lose(self, task_manager: TaskManagerProcess) -> None:
-        """One does not count any more: its process ends, whatever it still does."""
+        """Mark a TaskManager as lost and kill its process."""
         task_manager.state = TaskManagerState.LOST
         task_manager.kill()
         self._heartbeats.unwatch(task_manager.index)
 
-    def tell_all(self, message: Any) -> None:
-        """Say something to all that count."""
+    def send_to_all(self, message: Any) -> None:
+        """Send a message to all TaskManagers that are alive."""
         for each in self._known:
             if each.is_alive:
                 each.send(message)
@@ -149,7 +149,7 @@ class ResourceManager:
     def status(
         self, slots_in_use: Callable[[int], int], *, now_ns: int
     ) -> tuple[TaskManagerStatus, ...]:
-        """Where each of them stands."""
+        """The status of every TaskManager."""
         return tuple(
             TaskManagerStatus(
                 each.index,
@@ -164,13 +164,13 @@ class ResourceManager:
         )
 
     def end(self) -> None:
-        """All that were told to end do; those that do not are ended."""
+        """Wait for the processes to end after the command to end; kill those that do not."""
         for each in self._known:
-            if each.connection is None:  # it did not hear
+            if each.connection is None:  # the command did not reach it
                 each.kill()
             each.wait(EXIT_WAIT_S)
 
 
 def trace_name(index: int) -> str:
-    """The trace of a TaskManager, in the run directory."""
+    """File name of a TaskManager's trace in the run directory."""
     return f"tm-{index}.fnt"

@@ -1,6 +1,4 @@
-"""RestartStrategy: how often a job that fails begins again, and how long it waits before that.
-Sans-IO.
-"""
+"""RestartStrategy: how often a failed job restarts, and after which delay. Sans-IO."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ RESET_NS = 3600 * NS_PER_S
 
 
 class ExponentialDelay:
-    """Grows by half with every failure, up to a minute, and begins anew after an hour without one.
-    Failures while it passes share one restart.
+    """A delay that grows by half with every failure, up to a minute, and starts over after an hour
+    without one. Failures during the delay share one restart.
 
     Mirrors ExponentialDelayRestartBackoffTimeStrategy with its defaults, but for the jitter, which
     keeps jobs of one cluster apart: here a cluster has one job.
@@ -38,7 +36,7 @@ class ExponentialDelay:
 
 
 class RestartStrategy:
-    """Of a job, as its configuration says (see JobConfig.restart_strategy)."""
+    """The restart strategy that a job configures (see JobConfig.restart_strategy)."""
 
     def __init__(self, config: JobConfig) -> None:
         self._delay_ns = config.restart_delay_ns
@@ -50,7 +48,7 @@ class RestartStrategy:
             self._restarts_max = None
 
     def may_restart(self, restarts: int) -> bool:
-        """Whether a job that has begun again so often may do so once more."""
+        """Whether a job may restart once more after this many restarts."""
         return self._restarts_max is None or restarts < self._restarts_max
 
     def restart_at_ns(self, *, now_ns: int) -> int:

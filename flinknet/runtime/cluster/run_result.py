@@ -1,5 +1,5 @@
-"""From the reports of all TaskManagers to one RunResult: totals, per channel, what limited the run,
-what to doubt.
+"""Combines the reports of all TaskManagers into one RunResult: totals, channels, the limit of the
+run, warnings.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from flinknet.results import (
 )
 
 from ..fill_meter import SAMPLES_MAX
-from .asked_rate import asked_rate
 from .collected import Collected, backlog_of, latency_of
 from .control_messages import Start
 from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
 from .reports import ConsumerChannelReport, ProducerChannelReport, Report
+from .requested_rate import requested_rate
 
 
 def check_records(reports: Sequence[Report]) -> None:
-    """Every record came once and in order on its channel.
+    """Check that every record arrived once and in order on its channel.
 
-    Raises: RunFailedError that counts what did not.
+    Raises: RunFailedError with the counts of those that did not.
     """
     sent = {
         each.channel: each.sent_records for report in reports for each in report.producer_channels
@@ -49,7 +49,7 @@ def check_records(reports: Sequence[Report]) -> None:
     faults = []
     for report in reports:
         for channel in report.consumer_channels:
-            # A loss that the record numbers showed is one that the totals show too.
+            # A loss that record numbers showed also appears in the totals.
             missing = sent[channel.channel] - channel.records
             lost, repeated = channel.lost, channel.repeated
             if missing > 0:
@@ -73,10 +73,10 @@ def assemble(
     buffering: Buffering | None = None,
     taken: Taken | None = None,
 ) -> RunResult:
-    """One result from what every TaskManager reported.
+    """Combine the reports of every TaskManager into one result.
 
     Args:
-        taken: of the processors meanwhile; None if nobody looked.
+        taken: CPU time that others took meanwhile; None if it was not measured.
     """
     scenario, reports = load.scenario, collected.reports_in_order
     consumers = [each for report in reports for each in report.consumer_channels]
@@ -118,7 +118,7 @@ def assemble(
     asked = (
         None
         if scenario.workload.is_blocking
-        else asked_rate(
+        else requested_rate(
             scenario, last, within_ns=within_ns, throughput=measured.throughput_records_per_s or 0.0
         )
     )
@@ -165,7 +165,7 @@ def assemble(
 def with_checkpoints(
     result: RunResult, summary: CheckpointSummary | None, scenario: Scenario
 ) -> RunResult:
-    """The result with what became of the checkpoints, or with why there were none."""
+    """Add the summary of the checkpoints to the result, or a warning that there were none."""
     if summary is not None:
         return replace(result, measured=replace(result.measured, checkpoints=summary))
     if scenario.network.checkpoint_interval_ns is None:
@@ -180,7 +180,7 @@ def with_checkpoints(
 def _debloating(
     scenario: Scenario, reports: Sequence[Report], start: Start
 ) -> tuple[DebloatedGate, ...]:
-    """The evaluations of each gate, from the start of the run on."""
+    """The evaluations of each gate since the start of the run."""
     return tuple(
         DebloatedGate(
             name,
@@ -260,8 +260,8 @@ def _cpu_cores(reports: Sequence[Report]) -> float | None:
 
 
 def _within_ns(measured: Measured, start: Start) -> int:
-    """The measured part by the clock, in which credit-starved time and taken records are counted:
-    the drain behind it is left out.
+    """Length of the measured part by the clock, in ns, over which credit-starved time and taken
+    records are counted; without the drain after it.
     """
     if start.measured_to_ns is None:
         return measured.duration_ns

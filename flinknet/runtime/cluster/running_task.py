@@ -1,6 +1,6 @@
 # mypyc
-"""RunningTask: an attempt on this TaskManager, as the event loop steps it: what a task raises ends
-the attempt, not the process (Flink: Task).
+"""RunningTask: an attempt as the event loop steps it. An exception of the task ends the attempt,
+not the process (Flink: Task).
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ class RunningTask:
     """One attempt.
 
     Args:
-        partitions: that it writes.
-        readers: that bring it text.
-        debloating: of its gates; None where that is off, or there are none.
+        partitions: the partitions it writes.
+        readers: sources of its text.
+        debloating: of its gates; None if it is off, or there are no gates.
         is_detailed: see TaskMetrics.
-        waits_for_readers: it has not ended before what it wrote for others to read meanwhile was
-            read.
+        waits_for_readers: the attempt ends only when its pipelined partitions have been read.
 
     Attributes:
-        error: why it failed, None while it has not; `kind`, the name of that error, empty for one
-            that is not flinknet's; `is_consequence` where another task failed first.
-        is_told_running: whether the JobManager knows that its operators are open.
+        error: why it failed, or None; `kind`: the class name of that error, empty if it is not
+            one of flinknet's; `is_consequence`: whether another task failed first.
+        is_reported_running: whether the JobManager knows that its operators are open.
     """
 
     def __init__(
@@ -65,8 +64,8 @@ class RunningTask:
         self.debloating = debloating
         self._readers = tuple(readers)
         self._waits_for_readers = waits_for_readers
-        self.is_told_running = False
-        self._has_let_go = False
+        self.is_reported_running = False
+        self._is_canceled = False
         task.times.start_window(now_ns=start_ns)
         self._metrics = TaskMetrics(
             task,
@@ -89,9 +88,9 @@ class RunningTask:
         )
 
     @property
-    def has_news(self) -> bool:
-        """Whether it has ended, or begun to run, which nobody was told."""
-        return self.has_ended or (not self.is_told_running and self.task.is_open)
+    def has_unreported_change(self) -> bool:
+        """Whether it has opened or ended and the JobManager has not been informed."""
+        return self.has_ended or (not self.is_reported_running and self.task.is_open)
 
     @property
     def is_blocked(self) -> bool:
@@ -100,29 +99,29 @@ class RunningTask:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a step would do something now that another task of the turn made possible."""
+        """Whether a step would make progress, as another task of this turn made possible."""
         return self.error is None and self.task.is_ready
 
     @property
     def times(self) -> TaskTimes:
-        """How it spends its time."""
+        """Its busy, idle and back-pressured time."""
         return self.task.times
 
     @property
     def wants_text(self) -> bool:
-        """Whether there is text of a file to be brought at once."""
+        """Whether a file has text that can be read at once."""
         for reader in self._readers:  # noqa: SIM110 - in each step; a generator takes longer
             if reader.is_waiting:
                 return True
         return False
 
     def rest(self, *, now_ns: int) -> None:
-        """There is nothing to step it for at once."""
+        """Account for idle time: no step is needed now."""
         if self.error is None:
             self.task.rest(now_ns=now_ns)
 
     def step(self, *, now_ns: int) -> int | None:
-        """Do a bounded piece of work; see StreamTask. Never raises what the task raises."""
+        """Do a bounded piece of work; see StreamTask. Errors of the task end the attempt."""
         if self.error is not None:
             return None
         try:
@@ -137,52 +136,50 @@ class RunningTask:
             return None
 
     def fail(self, error: BaseException) -> None:
-        """The attempt is over, for an error of its own or of what it reads."""
+        """End the attempt with an error of its own or of its input."""
         self.is_consequence = isinstance(error, _CONSEQUENCES)
         self.kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
-        self.error = told(error).removeprefix(f"{self.task.name}: ")  # who tells it, says of whom
+        self.error = error_text(error).removeprefix(f"{self.task.name}: ")  # reports add the name
 
     def check_channels(self) -> None:
-        """Fail for a channel that has failed, also while nothing is read."""
+        """Fail if a channel has failed, even while nothing is read."""
         for gate in self.task.gates:
             for channel in gate.channels:
                 if channel.error is not None and self.error is None:
                     self.fail(channel.error)
 
     def release(self, cause: str | None) -> None:
-        """Let go of everything but what a function that has not returned works on; see `let_go`.
+        """Release everything but what a running function still uses; see `try_cancel`.
 
         Args:
-            cause: why it ended early, which readers of its partitions are told; None: it finished,
-                and what it wrote can still be read.
+            cause: why it ended early, for the readers of its partitions; None: it finished, and its
+                partitions can still be read.
         """
         for reader in self._readers:
             reader.close()
         if cause is not None:
-            self.let_go()
+            self.try_cancel()
             for partition in self.partitions:
                 partition.fail(cause)
         for gate in self.task.gates:
             gate.close()
 
-    def let_go(self) -> bool:
-        """Cancel what is left of a task that ends early. Returns: whether nothing of it is in work
-        any more; if not, to be called again.
-        """
-        if not self._has_let_go:
+    def try_cancel(self) -> bool:
+        """Cancel the task. Returns: whether no function of it runs; else call again later."""
+        if not self._is_canceled:
             try:
                 self.task.cancel()
-                self._has_let_go = not self.task.is_handed_over
+                self._is_canceled = not self.task.is_handed_over
             except Exception:  # a task that failed may fail at this, too
-                self._has_let_go = True
-        return self._has_let_go
+                self._is_canceled = True
+        return self._is_canceled
 
     def next_deadline_ns(self) -> int | None:
-        """When it wants to be stepped even if nothing moves, for its gates to be debloated."""
+        """When it needs a step even if no data moves, to debloat its gates; None for never."""
         return None if self.debloating is None else self.debloating.next_deadline_ns()
 
     def start_window(self, *, now_ns: int) -> None:
-        """The measured part begins."""
+        """Begin the measured part."""
         self._metrics.start_window(now_ns=now_ns)
 
     def metrics(self, *, now_ns: int) -> Metrics:
@@ -190,12 +187,12 @@ class RunningTask:
         return self._metrics.sample(now_ns=now_ns)
 
     def final_metrics(self, *, now_ns: int, is_drained: bool) -> Metrics:
-        """The same at the end of the measured part; see TaskMetrics."""
+        """Its metrics at the end of the measured part; see TaskMetrics."""
         return self._metrics.sample_end(now_ns=now_ns, is_drained=is_drained)
 
 
-def told(error: BaseException) -> str:
-    """An error as one line; that of a bug with the place where it happened."""
+def error_text(error: BaseException) -> str:
+    """An error as one line; a bug with the place where it happened."""
     if isinstance(error, FlinknetError):
         return str(error)
     if isinstance(error, SystemExit):

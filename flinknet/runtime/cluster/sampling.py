@@ -1,4 +1,4 @@
-"""What a TaskManager tells of its tasks and channels: several times a second, and at the end."""
+"""Statistics of a TaskManager's tasks and channels, sampled while a job runs and at its end."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .reports import (
 from .running_task import RunningTask
 
 METRICS_PAUSE = 100
-"""After taking metrics so many times as long passes without: they cost 1% of the time at most."""
+"""Pause after sampling metrics, in multiples of the time it took: at most 1% of the time."""
 
 
 class Sampler:
-    """Makes the statistics of one TaskManager."""
+    """Samples the statistics of one TaskManager."""
 
     def __init__(
         self, connections: ConnectionManager | LocalConnectionManager, memory: NetworkBufferPool
@@ -45,12 +45,12 @@ class Sampler:
         is_last: bool = False,
         fill: FillSample | None = None,
     ) -> Statistics:
-        """Tasks and their channels as they are now, and the memory of all; without metrics if they
-        were taken a short time ago and are so many that it would cost too much.
+        """Sample tasks and their channels, and the memory of the process; without metrics if they
+        were sampled recently and are so many that it would cost too much.
 
         Args:
-            connections: that the job of these uses.
-            is_last: the tasks have ended: their metrics are taken in any case.
+            connections: connections that the job of these tasks uses.
+            is_last: the tasks have ended: their metrics are sampled in any case.
         """
         now_ns = monotonic_ns()
         known = list(tasks)
@@ -81,7 +81,7 @@ class Sampler:
 
 
 def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> TaskCounts:
-    """A task so far."""
+    """The counts of a task so far."""
     latency = LogLinearHistogram()
     records = size_bytes = 0
     for meter in running.task.chain.latency_meters:
@@ -114,7 +114,7 @@ def _read(running: RunningTask) -> Iterable[ReadChannel]:
 
 
 def report_of(statistics: EventStatistics, strangers: Strangers, trace_error: str | None) -> Report:
-    """What the tasks of a program leave at the end; that of a load is LoadRun's."""
+    """The final report on the tasks of a program; LoadRun makes that of a load."""
     return Report(
         producer_channels=tuple(
             ProducerChannelReport(

@@ -1,4 +1,4 @@
-"""SlotPool: which slots a job has, and which of its shared slots is in which of them.
+"""SlotPool: the slots of a job, and the assignment of its shared slots to them.
 
 Shared slots of different stages do not run at the same time and may use the same slot.
 """
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from flinknet.graph.slots import PlacedSlot, SharedSlot, place_in, slots_needed
 
 Slot = tuple[int, int]
-"""Its TaskManager, and its number there."""
+"""Index of the TaskManager, and number of the slot on it."""
 
 
 class ClusterSlots:
-    """The slots of the TaskManagers of a cluster, and which pool has them (Flink: SlotManager).
+    """The slots of a cluster's TaskManagers, and the pools that own them (Flink: SlotManager).
 
     Args:
-        slots_each: of every TaskManager.
+        slots_each: slots of every TaskManager.
     """
 
     def __init__(self, slots_each: int) -> None:
@@ -25,11 +25,11 @@ class ClusterSlots:
         self._owner_of: dict[Slot, SlotPool] = {}
 
     def in_use(self, task_manager: int) -> int:
-        """How many slots of a TaskManager belong to a job."""
+        """Number of slots of a TaskManager that belong to a job."""
         return sum(at == task_manager for at, _ in self._owner_of)
 
     def free_for(self, pool: SlotPool, task_manager: int) -> list[int]:
-        """The slots of a TaskManager that are a pool's or nobody's."""
+        """The slots of a TaskManager that are free or belong to this pool."""
         owner_of = self._owner_of
         return [
             slot
@@ -38,7 +38,7 @@ class ClusterSlots:
         ]
 
     def assign(self, pool: SlotPool, slots: set[Slot]) -> None:
-        """A pool has these from now on, and no others."""
+        """Set the slots that a pool owns."""
         self._owner_of = {
             slot: owner for slot, owner in self._owner_of.items() if owner is not pool
         }
@@ -48,14 +48,14 @@ class ClusterSlots:
 class SlotPool:
     """The slots of a job on the TaskManagers that are ready for it (Flink: DeclarativeSlotPool).
 
-    It gets slots when all that it needs are free; slots are the job's until it has ended. A shared
-    slot stays where it is as long as its TaskManager lives.
+    Slots are allocated when all that it needs are free, and kept until the job has ended. A shared
+    slot stays in its place while its TaskManager lives.
 
     Args:
-        shared: those of the job.
-        cluster: that it shares with the pools of other jobs.
+        shared: the shared slots of the job.
+        cluster: the slots that it shares with the pools of other jobs.
         mode: taskmanager.load-balance.mode.
-        placed: where everything is, whatever there is; None: where there are slots.
+        placed: a fixed assignment; None: shared slots go where slots are free.
     """
 
     def __init__(
@@ -79,22 +79,22 @@ class SlotPool:
 
     @property
     def task_managers(self) -> list[int]:
-        """Those that are there."""
+        """The TaskManagers that offer slots."""
         return sorted(self._task_managers)
 
     @property
     def offered(self) -> int:
-        """Number of slots that are there and no other job's."""
+        """Number of offered slots that no other job owns."""
         return sum(len(self._free_on(each)) for each in self._task_managers)
 
     @property
     def held_by_others(self) -> int:
-        """Number of slots that are there and other jobs'."""
+        """Number of offered slots that other jobs own."""
         return len(self._task_managers) * self._cluster.slots_each - self.offered
 
     @property
     def shortage(self) -> str:
-        """What is needed and what is there, in words, and what to do about it."""
+        """The slots needed and offered, in words, with advice."""
         there = f"{len(self._task_managers)} TaskManager(s) with {self._cluster.slots_each} each"
         advice = "give more TaskManagers, more slots, or a lower parallelism"
         if held := self.held_by_others:
@@ -103,26 +103,26 @@ class SlotPool:
         return f"the job needs {self.needed} slots, but {there} offer {self.offered}; {advice}"
 
     def slots_in_use(self, task_manager: int) -> int:
-        """How many slots of a TaskManager hold something of the job."""
+        """Number of slots of a TaskManager that the job uses."""
         return len({slot for at, slot in self._places.values() if at == task_manager})
 
     def add(self, task_manager: int) -> None:
-        """A TaskManager offers its slots."""
+        """Add a TaskManager and its slots."""
         self._task_managers.add(task_manager)
 
     def remove(self, task_manager: int) -> None:
-        """A TaskManager and its slots are gone, with what they held."""
+        """Remove a TaskManager with its slots and what they held."""
         self._task_managers.discard(task_manager)
         self._places = {at: each for at, each in self._places.items() if each[0] != task_manager}
         self._hold()
 
     def release(self) -> None:
-        """The job has ended: its slots are free, and it gets none any more."""
+        """Free all slots of the job, which has ended; it will get no others."""
         self._is_released = True
         self._cluster.assign(self, set())
 
     def allocate(self) -> bool:
-        """Give every shared slot that has none a slot. Returns: whether all have one now."""
+        """Assign a slot to every shared slot that has none. Returns: whether all have one now."""
         if self.offered < self.needed:
             return False
         if not self._places:
@@ -138,18 +138,18 @@ class SlotPool:
         return True
 
     def placed(self) -> list[PlacedSlot]:
-        """Where every shared slot is; all must have a place."""
+        """The places of all shared slots; each must have one."""
         return [PlacedSlot(*self._places[at], shared) for at, shared in enumerate(self._shared)]
 
     def _free_on(self, task_manager: int) -> list[int]:
         return self._cluster.free_for(self, task_manager)
 
     def _hold(self) -> None:
-        if not self._is_released:  # of one that has ended, TaskManagers are lost all the same
+        if not self._is_released:  # TaskManagers can be lost after the end of the job
             self._cluster.assign(self, set(self._places.values()))
 
     def _unused(self, stage: int) -> Slot:
-        """The first slot that holds nothing of a stage; there is one, for slots suffice."""
+        """The first slot that is unused in a stage; there is one, as `allocate` counts them."""
         used = {place for at, place in self._places.items() if self._shared[at].stage == stage}
         return next(
             (task_manager, slot)

@@ -1,5 +1,5 @@
-"""SubmittedJob: a job that a client has submitted, from its first task to what it leaves in its run
-directory (Flink: what Dispatcher and JobMaster keep of a job).
+"""SubmittedJob: a job of a client, from its submission to the files in its run directory (Flink:
+the state of a job in Dispatcher and JobMaster).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flinknet.trace.run_directory import seal_run
 
 from ..clock import timestamp_epoch_ns, wall_clock_iso
 from ..metrics_log import MetricsLog
-from . import control_messages as say
+from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .connection_uses import ConnectionUses
 from .control_connection import ControlConnection
@@ -47,28 +47,28 @@ START_DELAY_NS = 100_000_000
 """From the deployment to the first generated record, so that every task runs by then."""
 
 CLOSE_WAIT_NS = 10_000_000_000
-"""How long TaskManagers may take to end their traces."""
+"""How long TaskManagers may take to close their traces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a client has submitted, and the graph that follows from it.
+    """A submission of a client, and the graph derived from it.
 
     Attributes:
-        run: distinguishes it from all other runs; the id of the job.
-        is_joining: the cluster was not started for it.
+        run: id of the job, unique among all runs.
+        is_joining: the cluster was not started for this job.
     """
 
-    message: say.SubmitJob
+    message: messages.SubmitJob
     run: str
     graph: ExecutionGraph
     warnings: tuple[RunWarning, ...]
     is_joining: bool
 
     @classmethod
-    def of(cls, message: say.SubmitJob, run: str, *, is_joining: bool) -> Submission:
-        """Run the program for its graph. Raises: ConfigError."""
-        with redirect_stdout(sys.stderr):  # what the program prints is no part of the protocol
+    def of(cls, message: messages.SubmitJob, run: str, *, is_joining: bool) -> Submission:
+        """Run the program to obtain its graph. Raises: ConfigError."""
+        with redirect_stdout(sys.stderr):  # standard output carries the protocol
             program = load_program(
                 Path(message.path), message.settings, message.arguments, source=message.source
             )
@@ -85,16 +85,16 @@ class SubmittedJob:
     """One job of a cluster.
 
     Args:
-        contact: how its JobManager is reached, for its run directory to say.
-        slots: of each TaskManager.
-        uses: of connections, of all jobs.
+        contact: address of its JobManager, to be saved in its run directory.
+        slots: slots of each TaskManager.
+        uses: connections used by all jobs of the cluster.
 
     Attributes:
-        watchers: clients that are told how it ends.
-        end: how it has ended; None: it has not, or has still to be saved.
+        watchers: clients that receive its final state.
+        end: its final state; None while it runs or is being saved.
 
-    Raises: ConfigError when a slot has less than its subtasks need; OSError when its run directory
-        cannot be written.
+    Raises: ConfigError if a slot has fewer resources than its subtasks need; OSError if its run
+        directory cannot be written.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class SubmittedJob:
         self.run_dir = Path(message.run_dir)
         self.submitter = submitter
         self.watchers = [submitter]
-        self.end: say.JobEnded | None = None
+        self.end: messages.JobEnded | None = None
         self._manager = manager
         self._task_managers = manager.task_managers
         self._submission = submission
@@ -139,7 +139,7 @@ class SubmittedJob:
         spill_dir.mkdir(exist_ok=True)
         replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
         self.led = manager.submit(
-            say.InitializeJob(
+            messages.InitializeJob(
                 submission.graph.id,
                 message,
                 message.run_dir if message.records_trace else None,
@@ -152,12 +152,12 @@ class SubmittedJob:
 
     @property
     def job_id(self) -> str:
-        """What clients name it by."""
+        """Its id for clients."""
         return self._submission.run
 
     @property
     def name(self) -> str:
-        """Of the program."""
+        """Name of the program."""
         return self._submission.graph.job.name
 
     @property
@@ -166,20 +166,20 @@ class SubmittedJob:
         return self._submission.message.is_attached
 
     def watch(self, client: ControlConnection) -> None:
-        """A client wants to know how it ends."""
+        """Add a client that waits for its end."""
         if client not in self.watchers:
             self.watchers.append(client)
 
     def note_others(self, names: Iterable[str]) -> None:
-        """These jobs run on the same TaskManagers now."""
+        """Note jobs that run on the same TaskManagers."""
         self._others.update(dict.fromkeys(names))
 
     def cancel(self, reason: str, *, now_ns: int) -> None:
-        """End it."""
+        """Cancel the job."""
         self.led.master.cancel(reason, now_ns=now_ns)
 
     def turn(self, *, now_ns: int) -> None:
-        """Take what TaskManagers have said, and do what is due."""
+        """Handle the messages of TaskManagers, and do what is due."""
         for task_manager, message in taken(self.led.received):
             self._receive(task_manager, message)
         for deployment in self._manager.advance(self.led, now_ns):
@@ -195,7 +195,7 @@ class SubmittedJob:
         *,
         now_ns: int,
     ) -> JobStatus:
-        """Where it stands."""
+        """The status of the job."""
         checkpoints = self.led.checkpoints
         status = status_of(
             self.job_id,
@@ -208,15 +208,15 @@ class SubmittedJob:
         return replace(status, connections=self._uses.of(self.job_id), other_jobs=others)
 
     def summary(self) -> ClusterJob:
-        """The same in short."""
+        """A short form of the status."""
         master = self.led.master
         slots = sum(master.slots_in_use(each.index) for each in self._task_managers)
         state = master.state.name
         return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
 
     def tidy(self) -> None:
-        """Remove what a job has while it runs only. The directory of the job that the cluster was
-        started for is the cluster's, whose processes may live on and write there.
+        """Remove the files that a job has only while it runs. The directory of the job that the
+        cluster was started for belongs to the cluster, whose processes may still write there.
         """
         if self._measurements.metrics_log is not None:
             self._measurements.metrics_log.close()
@@ -227,11 +227,11 @@ class SubmittedJob:
             (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
 
     def _receive(self, task_manager: TaskManagerProcess, message: Any) -> None:
-        if isinstance(message, say.JobClosed):
+        if isinstance(message, messages.JobClosed):
             self._measurements.close(task_manager.index, message.report)
         elif isinstance(message, Statistics):
             self._measurements.add(task_manager.index, message)
-            self._uses.tell(self.job_id, task_manager.index, message.connections)
+            self._uses.update(self.job_id, task_manager.index, message.connections)
 
     def _deploy(self, deployment: Deployment, now_ns: int) -> None:
         if self._first_deployed_ns is None:
@@ -239,7 +239,7 @@ class SubmittedJob:
         self._measurements.deploy(deployment.plan, deployment.tasks)
         try:
             self._save_manifest()
-        except (FlinknetError, OSError) as error:  # which is no matter of the other jobs
+        except (FlinknetError, OSError) as error:  # does not affect other jobs
             self.led.master.fail(f"its manifest cannot be saved: {error}", now_ns=now_ns)
 
     def _begin(self, deployment: Deployment, now_ns: int) -> None:
@@ -249,7 +249,7 @@ class SubmittedJob:
         measured_from_ns = start_ns + message.warmup_ns
         duration_ns = message.duration_ns
         end_ns = None if duration_ns is None else measured_from_ns + duration_ns
-        self.led.start = say.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
+        self.led.start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
         self._measurements.deployed_ns = now_ns
         self._measurements.start_ns = start_ns
         self._measurements.measured_from_ns = measured_from_ns
@@ -265,11 +265,11 @@ class SubmittedJob:
             )
 
     def _close(self, now_ns: int) -> None:
-        """It is over: let TaskManagers forget it and close its traces, then save everything."""
+        """Let TaskManagers close and forget the job, which is over; then save everything."""
         if self._ended_ns is None:
             self._ended_ns = now_ns
             self._manager.end(self.led, now_ns)
-            self._task_managers.tell_all(say.CloseJob(self.led.id))
+            self._task_managers.send_to_all(messages.CloseJob(self.led.id))
         waiting = [
             each
             for each in self._task_managers
@@ -286,7 +286,7 @@ class SubmittedJob:
         if fault is not None:
             is_well = False
             text = f"{text}; {fault}".lstrip("; ")
-        self.end = say.JobEnded(master.state.name, text, int(not is_well))
+        self.end = messages.JobEnded(master.state.name, text, int(not is_well))
 
     def _save_manifest(self) -> None:
         message = self._submission.message
@@ -301,7 +301,7 @@ class SubmittedJob:
             )
 
     def _save_all(self) -> str | None:
-        """Save what it left. Returns: what went wrong."""
+        """Save the result and seal the trace. Returns: the error, if there was one."""
         try:
             self._save_result()
         except (FlinknetError, OSError) as error:
@@ -330,13 +330,13 @@ class SubmittedJob:
             [*self._submission.warnings, *self._shared(), *self._measurements.warnings()],
             str(self.run_dir) if message.records_trace else None,
         )
-        if self._submission.is_joining:  # what is idle of the cluster is not its doing
+        if self._submission.is_joining:  # it does not decide the size of the cluster
             known = tuple(each for each in result.warnings if each.code != IDLE_TASK_MANAGER)
             result = replace(result, warnings=known)
         save_result(self.run_dir, result)
 
     def _shared(self) -> list[RunWarning]:
-        """That other jobs took time and buffers from it."""
+        """The warning that other jobs used CPU time and buffers."""
         if not self._others:
             return []
         text = (
@@ -356,7 +356,7 @@ class SubmittedJob:
 
 
 def remove_empty(directory: Path) -> None:
-    """Remove the files of processes that said nothing."""
+    """Remove empty log and output files."""
     for pattern in ("*.log", "*.out"):
         for path in directory.glob(pattern):
             with suppress(OSError):

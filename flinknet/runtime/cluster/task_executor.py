@@ -1,10 +1,10 @@
 # mypyc
 """TaskExecutor: the process of a TaskManager (Flink: TaskExecutor).
 
-Registers at the JobManager, hands what it says to the attempts of the process (Attempts) and their
-channels (AttemptChannels), answers heartbeats, tells how they stand. Tasks, network and control
-connection take turns on one event loop. Functions of a program have a thread for each task: what
-does not return holds up that task, and nothing else.
+Registers at the JobManager, passes its commands to the attempts of the process (Attempts) and their
+channels (AttemptChannels), answers heartbeats, sends statistics. Tasks, network and control
+connection take turns on one event loop. The functions of a program run in a thread per task: a
+function that does not return blocks that task, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flinknet.job.producer_states import PartitionState
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
-from . import control_messages as say
+from . import control_messages as messages
 from .attempt_channels import AttemptChannels
 from .attempts import Attempts
 from .child import TaskManagerProcessSpec
@@ -32,22 +32,22 @@ from .hosted_job import HostedJob
 from .reports import Report
 
 STATISTICS_PAUSE = 20
-"""Of so many times what they take: telling them costs a twentieth of the time at most, however many
-channels there are.
+"""Pause after sampling statistics, in multiples of the time it took: at most a twentieth of the
+time, however many channels there are.
 """
 
 OPENING_LOOK_NS = 1_000_000
-"""How late an open channel, or the first output of a task, is noticed: no socket tells of it."""
+"""An open channel or a first output is noticed this late at most: no socket signals it."""
 
 
 class TaskExecutor:
-    """Everything one process owns.
+    """The state of one process.
 
     Args:
-        environment, control: None: those that the specification says.
+        environment, control: None: created from the specification.
 
     Attributes:
-        attempts: that it runs.
+        attempts: the attempts that it runs.
     """
 
     def __init__(
@@ -64,57 +64,57 @@ class TaskExecutor:
         self._channels = AttemptChannels(self._environment)
         self.attempts = Attempts(self._environment, self._channels, self._control.send)
         self._has_ended = False
-        self._asked_for_channels: say.AwaitChannels | None = None
+        self._asked_for_channels: messages.AwaitChannels | None = None
         self._heard_ns = monotonic_ns()
         self._next_statistics_ns = 0
         self._next_flush_ns = 0
 
     def run(self) -> None:
-        """Live from registration to the word that ends it."""
+        """Run from the registration to the command to end."""
         port = self._connections.start()
         sock = connected(self._spec)
         self._loop.add_transport(sock, self._control)
         spec, host = self._spec, self._spec.network.bind_host
-        self._control.send(say.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port))
+        self._control.send(
+            messages.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port)
+        )
         self.serve()
         self.release("its TaskManager ends")
         self.save_trace()
         self._environment.close()
 
     def serve(self) -> None:
-        """Do what the JobManager says, up to the word that ends it."""
+        """Carry out the commands of the JobManager, up to the command to end."""
         loop, control, attempts = self._loop, self._control, self.attempts
         due_ns = 0
         while not self._has_ended:
             loop.run_once(until_ns=due_ns)
             now_ns = monotonic_ns()
-            is_quiet = now_ns < due_ns and control.is_quiet and not attempts.have_lines
-            if is_quiet and not attempts.has_news:
+            is_quiet = now_ns < due_ns and control.is_quiet and not attempts.has_lines
+            if is_quiet and not attempts.has_unreported_change:
                 continue
             self._turn(now_ns)
             due_ns = self._next_deadline_ns()
 
     def release(self, cause: str) -> None:
-        """All attempts end here: whoever reads from them is told why, as far as the sockets take it
-        now.
-        """
+        """End all attempts; their readers receive the cause, as far as sockets accept it now."""
         self.attempts.release(cause)
         self.attempts.flush_lines()
         self._flush()
 
     def fail(self, error: FlinknetError) -> None:
-        """This process cannot go on, and will be gone: the same, but nobody that attempts read from
-        is told that they need no more.
+        """Fail all partitions before the process ends: as `release`, but producers are not informed
+        that the attempts need no more data.
         """
         self.attempts.fail_partitions(str(error))
         self._flush()
 
     def check_readers(self) -> None:
-        """Raises: TransportError for a reader that has gone away with channels open."""
+        """Raises: TransportError if a reader disconnected while its channels were open."""
         self._channels.check_readers()
 
     def save_trace(self) -> None:
-        """Keep what was recorded; for the way out after an error."""
+        """Save the trace, on the way out after an error."""
         with suppress(FlinknetError):
             self._environment.recorder.close()
 
@@ -127,7 +127,7 @@ class TaskExecutor:
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
         is_looking = attempts.prepared.is_any_set_up or self._asked_for_channels is not None
-        if is_looking or attempts.tells_first_output:
+        if is_looking or attempts.awaits_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
@@ -157,51 +157,51 @@ class TaskExecutor:
         if attempts.prepared.is_any_waiting:
             channels.check(attempts.prepared.gates)
         if self._asked_for_channels is not None and attempts.prepared.are_channels_open:
-            self._control.send(say.ChannelsOpen(self._asked_for_channels.job))
+            self._control.send(messages.ChannelsOpen(self._asked_for_channels.job))
             self._asked_for_channels = None
-        if attempts.tells_first_output:
-            attempts.tell_first_output()
-        attempts.handle_news()
+        if attempts.awaits_first_output:
+            attempts.report_first_outputs()
+        attempts.report_changes()
         attempts.flush_lines()
         if now_ns >= self._next_statistics_ns:
-            self._tell_statistics()
+            self._send_statistics()
         self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
 
     def _receive(self, message: Any, now_ns: int) -> None:
         attempts = self.attempts
-        if isinstance(message, say.SubmitTask):
+        if isinstance(message, messages.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
-        elif isinstance(message, say.UpdatePartitions):
+        elif isinstance(message, messages.UpdatePartitions):
             attempts.update_partitions(message, now_ns=now_ns)
-        elif isinstance(message, say.ExpectReaders):
+        elif isinstance(message, messages.ExpectReaders):
             if (job := attempts.jobs.get(message.job)) is not None:
                 self._channels.expect(job, message.readers)
-            self._control.send(say.ReadersExpected())
-        elif isinstance(message, say.CancelTask):
+            self._control.send(messages.ReadersExpected())
+        elif isinstance(message, messages.CancelTask):
             attempts.cancel(message.attempt_id)
         elif isinstance(message, PartitionState):
             attempts.producers.receive(message, now_ns=now_ns)
-        elif isinstance(message, say.Heartbeat):
-            self._control.send(say.HeartbeatAnswer(message.number))
-        elif isinstance(message, say.JobCommand):
+        elif isinstance(message, messages.Heartbeat):
+            self._control.send(messages.HeartbeatAnswer(message.number))
+        elif isinstance(message, messages.JobCommand):
             job = attempts.jobs.get(message.job)
             for each in () if job is None else attempts.of_job(job):
                 each.task.obey(message.command, now_ns=now_ns)
-        elif isinstance(message, say.ReleasePartitions):
+        elif isinstance(message, messages.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 attempts.release_partitions(attempt_id)
-        elif isinstance(message, say.DescribeTasks):
+        elif isinstance(message, messages.DescribeTasks):
             kept = self._environment.partitions.partitions
             self._control.send(dump_of(self._spec.index, attempts.running, kept))
-        elif isinstance(message, say.InitializeJob):
+        elif isinstance(message, messages.InitializeJob):
             self._initialize(message)
-        elif isinstance(message, say.AwaitChannels):
+        elif isinstance(message, messages.AwaitChannels):
             self._asked_for_channels = message
-        elif isinstance(message, say.Start):
+        elif isinstance(message, messages.Start):
             attempts.start(message, now_ns=now_ns)
-        elif isinstance(message, say.CloseJob):
+        elif isinstance(message, messages.CloseJob):
             self._close(message.job)
-        elif isinstance(message, say.Disconnect):
+        elif isinstance(message, messages.Disconnect):
             self._has_ended = True
         else:
             raise TypeError(f"no message for a TaskManager: {type(message).__name__}")
@@ -210,40 +210,40 @@ class TaskExecutor:
         for transport in list(self._loop.transports):
             transport.pump()
 
-    def _initialize(self, message: say.InitializeJob) -> None:
-        """Get ready for the tasks of a job. Raises: FlinknetError when that of a load fails."""
+    def _initialize(self, message: messages.InitializeJob) -> None:
+        """Prepare for the tasks of a job. Raises: FlinknetError if a load cannot be prepared."""
         try:
             job = HostedJob(message, self._environment, self._spec.index)
         except FlinknetError as error:
-            if isinstance(message.submission, say.SubmitLoad):
+            if isinstance(message.submission, messages.SubmitLoad):
                 raise
-            self._control.send(say.JobInitialized(message.job, str(error)))
+            self._control.send(messages.JobInitialized(message.job, str(error)))
             return
-        if not self.attempts.jobs:  # what is alive now stays: no collection looks at it again
-            if gc.get_freeze_count():  # with what is left of the jobs before
+        if not self.attempts.jobs:  # live objects stay: keep the garbage collector away from them
+            if gc.get_freeze_count():  # collect the remains of earlier jobs
                 gc.unfreeze()
                 gc.collect()
             gc.freeze()
         self.attempts.initialize(job)
-        self._control.send(say.JobInitialized(message.job))
+        self._control.send(messages.JobInitialized(message.job))
 
     def _close(self, job_id: ExecutionGraphID) -> None:
-        """A job is over."""
+        """Close a job and send its report."""
         job = self.attempts.jobs.get(job_id)
-        report = Report()  # of one that could not be loaded here
+        report = Report()  # if the job could not be loaded here
         if job is not None:
             report = job.report()
             self.attempts.forget(job)
             self._channels.forget(job)
-        self._control.send(say.JobClosed(job_id, report))
+        self._control.send(messages.JobClosed(job_id, report))
 
-    def _tell_statistics(self) -> None:
+    def _send_statistics(self) -> None:
         began_ns = monotonic_ns()
         attempts, channels = self.attempts, self._channels
         for job in attempts.jobs.values():
             running, load = attempts.of_job(job), job.load
             if load is not None:
-                for each in running:  # fail also while they read nothing
+                for each in running:  # channels can fail while they are not read
                     each.check_channels()
                 channels.check_readers()
             if running:
@@ -272,7 +272,7 @@ def _environment_of(spec: TaskManagerProcessSpec) -> ShuffleEnvironment:
 
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:
-    """A connection to the control port."""
+    """Connect to the control port."""
     sock = socket.create_connection(("127.0.0.1", spec.control_port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

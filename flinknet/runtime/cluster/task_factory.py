@@ -1,5 +1,5 @@
-"""What makes the tasks of a TaskManager: a program, whose graph it finds by running it, or the load
-of a scenario, whose tasks follow from their descriptors.
+"""Factories of the tasks of a TaskManager: for a program, whose graph is found by running it, and
+for the load of a scenario, whose tasks follow from their descriptors.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .control_messages import Start, SubmitJob, SubmitLoad
 
 
 class ProgramFactory:
-    """The tasks of a program: functions do not travel, the program does.
+    """Creates the tasks of a program. Functions are not sent between processes; the program is.
 
     Attributes:
-        network: settings of the network for all of them.
-        tells_first_output: readers of a task wait for its first output.
+        network: network settings of all tasks.
+        reports_first_output: whether readers of a task wait for its first output.
 
-    Raises: ConfigError for what is no program.
+    Raises: ConfigError for an invalid program.
     """
 
-    tells_first_output = False
+    reports_first_output = False
 
     def __init__(self, submission: SubmitJob) -> None:
         from flinknet.graph import job_graph_of, load_program
@@ -64,8 +64,8 @@ class ProgramFactory:
         *,
         now_ns: int,
     ) -> StreamTask:
-        """The task of an attempt, between its gates and partitions; one that begins later than the
-        run generates records from then on. Raises: ConfigError, TaskFailedError.
+        """Create the task of an attempt, between its gates and partitions; if it starts later than
+        the run, it generates records from then on. Raises: ConfigError, TaskFailedError.
         """
         from flinknet.job import create_task
 
@@ -88,13 +88,13 @@ class ProgramFactory:
 
 
 class LoadFactory:
-    """The tasks of a load; attributes as of ProgramFactory."""
+    """Creates the tasks of a load; attributes as in ProgramFactory."""
 
     def __init__(self, scenario: Scenario, records: str) -> None:
         self.scenario = scenario
         self._records = records
         self.network = scenario.network
-        self.tells_first_output = scheduling_of(scenario) is SchedulingType.ON_FIRST_OUTPUT
+        self.reports_first_output = scheduling_of(scenario) is SchedulingType.ON_FIRST_OUTPUT
 
     def create(
         self,
@@ -108,7 +108,7 @@ class LoadFactory:
         *,
         now_ns: int,
     ) -> StreamTask:
-        """The task of an attempt; see ProgramFactory."""
+        """Create the task of an attempt; see ProgramFactory."""
         return create_load_task(
             descriptor,
             self.scenario,
@@ -128,11 +128,11 @@ class LoadFactory:
 
 
 TaskFactory = ProgramFactory | LoadFactory
-"""Makes the tasks of a job."""
+"""Creates the tasks of a job."""
 
 
 def factory_of(job: SubmitJob | SubmitLoad) -> TaskFactory:
-    """What makes the tasks of a submission. Raises: ConfigError."""
+    """Return the task factory of a submission. Raises: ConfigError."""
     if isinstance(job, SubmitLoad):
         return LoadFactory(job.scenario, job.records)
     return ProgramFactory(job)

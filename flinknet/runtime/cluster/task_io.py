@@ -1,5 +1,5 @@
-"""What tasks read and write of the world besides the network: text over sockets, text of files,
-printed lines, files of results. Sockets never block; files are read and written in pieces.
+"""Input and output of tasks besides the network: text over sockets, text of files, printed lines,
+files of results. Sockets never block; files are read and written in pieces.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ READ_BYTES = 64 * 1024
 
 
 class ProcessIO:
-    """Takes what sinks put out (implements jobs.TaskIO).
+    """The output of sinks (implements jobs.TaskIO).
 
-    Lines are gathered, from the threads of tasks, too, and leave with `flush`, which the event loop
-    calls in every turn.
+    Lines are collected, also from the threads of tasks, and written by `flush`, which the event
+    loop calls in every turn.
     """
 
     def __init__(self, stdout: IO[str] | None = None) -> None:
@@ -36,15 +36,15 @@ class ProcessIO:
 
     @property
     def has_lines(self) -> bool:
-        """Whether printed lines wait to leave."""
+        """Whether printed lines wait to be written."""
         return bool(self._lines)
 
     def print_line(self, line: str) -> None:
-        """A line for standard output."""
+        """Queue a line for standard output."""
         self._lines.append(line)
 
     def open_file(self, path: str) -> None:
-        """Begin a file anew, with its directory. Raises: TaskFailedError."""
+        """Create or truncate a file, and create its directory. Raises: TaskFailedError."""
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._files[path] = open(path, "wb")  # noqa: SIM115 - until close_file
@@ -52,30 +52,30 @@ class ProcessIO:
             raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Append to a file that is open. Raises: TaskFailedError."""
+        """Append to an open file. Raises: TaskFailedError."""
         try:
             self._files[path].write(data)
         except OSError as error:
             raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def close_file(self, path: str) -> None:
-        """Nothing more is written to it. Raises: TaskFailedError."""
+        """Close a file. Raises: TaskFailedError."""
         try:
             self._files.pop(path).close()
         except OSError as error:
             raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def flush(self) -> None:
-        """Let printed lines leave."""
+        """Write the printed lines."""
         if self._lines:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
-            with suppress(OSError):  # of a full disk
+            with suppress(OSError):  # the disk may be full
                 self._stdout.write("\n".join(lines) + "\n")
                 self._stdout.flush()
 
 
 class SocketReader:
-    """Brings the text of a TCP connection, which it opens (Flink: SocketTextStreamFunction)."""
+    """Reads text from a TCP connection, which it opens (Flink: SocketTextStreamFunction)."""
 
     def __init__(self, loop: EventLoop, text: SocketTextInput) -> None:
         self._loop = loop
@@ -87,16 +87,16 @@ class SocketReader:
 
     @property
     def is_waiting(self) -> bool:
-        """It never is: the socket wakes the loop."""
+        """False: the socket wakes the loop."""
         return False
 
     def pump(self) -> None:
-        """Read on, or stop reading, as the text wishes."""
+        """Start or stop reading, as the text wants data or not."""
         if self._sock is not None and self._text.wants_data != self._is_reading:
             self._read(self._text.wants_data)
 
     def close(self) -> None:
-        """The task has ended."""
+        """Close the connection."""
         sock, self._sock = self._sock, None
         if sock is not None:
             if self._is_reading:
@@ -171,7 +171,7 @@ class SocketReader:
 
 
 class FileReader:
-    """Brings the text of a file, a piece in each turn."""
+    """Reads the text of a file, one piece per turn."""
 
     def __init__(self, text: FileTextInput) -> None:
         self._text = text
@@ -185,11 +185,11 @@ class FileReader:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is more to bring at once."""
+        """Whether a piece can be read at once."""
         return self._descriptor is not None and self._text.wants_data
 
     def pump(self) -> None:
-        """Bring a piece, if the text wants one."""
+        """Read a piece, if the text wants one."""
         if self._descriptor is None or not self._text.wants_data:
             return
         try:
@@ -206,7 +206,7 @@ class FileReader:
             self.close()
 
     def close(self) -> None:
-        """The task has ended, or the file has."""
+        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -216,7 +216,7 @@ TextReader = SocketReader | FileReader
 
 
 def reader_of(loop: EventLoop, text: TextInput) -> TextReader:
-    """What brings a text."""
+    """Create the reader of a text input."""
     if isinstance(text, SocketTextInput):
         return SocketReader(loop, text)
     assert isinstance(text, FileTextInput)

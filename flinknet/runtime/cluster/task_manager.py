@@ -1,4 +1,4 @@
-"""The process of a TaskManager: runs its TaskExecutor, and says why it cannot go on."""
+"""The process of a TaskManager: runs its TaskExecutor and reports its failure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import suppress
 from flinknet.errors import FlinknetError
 
 from ..host import stay_on_core
-from . import control_messages as say
+from . import control_messages as messages
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .task_executor import TaskExecutor, connected
 
 FAREWELL_S = 2.0
-"""How long the JobManager may take to hear why this process ends."""
+"""How long the JobManager may take to read the failure."""
 
 
 def run_task_manager(spec: TaskManagerProcessSpec) -> None:
-    """Entry of the process."""
+    """Run the process."""
     sys.path[:] = spec.module_path
     if spec.has_own_core:
         stay_on_core(spec.index)
@@ -31,21 +31,21 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
     except FlinknetError as error:
         if executor is not None:
             executor.fail(error)
-        _say_why(spec, str(error), type(error).__name__)
+        _report_failure(spec, str(error), type(error).__name__)
         _save_trace(executor)
         sys.exit(error.exit_code)
-    except Exception:  # a bug; whoever leads shows the traceback
-        _say_why(spec, traceback.format_exc(), "")
+    except Exception:  # a bug; the JobManager's side shows the traceback
+        _report_failure(spec, traceback.format_exc(), "")
         _save_trace(executor)
         sys.exit(1)
 
 
-def _say_why(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
-    """Tell the JobManager why this process ends, over a connection of its own: there may be none
-    yet. Waits until that was read.
+def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
+    """Report to the JobManager why this process ends, over a connection of its own, as there may be
+    none yet. Waits until the message was read.
     """
     connection = ControlConnection(spec.token, role="task manager")
-    connection.send(say.TaskManagerFailed(spec.index, os.getpid(), error, kind))
+    connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
     with suppress(OSError), connected(spec) as sock:
         sock.settimeout(FAREWELL_S)
         sock.sendall(b"".join(connection.data_to_send(now_ns=0)))

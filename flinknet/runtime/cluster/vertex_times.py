@@ -1,4 +1,4 @@
-"""When the vertices of a job were deployed, could be read, and had finished."""
+"""When the vertices of a job were deployed, became readable, and finished."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flinknet.results import VertexTimes
 
 
 def first_deployed_ns(graph: ExecutionGraph) -> int:
-    """When the first task of a job was deployed, whichever attempt; 0 if none was."""
+    """When the first task of a job was deployed, in any attempt; 0 if none was."""
     executions = (
         execution
         for subtask in graph.subtasks()
@@ -19,7 +19,7 @@ def first_deployed_ns(graph: ExecutionGraph) -> int:
 
 
 def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
-    """Those of the attempts that count."""
+    """The times of a vertex, from its current attempts."""
     executions = [each.current for each in vertex.task_vertices]
     deployed = [each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions]
     finished = [each.timestamps_ns.get(ExecutionState.FINISHED) for each in executions]

@@ -112,6 +112,16 @@ def test_a_new_attempt_is_written_with_its_number() -> None:
     assert (line["task"], line["attempt"]) == ("sink (1/3)", 1)
 
 
+def test_tasks_without_a_place_keep_their_last_one() -> None:
+    found = answers()
+    sampler = Sampler(found, lambda: 5)
+    sampler.look()
+    for each in sinks(found):
+        each["taskmanager-id"] = "(unassigned)"
+    sampler.look()
+    assert sampler.jobs[0].vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
+
+
 def test_a_job_that_ends_between_two_requests_disturbs_nothing() -> None:
     found = answers()
     sampler = Sampler(found, lambda: 5)

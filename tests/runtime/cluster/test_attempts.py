@@ -1,4 +1,4 @@
-"""Attempts of one TaskManager, told what to do by hand."""
+"""Attempts of one TaskManager, commanded by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.elements import StreamElementSerializer
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.attempt_channels import AttemptChannels
 from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.socket
 SEGMENTS = 8
 S = 1_000_000_000
 NOW_NS = 5 * S
-START = say.Start(NOW_NS, NOW_NS, None, None)
+START = messages.Start(NOW_NS, NOW_NS, None, None)
 _E = ExecutionState
 
 
@@ -111,13 +111,13 @@ class Manager:
         self.channels = AttemptChannels(self.environment)
         self.attempts = Attempts(self.environment, self.channels, self.said.append)
         (self.task,) = load_plan_of(scenario).sinks
-        self.initialize(say.SubmitLoad(scenario))
+        self.initialize(messages.SubmitLoad(scenario))
         self.addresses = {0: ("127.0.0.1", 1)}
 
-    def initialize(self, submission: say.SubmitJob | say.SubmitLoad) -> None:
+    def initialize(self, submission: messages.SubmitJob | messages.SubmitLoad) -> None:
         """Host the job of the task, which prints here."""
         job_id = self.task.attempt_id.execution_graph_id
-        message = say.InitializeJob(job_id, submission, None, None, None)
+        message = messages.InitializeJob(job_id, submission, None, None, None)
         job = HostedJob(message, self.environment, 1)
         job.network = self.network
         job.io = self.io  # type: ignore[assignment]
@@ -130,12 +130,12 @@ class Manager:
         (gate,) = reader.inputs
         channels = tuple(replace(each, is_local=False, task_manager=0) for each in gate.channels)
         self.task = replace(reader, inputs=(replace(gate, channels=channels),))
-        self.initialize(say.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1))
+        self.initialize(messages.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1))
 
     def load_source(self, source: str) -> None:
         """Read a program's sequence."""
         (self.task,) = (each for each in self.tasks_of(source) if not each.inputs)
-        self.initialize(say.SubmitJob("program.py", source, (), {}, False, None, 0, 1))
+        self.initialize(messages.SubmitJob("program.py", source, (), {}, False, None, 0, 1))
 
     def tasks_of(self, source: str) -> list[TaskDeploymentDescriptor]:
         """What is deployed of a program."""
@@ -144,8 +144,8 @@ class Manager:
         plan = physical_plan_of(graph, task_managers=2, slots_per_task_manager=1)
         return [each for own in descriptors_of(plan) for each in own]
 
-    def submit(self, start: say.Start | None = None) -> None:
-        message = say.SubmitTask(self.task, self.addresses, start)
+    def submit(self, start: messages.Start | None = None) -> None:
+        message = messages.SubmitTask(self.task, self.addresses, start)
         self.attempts.submit(message, now_ns=NOW_NS)
 
     def states(self) -> list[tuple[ExecutionState, str]]:
@@ -235,7 +235,7 @@ def test_partitions_that_cannot_be_read_yet_are_requested_when_they_can(manager:
     manager.task = replace(manager.task, inputs=(replace(gate, is_consumable=False),))
     held = manager.held_by_another()
     manager.submit()
-    update = say.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
+    update = messages.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
     manager.attempts.update_partitions(update, now_ns=NOW_NS)
     for buffer in held:
         buffer.recycle()
@@ -279,7 +279,7 @@ def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager:
     connections.forget_closed()
     assert manager.channels.used(running) == ()
     manager.attempts.cancel(manager.task.attempt_id)
-    assert manager.said[-1] == say.TaskStateChanged(manager.task.attempt_id, _E.CANCELED)
+    assert manager.said[-1] == messages.TaskStateChanged(manager.task.attempt_id, _E.CANCELED)
 
 
 @pytest.mark.row("S042")
@@ -295,7 +295,7 @@ def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(
     while not made.is_state_consumed:
         running.step(now_ns=NOW_NS)
     assert not made.is_requested
-    update = say.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
+    update = messages.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
     manager.attempts.update_partitions(update, now_ns=NOW_NS)
     assert made.is_requested
     manager.attempts.cancel(manager.task.attempt_id)
@@ -318,12 +318,12 @@ def test_a_job_that_is_forgotten_lets_go_of_functions_when_they_return(
     manager.said.clear()
     attempts.forget(manager.job)
     assert all(each.is_released for each in running.partitions)
-    assert attempts.has_news  # it is looked at again
-    attempts.handle_news()
-    assert attempts.has_news
+    assert attempts.has_unreported_change  # it is looked at again
+    attempts.report_changes()
+    assert attempts.has_unreported_change
     work.may_return.set()
-    while attempts.has_news:
-        attempts.handle_news()
+    while attempts.has_unreported_change:
+        attempts.report_changes()
     assert manager.said == []
 
 
@@ -337,13 +337,13 @@ def test_a_job_that_is_forgotten_lets_go_of_attempts_that_wait(manager: Manager)
 
 
 @pytest.mark.row("S018")
-def test_first_outputs_are_looked_for_until_all_were_told(manager: Manager) -> None:
+def test_first_outputs_are_looked_for_until_all_were_reported(manager: Manager) -> None:
     manager.load_source(TWO_OUTPUTS)
     manager.submit(START)
     (running,) = manager.attempts.running
     manager.said.clear()
-    manager.attempts.tells_first_output = True
-    while manager.attempts.tells_first_output:  # the functions run in threads of their own
+    manager.attempts.awaits_first_output = True
+    while manager.attempts.awaits_first_output:  # the functions run in threads of their own
         running.step(now_ns=NOW_NS)
-        manager.attempts.tell_first_output()
+        manager.attempts.report_first_outputs()
     assert sorted(each.output for each in manager.said) == [0, 1]

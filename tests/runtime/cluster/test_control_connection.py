@@ -19,7 +19,7 @@ from flinknet.job import descriptors_of
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint, TriggerCheckpoint
 from flinknet.plain_values import decode_message
 from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.control_connection import (
     ControlConnection,
 )
@@ -39,11 +39,11 @@ JOB = ExecutionGraphID(bytes(range(16)))
 ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 
 MESSAGES = [
-    say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
-    say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
-    say.InitializeJob(JOB, say.SubmitLoad(Scenario()), "/run", None, None),
-    say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, say.Start(1, 2, None, None, 3, 4)),
-    say.HeartbeatAnswer(3),
+    messages.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
+    messages.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
+    messages.InitializeJob(JOB, messages.SubmitLoad(Scenario()), "/run", None, None),
+    messages.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, messages.Start(1, 2, None, None, 3, 4)),
+    messages.HeartbeatAnswer(3),
     Statistics(
         4,
         (TaskCounts(ATTEMPT, "t", {"numIn": 5, "share": 0.5, "is": True}, b"\x00\xff"),),
@@ -51,10 +51,10 @@ MESSAGES = [
         fill=FillSample(1, FillLevels(6), True, False, True),
         connections=(UsedConnection(0, 1, 2),),
     ),
-    say.JobCommand(JOB, TriggerCheckpoint(1, 2)),
-    say.JobAnswer(JOB, AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False)),
-    say.JobClosed(JOB, Report(buffers=3)),
-    say.CancelTask(ATTEMPT),
+    messages.JobCommand(JOB, TriggerCheckpoint(1, 2)),
+    messages.JobAnswer(JOB, AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False)),
+    messages.JobClosed(JOB, Report(buffers=3)),
+    messages.CancelTask(ATTEMPT),
     JobStatus(
         "id",
         "name",
@@ -99,21 +99,21 @@ def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
 
 def test_without_the_secret_nothing_is_taken() -> None:
     server, client = pair(token="guess")
-    client.send(say.CancelJob())
+    client.send(messages.CancelJob())
     with pytest.raises(RemoteProtocolError, match="secret"):
         carry(client, server)
     assert not server.received
     assert server.is_closing
     assert not server.is_open
     (refusal,) = server.data_to_send(now_ns=0)
-    assert isinstance(decode_message(say.MESSAGES, bytes(refusal)[4:]), say.Refused)
+    assert isinstance(decode_message(messages.MESSAGES, bytes(refusal)[4:]), messages.Refused)
 
 
 def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flinknet.runtime.cluster.control_connection.UNSENT_MAX_BYTES", 500)
     server, _ = pair()
     for number in range(100):
-        server.send(say.Heartbeat(number))
+        server.send(messages.Heartbeat(number))
     assert not server.is_open
     assert server.is_closing
 
@@ -133,7 +133,7 @@ anything = st.recursive(
 @st.composite
 def documents(draw: st.DrawFn) -> object:
     """Messages with the right fields, of any value."""
-    kind = draw(st.sampled_from(list(say.MESSAGES.values())))
+    kind = draw(st.sampled_from(list(messages.MESSAGES.values())))
     return {
         "message": kind.__name__,
         "body": {each.name: draw(anything) for each in fields(kind)},

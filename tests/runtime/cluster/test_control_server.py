@@ -12,8 +12,8 @@ import pytest
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.control_server import (
+    ACCEPT_PAUSE_NS,
     HELLO_WAIT_NS,
-    REST_NS,
     UNKNOWN_MAX,
     ControlServer,
 )
@@ -146,7 +146,7 @@ def test_nobody_is_accepted_for_a_while_without_file_descriptors(
     with no_file_descriptors():
         for _ in range(3):
             turn(loop)
-    server.forget_unknown(now_ns=monotonic_ns() + REST_NS)
+    server.forget_unknown(now_ns=monotonic_ns() + ACCEPT_PAUSE_NS)
     accepted(loop, server, strangers + 1)
     for each in [*silent, client]:
         each.close()

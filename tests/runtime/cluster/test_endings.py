@@ -15,7 +15,7 @@ LOSS = Ending(1, 4712, error="the connection to tm-0 was closed by it", kind="Re
 OWN_FAULT = Ending(2, 4713, error="records were lost", kind="RunFailedError")
 
 
-def test_a_death_is_the_cause_and_losses_are_told_with_it() -> None:
+def test_a_death_is_the_cause_and_losses_are_reported_with_it() -> None:
     error = error_of([LOSS, DEATH], Path("/runs/1"))
     assert isinstance(error, RunFailedError)
     assert str(error) == (

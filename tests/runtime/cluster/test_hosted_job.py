@@ -9,7 +9,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.results import Strangers
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.hosted_job import HostedJob
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
 
@@ -30,8 +30,8 @@ def environment() -> Iterator[ShuffleEnvironment]:
 
 
 def hosted(environment: ShuffleEnvironment) -> HostedJob:
-    submission = say.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1)
-    message = say.InitializeJob(ExecutionGraphID(bytes(16)), submission, None, None, None)
+    submission = messages.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1)
+    message = messages.InitializeJob(ExecutionGraphID(bytes(16)), submission, None, None, None)
     return HostedJob(message, environment, 0)
 
 

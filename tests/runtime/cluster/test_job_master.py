@@ -15,7 +15,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.producer_states import RequestPartitionState
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.heartbeats import HeartbeatMonitor
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_state import Failure, JobState
@@ -56,7 +56,7 @@ def batch(settings: Mapping[str, str] | None = None) -> StreamGraph:
 
 
 class Cluster:
-    """TaskManagers that do what they are told when the test says so."""
+    """TaskManagers that carry out commands when the test says so."""
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class Cluster:
             for state in (_E.INITIALIZING, _E.RUNNING):
                 self.say(name, state)
 
-    def cancel_told(self) -> list[str]:
-        """Let tasks end that were told to. Returns: their names."""
-        told, self.master.to_tell[:] = list(self.master.to_tell), []
+    def take_canceled(self) -> list[str]:
+        """End the canceled tasks. Returns: their names."""
+        sent, self.master.to_send[:] = list(self.master.to_send), []
         names = []
-        for _, message in told:
-            if isinstance(message, say.CancelTask):
+        for _, message in sent:
+            if isinstance(message, messages.CancelTask):
                 subtask = self.master.graph.subtask(message.attempt_id.execution_vertex_id)
                 names.append(subtask.name)
                 self.say_of(message.attempt_id, _E.CANCELED)
@@ -148,7 +148,7 @@ def test_the_job_is_finished_when_every_task_is() -> None:
 
 
 @pytest.mark.row("S150")
-def test_too_few_slots_are_waited_for_and_then_told() -> None:
+def test_too_few_slots_are_waited_for_and_then_reported() -> None:
     cluster = Cluster(joined(3, {"slot.request.timeout": "10s"}), task_managers=1, slots=2)
     assert not cluster.deployed
     assert cluster.master.shortage().startswith("the job needs 3 slots, but 1 TaskManager(s)")
@@ -173,7 +173,7 @@ def test_without_a_restart_strategy_one_failure_ends_the_job() -> None:
     cluster.run_all()
     cluster.say("Sink: B (2/2)", _E.FAILED, Failure("ValueError: no"))
     assert cluster.master.state is JobState.FAILING
-    assert sorted(cluster.cancel_told()) == [
+    assert sorted(cluster.take_canceled()) == [
         "Sink: B (1/2)",
         "Source: A (1/2)",
         "Source: A (2/2)",
@@ -189,7 +189,7 @@ def test_exactly_the_region_of_a_failed_task_begins_again() -> None:
     failed = cluster.deployed["Source: A (2/2)"][1]
     cluster.say("Source: A (2/2)", _E.FAILED, Failure("why"))
     assert cluster.master.state is JobState.RESTARTING
-    assert cluster.cancel_told() == ["Sink: B (2/2)"]
+    assert cluster.take_canceled() == ["Sink: B (2/2)"]
     cluster.pass_time(S - 1)
     assert cluster.deployed["Source: A (2/2)"][1] == failed
     cluster.pass_time(1)
@@ -209,7 +209,7 @@ def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
     cluster.run_all()
     old = dict(cluster.deployed)
     cluster.say("Source: A (1/1)", _E.FAILED, Failure("why"))
-    cluster.cancel_told()
+    cluster.take_canceled()
     cluster.pass_time(S)
     states = [each.state for each in cluster.master.graph.subtasks()]
     for _, attempt in old.values():
@@ -219,7 +219,7 @@ def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
     assert cluster.master.state is JobState.RUNNING
 
 
-def test_who_asks_for_a_producer_is_told_its_state_or_that_another_took_its_place() -> None:
+def test_who_asks_for_a_producer_learns_its_state_or_that_another_took_its_place() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     (result,) = cluster.master.graph.results.values()
     asked = RequestPartitionState(
@@ -230,7 +230,7 @@ def test_who_asks_for_a_producer_is_told_its_state_or_that_another_took_its_plac
         cluster.say("Source: A (1/1)", state, Failure("why"))
         found.append(cluster.master.partition_state(asked).state)
     assert found == [_E.INITIALIZING, _E.RUNNING, _E.FAILED]
-    cluster.cancel_told()
+    cluster.take_canceled()
     cluster.pass_time(S)
     answer = cluster.master.partition_state(asked)
     assert (answer.state, answer.error) == (None, "")
@@ -246,7 +246,7 @@ def test_a_consumer_that_gave_up_by_itself_begins_again() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     cluster.run_all()
     assert cluster.say("Sink: B (1/1)", _E.CANCELED)
-    cluster.cancel_told()
+    cluster.take_canceled()
     cluster.pass_time(S)
     assert set(cluster.attempts().values()) == {1}
     assert cluster.master.state is JobState.RUNNING
@@ -257,11 +257,11 @@ def test_restarts_are_counted_and_then_the_job_fails() -> None:
     for _ in range(2):
         cluster.run_all()
         cluster.say("Sink: B (1/1)", _E.FAILED, Failure("again"))
-        cluster.cancel_told()
+        cluster.take_canceled()
         cluster.pass_time(S)
     cluster.run_all()
     cluster.say("Sink: B (1/1)", _E.FAILED, Failure("again"))
-    cluster.cancel_told()
+    cluster.take_canceled()
     assert cluster.master.state is JobState.FAILED
     assert cluster.master.reason == "Sink: B (1/1) failed in attempt 2: again"
 
@@ -272,7 +272,7 @@ def test_a_region_begins_again_only_when_all_of_it_has_ended() -> None:
     cluster.say("Source: A (1/1)", _E.FAILED, Failure("why"))
     cluster.pass_time(5 * S)
     assert cluster.attempts() == {"Source: A (1/1)": 0, "Sink: B (1/1)": 0}
-    cluster.cancel_told()
+    cluster.take_canceled()
     assert cluster.attempts() == {"Source: A (1/1)": 1, "Sink: B (1/1)": 1}
 
 
@@ -292,7 +292,7 @@ def test_tasks_of_a_lost_task_manager_go_to_slots_that_remain() -> None:
     cluster.run_all()
     cluster.master.lose(0, "tm-0 is lost", now_ns=cluster.now_ns)
     assert cluster.master.state is JobState.RESTARTING
-    assert cluster.cancel_told() == []
+    assert cluster.take_canceled() == []
     cluster.pass_time(S)
     assert {at for at, _ in cluster.deployed.values()} == {1}
     assert set(cluster.attempts().values()) == {1}
@@ -304,7 +304,7 @@ def test_a_lost_task_manager_without_slots_elsewhere_ends_the_job_with_both_reas
     cluster = Cluster(joined(4, settings), task_managers=2, slots=2)
     cluster.run_all()
     cluster.master.lose(1, "tm-1 is lost", now_ns=cluster.now_ns)
-    cluster.cancel_told()
+    cluster.take_canceled()
     cluster.pass_time(S)
     assert cluster.master.is_waiting_for_slots
     assert "tm-1 is lost" in cluster.master.reason
@@ -325,7 +325,7 @@ def test_a_cancelled_job_waits_for_its_tasks() -> None:
     cluster.run_all()
     cluster.master.cancel("by the client", now_ns=0)
     assert cluster.master.state is JobState.CANCELLING
-    cluster.cancel_told()
+    cluster.take_canceled()
     assert cluster.master.state is JobState.CANCELED
 
 
@@ -361,8 +361,8 @@ def test_a_region_that_reads_a_blocking_result_begins_when_it_is_complete() -> N
     for state in (_E.INITIALIZING, _E.RUNNING, _E.FINISHED):
         cluster.say(name, state)
     assert cluster.master.state is JobState.FINISHED
-    released = [each for _, each in cluster.master.to_tell]
-    assert released == [say.ReleasePartitions((cluster.deployed["Source: A (1/1)"][1],))]
+    released = [each for _, each in cluster.master.to_send]
+    assert released == [messages.ReleasePartitions((cluster.deployed["Source: A (1/1)"][1],))]
 
 
 def test_a_blocking_result_that_is_lost_is_written_again() -> None:
@@ -458,10 +458,10 @@ def test_what_was_not_complete_when_a_task_began_is_requested_when_it_is() -> No
     (reader,) = (each for each in cluster.tasks if each.name == READER)
     assert [each.is_consumable for each in reader.inputs] == [False, True]
     cluster.say("Source: A (1/2)", _E.FINISHED)
-    assert cluster.master.to_tell == []
+    assert cluster.master.to_send == []
     cluster.say("Source: A (2/2)", _E.FINISHED)
-    update = say.UpdatePartitions(reader.attempt_id, (reader.inputs[0].edge,))
-    assert cluster.master.to_tell == [(reader.task_manager, update)]
+    update = messages.UpdatePartitions(reader.attempt_id, (reader.inputs[0].edge,))
+    assert cluster.master.to_send == [(reader.task_manager, update)]
 
 
 @pytest.mark.row("S020")
@@ -473,7 +473,7 @@ def test_a_task_that_began_with_one_input_begins_again_with_the_producer_of_the_
     cluster.say("Source: B (1/1)", _E.FINISHED)
     cluster.say(READER, _E.INITIALIZING)
     cluster.say("Source: A (1/2)", _E.FAILED, Failure("broken"))
-    assert cluster.cancel_told() == [READER]
+    assert cluster.take_canceled() == [READER]
     assert cluster.attempts()[READER] == 1
     reader = cluster.tasks[-1]
     assert (reader.name, reader.attempt_number) == (READER, 1)
@@ -500,7 +500,7 @@ def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
     cluster.take()
     cluster.run_all()
     cluster.say("Sink: B (1/2)", _E.FAILED, Failure("why"))
-    cluster.cancel_told()
+    cluster.take_canceled()
     cluster.now_ns += S
     master.handle_deadline(now_ns=cluster.now_ns)
     seen.append(channels())
@@ -538,7 +538,7 @@ def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -
     for attempt, delay_ns in enumerate((S, 3 * S // 2, 9 * S // 4), start=1):
         cluster.now_ns += 1
         cluster.say("Source: A (1/1)", _E.FAILED)
-        assert cluster.cancel_told() == ["Sink: B (1/1)"]
+        assert cluster.take_canceled() == ["Sink: B (1/1)"]
         assert cluster.master.next_deadline_ns() == cluster.now_ns + delay_ns
         cluster.pass_time(delay_ns - 1)
         assert cluster.master.state is JobState.RESTARTING

@@ -1,4 +1,4 @@
-"""What TaskManagers told of a job, put together by vertex and by edge."""
+"""The reports of TaskManagers, aggregated by vertex and by edge."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.child import TASK_MANAGER, TaskManagerProcessSpec, start_child
 from flinknet.runtime.cluster.control_server import ControlServer
 from flinknet.runtime.event_loop import EventLoop
@@ -41,7 +41,7 @@ class Leader:
         )
         self.process = start_child(TASK_MANAGER, spec, None, "tm-1")
 
-    def tell(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         self.server.connections[0].send(message)
 
     def hear(self, kind: type) -> Any:
@@ -79,14 +79,14 @@ def test_it_asks_again_while_the_producer_runs_and_is_canceled_when_that_is_over
     decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
     cause = JavaThrowable(PARTITION_NOT_FOUND_EXCEPTION, "not there")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        leader.hear(say.RegisterTaskManager)
+        leader.hear(messages.RegisterTaskManager)
         job = sink.attempt_id.execution_graph_id
-        leader.tell(say.InitializeJob(job, say.SubmitLoad(scenario), None, None, None))
-        leader.hear(say.JobInitialized)
+        leader.send(messages.InitializeJob(job, messages.SubmitLoad(scenario), None, None, None))
+        leader.hear(messages.JobInitialized)
         task = replace(sink, task_manager=1)
         addresses = {channel.task_manager: ("127.0.0.1", server.getsockname()[1])}
-        leader.tell(say.SubmitTask(task, addresses, None))
-        leader.hear(say.TaskStateChanged)
+        leader.send(messages.SubmitTask(task, addresses, None))
+        leader.hear(messages.TaskStateChanged)
         producer, _ = server.accept()
         with producer:
             for state in (ExecutionState.RUNNING, ExecutionState.FAILED):
@@ -95,7 +95,7 @@ def test_it_asks_again_while_the_producer_runs_and_is_canceled_when_that_is_over
                 producer.sendall(ErrorResponse(cause, request.receiver_id).encode())
                 asked = leader.hear(RequestPartitionState)
                 assert asked == RequestPartitionState(task.attempt_id, channel.partition_id)
-                leader.tell(PartitionState(asked.attempt_id, asked.partition_id, state))
+                leader.send(PartitionState(asked.attempt_id, asked.partition_id, state))
                 leader.loop.run_once(until_ns=0)
-            changed = leader.hear(say.TaskStateChanged)
-    assert changed == say.TaskStateChanged(task.attempt_id, ExecutionState.CANCELED)
+            changed = leader.hear(messages.TaskStateChanged)
+    assert changed == messages.TaskStateChanged(task.attempt_id, ExecutionState.CANCELED)

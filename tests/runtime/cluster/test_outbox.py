@@ -1,4 +1,4 @@
-"""What is told about a job comes behind what was announced before it."""
+"""Messages about a job are sent after earlier announcements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def outbox(sent: list[tuple[int, Any]]) -> Outbox:
 def test_without_an_announcement_nothing_is_held_back(
     outbox: Outbox, sent: list[tuple[int, Any]]
 ) -> None:
-    outbox.tell(1, "submit")
+    outbox.send(1, "submit")
     assert sent == [(1, "submit")]
 
 
@@ -36,8 +36,8 @@ def test_what_comes_behind_an_announcement_waits_for_every_answer(
 ) -> None:
     outbox.announce(0, JOB, READERS)
     outbox.announce(2, JOB, READERS)
-    outbox.tell(1, "submit")
-    outbox.tell(0, "cancel")
+    outbox.send(1, "submit")
+    outbox.send(0, "cancel")
     outbox.answered(2)
     announced = [(0, ExpectReaders(JOB, READERS)), (2, ExpectReaders(JOB, READERS))]
     assert sent == announced
@@ -49,9 +49,9 @@ def test_two_announcements_to_one_want_two_answers(
     outbox: Outbox, sent: list[tuple[int, Any]]
 ) -> None:
     outbox.announce(0, JOB, READERS)
-    outbox.tell(1, "first")
+    outbox.send(1, "first")
     outbox.announce(0, JOB, READERS)
-    outbox.tell(1, "second")
+    outbox.send(1, "second")
     outbox.answered(0)
     assert len(sent) == 2
     outbox.answered(0)
@@ -60,11 +60,11 @@ def test_two_announcements_to_one_want_two_answers(
 
 def test_nobody_waits_for_one_that_is_gone(outbox: Outbox, sent: list[tuple[int, Any]]) -> None:
     outbox.announce(0, JOB, READERS)
-    outbox.tell(1, "submit")
+    outbox.send(1, "submit")
     outbox.lose(0)
     assert sent[1:] == [(1, "submit")]
     outbox.announce(0, JOB, READERS)
-    outbox.tell(1, "again")
+    outbox.send(1, "again")
     assert sent[-1] == (1, "again")
 
 
@@ -73,5 +73,5 @@ def test_an_answer_that_nobody_asked_for_counts_for_nothing(
 ) -> None:
     outbox.answered(0)
     outbox.announce(0, JOB, READERS)
-    outbox.tell(1, "submit")
+    outbox.send(1, "submit")
     assert len(sent) == 1

@@ -415,7 +415,7 @@ def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:
     job.until_running()
 
 
-def test_a_program_that_is_none_is_told_by_the_job_manager(tmp_path: Path) -> None:
+def test_a_program_that_is_none_is_reported_by_the_job_manager(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("def main(env):\n    env.nothing()\n")
     call = [*COMMAND, "bench", "--job", tmp_path / "program.py", "--out", tmp_path / "run"]
     ended = subprocess.run(call, capture_output=True, text=True, check=False)

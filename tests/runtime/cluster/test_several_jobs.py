@@ -15,7 +15,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.graph.slots import SharedSlot
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
-from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.channel_numbers import ClusterNumbers
 from flinknet.runtime.cluster.child import JobManagerSpec
 from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
@@ -231,9 +231,9 @@ def test_a_connection_is_told_with_all_jobs_that_use_it() -> None:
     uses = ConnectionUses()
     uses.begin("1", "One")
     uses.begin("2", "Two")
-    uses.tell("1", 1, [UsedConnection(0, 0, 4)])
-    uses.tell("2", 1, [UsedConnection(0, 0, 2), UsedConnection(0, 1, 3)])
-    uses.tell("2", 0, [UsedConnection(1, 0, 2)])
+    uses.update("1", 1, [UsedConnection(0, 0, 4)])
+    uses.update("2", 1, [UsedConnection(0, 0, 2), UsedConnection(0, 1, 3)])
+    uses.update("2", 0, [UsedConnection(1, 0, 2)])
     shared = ConnectionStatus("tm-0->tm-1", 4, ("Two",))
     assert uses.of("1") == (shared,)
     assert uses.of("2") == (
@@ -241,7 +241,7 @@ def test_a_connection_is_told_with_all_jobs_that_use_it() -> None:
         ConnectionStatus("tm-0->tm-1#1", 3),
         ConnectionStatus("tm-1->tm-0", 2),
     )
-    uses.tell("2", 1, [])
+    uses.update("2", 1, [])
     uses.end("2")
     assert uses.of("1") == (ConnectionStatus("tm-0->tm-1", 4, (), 1),)
     uses.lose(0)
@@ -307,19 +307,21 @@ class Dispatcher:
     def client(self) -> Client:
         return Client(self.process)
 
-    def job(self, name: str, *, source: str = PIPELINE, is_attached: bool = False) -> say.SubmitJob:
+    def job(
+        self, name: str, *, source: str = PIPELINE, is_attached: bool = False
+    ) -> messages.SubmitJob:
         run_dir = self.directory / name
         run_dir.mkdir(exist_ok=True)
         source = source.replace('"Pipeline"', f'"{name}"')
         path = str(self.directory / "program.py")
-        return say.SubmitJob(path, source, (), {}, is_attached, None, 0, 1, str(run_dir))
+        return messages.SubmitJob(path, source, (), {}, is_attached, None, 0, 1, str(run_dir))
 
     def register(self) -> Client:
         """One more TaskManager. Returns: the JobManager's end of the connection to it."""
         known, connection = self.process._task_managers, self.client()
         started = TaskManagerProcess(len(known), Child())  # type: ignore[arg-type]
         known._known.append(started)
-        self.hear(connection, say.RegisterTaskManager(started.index, 1, 2, "127.0.0.1", 1))
+        self.hear(connection, messages.RegisterTaskManager(started.index, 1, 2, "127.0.0.1", 1))
         return connection
 
     def hear(self, task_manager: Client, message: Any) -> None:
@@ -330,7 +332,7 @@ class Dispatcher:
         accepted = self.client().says(self.job(name))
         job = self.process._jobs[accepted.job_id]
         for each in task_managers:
-            self.hear(each, say.JobInitialized(job.led.id))
+            self.hear(each, messages.JobInitialized(job.led.id))
         return job
 
     def turn(self) -> None:
@@ -370,15 +372,15 @@ def test_connections_to_a_task_manager_that_a_job_ends_are_told_no_more(
 ) -> None:
     task_managers = [session.register() for _ in range(2)]
     one, two = (session.run(name, *task_managers) for name in ("one", "two"))
-    session.process._uses.tell(one.job_id, 1, [UsedConnection(0, 0, 4)])
+    session.process._uses.update(one.job_id, 1, [UsedConnection(0, 0, 4)])
     client = session.client()
-    (used,) = client.says(say.RequestStatus(one.job_id)).connections
+    (used,) = client.says(messages.RequestStatus(one.job_id)).connections
     assert used.name == "tm-0->tm-1"
     for _ in range(2):  # of its tasks
         two.led.master.to_end.append((1, "it did not end within 3min"))
     session.turn()
     session.turn()
-    status = client.says(say.RequestStatus(one.job_id))
+    status = client.says(messages.RequestStatus(one.job_id))
     assert status.connections == ()
     assert [each.state for each in status.task_managers] == ["ready", "lost"]
 
@@ -389,7 +391,7 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
 ) -> None:
     one, two, asking = (cluster.client() for _ in range(3))
     accepted = one.says(cluster.job("c"))
-    assert one.says(say.RequestStatus()).name == "c"
+    assert one.says(messages.RequestStatus()).name == "c"
     log = tmp_path / "c" / "tm-0.log"
     log.touch()
     assert two.says(cluster.job("other")).name == "other"
@@ -397,21 +399,21 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
         contact = Contact.load(tmp_path / name)
         assert contact is not None
         assert (contact.name, contact.cluster_dir) == (name, str(tmp_path / "c"))
-    status = asking.says(say.RequestStatus(accepted.job_id))
+    status = asking.says(messages.RequestStatus(accepted.job_id))
     assert isinstance(status, JobStatus)
     assert [(each.name, each.run_dir) for each in status.other_jobs] == [
         ("other", str(tmp_path / "other"))
     ]
-    asking.says(say.CancelJob(accepted.job_id))
+    asking.says(messages.CancelJob(accepted.job_id))
     cluster.turn()
-    assert one.said[-1] == asking.said[-1] == say.JobEnded("CANCELED", "it was canceled", 1)
-    assert not any(isinstance(each, say.JobEnded) for each in two.said)
+    assert one.said[-1] == asking.said[-1] == messages.JobEnded("CANCELED", "it was canceled", 1)
+    assert not any(isinstance(each, messages.JobEnded) for each in two.said)
     assert not (tmp_path / "c" / CONTACT_NAME).exists()
     assert (tmp_path / "c" / "result.json").exists()
     assert not cluster.process._is_over  # for the other goes on
     assert log.exists()  # and so do the processes
-    (other,) = two.says(say.RequestCluster()).jobs
-    two.says(say.CancelJob())
+    (other,) = two.says(messages.RequestCluster()).jobs
+    two.says(messages.CancelJob())
     cluster.turn()
     assert cluster.process._is_over
     assert other.name == "other"
@@ -422,7 +424,7 @@ def test_a_cluster_that_ends_with_a_client_takes_no_other_job(cluster: Dispatche
     cluster.client().says(cluster.job("c", is_attached=True))
     other = cluster.client()
     refused = other.says(cluster.job("other"))
-    assert isinstance(refused, say.Refused)
+    assert isinstance(refused, messages.Refused)
     assert "its cluster ends with the client of c" in refused.reason
     assert other.is_closed
 
@@ -435,25 +437,25 @@ def test_a_session_goes_on_without_jobs_until_it_is_stopped(session: Dispatcher)
     session.turn()
     assert not session.process._is_over
     one.says(session.job("one"))
-    status = stopper.says(say.RequestCluster())
+    status = stopper.says(messages.RequestCluster())
     assert isinstance(status, ClusterStatus)
     assert [(each.name, each.state) for each in status.jobs] == [("one", "CREATED")]
-    stopper.says(say.StopCluster())
+    stopper.says(messages.StopCluster())
     late = session.client()
-    assert late.says(session.job("late")) == say.Refused("its cluster ends")
+    assert late.says(session.job("late")) == messages.Refused("its cluster ends")
     session.turn()
-    assert one.said[-1] == say.JobEnded("CANCELED", "its cluster was stopped", 1)
+    assert one.said[-1] == messages.JobEnded("CANCELED", "its cluster was stopped", 1)
     assert session.process._is_over
 
 
 @pytest.mark.socket
 def test_a_job_that_is_not_there_is_not_told_of(session: Dispatcher) -> None:
     client = session.client()
-    assert client.says(say.RequestStatus("abc")) == say.Refused("it has no job abc")
+    assert client.says(messages.RequestStatus("abc")) == messages.Refused("it has no job abc")
 
 
 @pytest.mark.socket
 def test_a_cluster_of_a_job_is_not_stopped_as_a_session_is(cluster: Dispatcher) -> None:
     client = cluster.client()
-    refused = client.says(say.StopCluster())
-    assert refused == say.Refused("its cluster ends with its jobs; cancel those")
+    refused = client.says(messages.StopCluster())
+    assert refused == messages.Refused("its cluster ends with its jobs; cancel those")

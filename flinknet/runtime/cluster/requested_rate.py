@@ -1,8 +1,8 @@
-"""Whether the rate that was asked for was kept, by the queue: what was taken in the measured part
-against what fell due in it.
+"""RequestedRate: whether the requested rate was reached, judged by the queue: records taken in the
+measured part against records that fell due in it.
 
-Throughput does not tell: it counts until the last record is there, and the last flush may lie one
-buffer timeout behind the end.
+Throughput cannot show this: it counts until the last record arrives, and the last flush may come
+one buffer timeout after the end.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from flinknet.units import human_count
 from .reports import ConsumerChannelReport
 
 KEPT = 0.98
-"""A queue that takes less than the rest of the records is none."""
+"""A queue that grows by less than the remaining share of the records does not count."""
 
 _SIGMAS = 3.0
-"""How far from their mean the numbers of random arrivals may lie."""
+"""How many standard deviations random arrivals may deviate from their mean."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRate:
-    """The rate that was asked for, over all channels to the last tasks, and what came of it.
+class RequestedRate:
+    """The requested rate, over all channels to the last tasks, and the rate that was reached.
 
     Attributes:
-        queued_records: how many more waited at the end of the measured part than at its start,
-            beyond those that may wait for their buffer to leave.
+        queued_records: growth of the queue during the measured part, without the records that may
+            wait for their buffer to be sent.
     """
 
     offered_per_s: float
@@ -41,11 +41,11 @@ class AskedRate:
 
     @property
     def is_kept(self) -> bool:
-        """Whether no queue was seen to grow."""
+        """Whether the queue did not grow."""
         return self.queued_records <= (1 - KEPT) * self.due_records
 
     def warning(self, advice: str) -> RunWarning | None:
-        """What to doubt if the rate was not kept, and what to do about it."""
+        """The warning if the rate was not reached, with advice."""
         if self.is_kept:
             return None
         return RunWarning(
@@ -59,15 +59,15 @@ class AskedRate:
         )
 
 
-def asked_rate(
+def requested_rate(
     scenario: Scenario, last: Sequence[ConsumerChannelReport], *, within_ns: int, throughput: float
-) -> AskedRate | None:
-    """What came of the rate asked for; None where there was none.
+) -> RequestedRate | None:
+    """Compare the requested rate with the rate reached; None at maximum rate.
 
     Args:
         last: the channels to the last tasks.
-        within_ns: how long the measured part was, by the clock.
-        throughput: records/s, for channels of which nobody counted what was taken by the clock.
+        within_ns: length of the measured part, by the clock.
+        throughput: in records/s; used if taken records were not counted by the clock.
     """
     workload = scenario.workload
     if workload.is_max_rate or not last:
@@ -84,15 +84,13 @@ def asked_rate(
         waiting += offered_per_s * on_off_ns(workload.arrivals)[1] / 1e9
     elif workload.arrivals != "constant":
         waiting += _SIGMAS * math.sqrt(due)
-    return AskedRate(
+    return RequestedRate(
         offered_per_s, taken_per_s, (offered_per_s - taken_per_s) * within_s - waiting, due
     )
 
 
 def _waiting_records(scenario: Scenario, rate_per_s: float) -> float:
-    """At most so many records of a channel wait for a flush, or for their buffer to be full, in
-    every stage.
-    """
+    """The most records of a channel that can wait for a flush or a full buffer, over all stages."""
     network, workload = scenario.network, scenario.workload
     record_bytes = workload.record_size.mean_bytes + OVERHEAD_BYTES
     in_buffer = network.segment_size_bytes / record_bytes
