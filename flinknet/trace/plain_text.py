@@ -1,4 +1,4 @@
-"""JSON texts of a run directory, which whoever sent the run may have edited."""
+"""JSON texts of a run directory, which anyone may have edited."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from flinknet.storage import AnyPath
 
 
 def read_json(text: str | bytes) -> Any:
-    """The document in a JSON text.
+    """Parse a JSON text.
 
-    Raises: ValueError for what is not JSON, or has text that nobody can print: half a character,
-        which JSON can escape and UTF-8 does not have; RecursionError.
+    Raises: ValueError for invalid JSON, or for text that cannot be printed: half a character, which
+        JSON can escape and UTF-8 cannot encode; RecursionError.
     """
     document = json.loads(text)
     if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
@@ -21,7 +21,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def read_document(path: AnyPath) -> dict[str, Any]:
-    """The object in a JSON file; an empty one for what cannot be read as that.
+    """The object in a JSON file; empty if it cannot be read as one.
 
     Raises: StorageError.
     """

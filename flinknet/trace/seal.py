@@ -1,9 +1,9 @@
-"""Checksums of what a run directory holds besides events: its manifest, and the files it names.
+"""Checksums of a run directory other than those of events: of its manifest and of the listed files.
 
-A manifest carries one of itself, its seal. That of a run that ended also carries one of each file
-that answers rest on. Blocks of a trace file have their own (see `format`), so its checksum here is
-of its two ends only: it takes no time, and the file of another run is noticed. Checksums are
-SHA-256, for the CRC-32 of bytes that end with their own CRC-32 is always the same.
+A manifest contains its own checksum, the seal. After a run it also contains one for each file that
+answers depend on. Blocks of a trace file have their own (see `format`), so the checksum here covers
+only its two ends: that takes no time, and detects the file of another run. Checksums are SHA-256,
+because the CRC-32 of bytes that end with their own CRC-32 is always the same.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to nul
 
 
 def checksum_of_document(document: dict[str, Any]) -> str:
-    """Checksum of JSON-ready plain data; white space and the order of keys do not count."""
-    plain = json.loads(json.dumps(document))  # keys are strings from here on, as they are in a file
+    """Checksum of JSON-ready plain data, independent of white space and key order."""
+    plain = json.loads(json.dumps(document))  # makes all keys strings, as in a file
     text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -45,9 +45,9 @@ def checksum_of_file(path: AnyPath) -> str:
 
 def read_ends(path: AnyPath) -> tuple[dict[str, Any], str | None]:
     """The description in the header of a trace file, and the checksum of its two ends; None for a
-    file that does not end with its trailer.
+    file without its trailer.
 
-    Raises: TraceFormatError for a header that is not one; OSError, StorageError.
+    Raises: TraceFormatError for an invalid header; OSError, StorageError.
     """
     with closing(open_ranged(path)) as file:
         prefix = file.read(0, FILE_PREFIX_BYTES)

@@ -23,8 +23,7 @@ class BatchShuffleReadBufferPool:
     request.
 
     Differs from Flink, where an unsuccessful request waits, and fails after 5 minutes without
-    recycled
-    buffers: here its requester is called when enough buffers are free.
+    recycled buffers: here its requester is called when enough buffers are free.
 
     Args:
         total_bytes: at least one buffer.

@@ -93,8 +93,7 @@ class SingleCheckpointBarrierHandler:
         can_be_unaligned: whether unaligned checkpoints are enabled (Flink: alternating).
         epoch_ns: instant of the run's clock that is timestamp 0.
         counts_ended_channels: whether an ended channel counts as aligned; otherwise its end aborts
-            the
-            pending checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
+            the pending checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
     """
 
     def __init__(

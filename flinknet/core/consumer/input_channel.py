@@ -83,12 +83,10 @@ class RemoteInputChannel:
 
     Args:
         queue: SingleInputGate.queue_channel: called when the channel becomes readable or fails
-            (True:
-            when it gets its first priority event).
+            (True: when it gets its first priority event).
         exclusive_segments: segments of its exclusive buffers; None: requested now.
         connect: returns the connection to the producer's TaskManager, opened if necessary; None for
-            a
-            channel whose connection requests its subpartition.
+            a channel whose connection requests its subpartition.
 
     Attributes:
         check_producer: called with the instant when the producer does not have the partition: its

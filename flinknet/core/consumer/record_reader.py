@@ -51,8 +51,7 @@ class RecordReader:
     """Deserialises the stream of one channel.
 
     Invariant: `_rest` is the part of a split record in the last buffer, or only the prefix of a
-    spilled
-        record; `_prefixes` is the repeated prefix of a record of `_record_bytes` bytes.
+        spilled record; `_prefixes` is the repeated prefix of a record of `_record_bytes` bytes.
 
     Args:
         spills: takes records too long for memory; None to keep all records in memory.

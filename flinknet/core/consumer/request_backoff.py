@@ -15,8 +15,7 @@ class RequestBackoffPolicy:
         initial_ns: taskmanager.network.request-backoff.initial; 0 for no repetition.
         max_ns: taskmanager.network.request-backoff.max.
         listener_timeout_ns: how long producers let an early request wait before they refuse it; 0
-            if
-            they refuse at once.
+            if they refuse at once.
     """
 
     initial_ns: int = 100 * NS_PER_MS
@@ -34,7 +33,6 @@ class RequestBackoff:
 
     Differs from Flink 2.x, where a timeout of 0 lets requests wait forever: here 0 selects the
     older behaviour.
-    brings the older behaviour.
     """
 
     __slots__ = ("_current_ns", "_policy")

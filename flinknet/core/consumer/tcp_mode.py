@@ -44,8 +44,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
     receivers and errors are handled in the same way.
 
     Invariants: `wants_data` is True exactly when nothing is staged; the first staged message is a
-    data
-        buffer whose pool will offer it a recycled buffer, or `handle_deadline` is due.
+        data buffer whose pool will offer it a recycled buffer, or `handle_deadline` is due.
     """
 
     def __init__(
