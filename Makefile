@@ -23,7 +23,7 @@ COUNT := 1000
 INTERPRETED_TESTS := tests/core tests/job
 
 .PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills soak damage tally \
-    exchanges lint bench rows flink spark interop clean
+    exchanges lint docs bench rows flink spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -43,6 +43,7 @@ help:
 	@echo "make tally  how often campaigns, fuzzing, kills and damage have run in this checkout"
 	@echo "make mutants  bugs put into the core one by one, and who finds them (half an hour)"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   README and docs/ as a site in site/"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
 	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks next to it"
@@ -146,6 +147,11 @@ lint: $(TESTED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(STAMP)
+	$(PIP) --no-compile 'flinknet[docs]'
+	$(BIN)/mkdocs build --quiet
+	@echo "site/index.html"
+
 bench: compiled
 	$(BIN)/python bench/network_throughput.py
 	$(BIN)/python bench/trace_overhead.py
@@ -164,4 +170,4 @@ interop: $(TESTED) flink
 	FLINKNET_INTEROP_RECORDS=$(RECORDS) $(BIN)/pytest tests/interop
 
 clean:
-	rm -rf $(VENV) $(DEMO) flinknet/_compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) site flinknet/_compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis

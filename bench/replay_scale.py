@@ -14,6 +14,8 @@ received, consumed, credit announced and received), over all settings: the speed
     python bench/replay_scale.py --skew second          one second has fifty times the mean
     python bench/replay_scale.py --command --channels 64 --recordings 8 --events 5M
                                                         `flinknet trace replay` itself, on 8 x 8
+    python bench/replay_scale.py --command --sparse --channels 1000000 --recordings 50
+                                                        a million channels of few buffers each
 
 The units of the smallest trace are then worked off once more, one after the other in this process:
 what the longest of them takes, relative to the median, is what skew costs. --shapes does the same
@@ -23,7 +25,8 @@ that was resident, of the driver in Python, of the JVM (in local mode that of dr
 and of the largest Python worker. Every ten seconds a line on stderr says how far it is.
 
 With --command only the command itself is measured, as a user waits for it: from nothing to the
-answer about the whole trace at four other buffer timeouts, Spark's start among it.
+answer about the whole trace at four other buffer timeouts, Spark's start among it. With --sparse
+every channel has the same few buffers, and their number follows from that of the channels.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -44,6 +48,7 @@ from typing import Any
 import numpy as np
 
 from bench.measure import FLINKNET, print_table
+from bench.sparse_trace import write_sparse_trace
 from bench.watched import PROGRESS_S, Watch, say, tasks_of
 
 MARK_OBSERVED, MARK_WHAT_IF = 8e6, 10e6
@@ -110,6 +115,7 @@ def main() -> None:
     parser.add_argument(
         "--command", action="store_true", help="time `flinknet trace replay` itself"
     )
+    parser.add_argument("--sparse", action="store_true", help="with --command: few buffers each")
     parser.add_argument("--traces", type=Path, help="where traces lie and stay")
     parser.add_argument("--master", default="local[2]", help="Spark master")
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
@@ -118,14 +124,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="flinknet-scale-") as scratch:
         traces = options.traces or Path(scratch)
         sizes = options.events.split(",")
-        runs = [made(size, traces, shape) for size in sizes]
+        if options.sparse:
+            runs = [sparse(traces, shape)]
+        else:
+            runs = [made(size, traces, shape) for size in sizes]
         if options.command:
             commands = timed_commands(runs, options.master)
             tell_commands(commands)
             keep(options.out, commands=commands)
             return
         warm_up = made(WARM_UP_SIZE, traces, Shape(4, 2, "none"))
-        rows = measured(runs, warm_up, options.master)
+        rows = measured(runs, warm_up, options.master, lambda rows: keep(options.out, sizes=rows))
         tell(rows)
         others = other_shapes(shape, sizes[0]) if options.shapes else []
         shapes = [(shape, sizes[0]), *others]
@@ -154,6 +163,15 @@ def made(size: str, traces: Path, shape: Shape) -> Path:
         if shape.skew == "second":
             squeeze(plain, run)
             shutil.rmtree(plain)
+    return run
+
+
+def sparse(traces: Path, shape: Shape) -> Path:
+    """A trace of many channels with few buffers each, unless it is there."""
+    run = traces / f"sparse{shape.name}"
+    if not (run / "manifest.json").exists():
+        write_sparse_trace(run, math.isqrt(shape.channels), shape.recordings)
+        say(f"made {run}")
     return run
 
 
@@ -209,8 +227,14 @@ def squeeze(even: Path, run: Path) -> None:
     seal_run(run)
 
 
-def measured(runs: list[Path], warm_up: Path, master: str) -> list[dict[str, Any]]:
-    """What each run takes, in one session; a small one goes first and warms it up."""
+def measured(
+    runs: list[Path], warm_up: Path, master: str, on_row: Callable[[list[dict[str, Any]]], None]
+) -> list[dict[str, Any]]:
+    """What each run takes, in one session; a small one goes first and warms it up.
+
+    Args:
+        on_row: takes what is known after each run.
+    """
     from flinknet.predict.grid import Grid
     from flinknet.replay.candidates import candidates_of
     from flinknet.replay.observe.arrivals import slice_edges, slicing_of
@@ -267,6 +291,7 @@ def measured(runs: list[Path], warm_up: Path, master: str) -> list[dict[str, Any
                     "unit_events": [row.events for row in found.work],
                 }
             )
+            on_row(rows[1:])
         watch.close()
     return rows[1:]
 
@@ -308,6 +333,8 @@ def tell_commands(rows: list[dict[str, Any]]) -> None:
         "by",
         "time",
         "processor time",
+        "driver",
+        "JVM",
         "worker",
     )
     table = [
@@ -319,7 +346,7 @@ def tell_commands(rows: list[dict[str, Any]]) -> None:
             ", ".join(each["methods"]),
             f"{each['wall_s']:.1f} s",
             f"{each['cpu_s']:.1f} s",
-            f"{each['worker_mb']:,.0f} MiB",
+            *(f"{each[name]:,.0f} MiB" for name in ("driver_mb", "jvm_mb", "worker_mb")),
         )
         for each in rows
     ]
@@ -374,15 +401,17 @@ def tell(rows: list[dict[str, Any]]) -> None:
             (
                 f"{row['events']:,}",
                 f"{seen['wall_s']:.1f} s",
+                f"{seen['cpu_s']:.1f} s",
                 millions(row["events"] / seen["wall_s"]),
                 millions(row["events"] / seen["cpu_s"]),
                 f"{simulated['wall_s']:.1f} s",
+                f"{simulated['cpu_s']:.1f} s",
                 millions(row["buffer_events"] / simulated["wall_s"]),
                 millions(row["buffer_events"] / simulated["cpu_s"]),
             )
         )
-    header = ("events", "observed", "/s", "/CPU s", "what-if", "buffer events /s", "/CPU s")
-    print_table(header, table)
+    header = ("events", "observed", "CPU", "/s", "/CPU s")
+    print_table((*header, "what-if", "CPU", "buffer events /s", "/CPU s"), table)
     print()
     parts = ("observed", "what_if")
     memory = [
@@ -420,7 +449,10 @@ def tell(rows: list[dict[str, Any]]) -> None:
             print(f"  {part}: {cpu_s / more * 1e9:.0f} ns of processor time for one more event")
     if len(rows) > 2:
         for part in parts:
-            print(f"  {part}: {off_the_line(rows, part):.1%} off a line; mark {LINEAR_WITHIN:.0%}")
+            for name, what in (("cpu_s", "processor time"), ("wall_s", "time")):
+                off = off_the_line(rows, part, name)
+                reached = "reached" if off <= LINEAR_WITHIN else "not reached"
+                print(f"  {part}: {what} {off:.1%} off a line; mark {LINEAR_WITHIN:.0%}: {reached}")
 
 
 def tell_units(units: list[dict[str, Any]]) -> None:
@@ -441,12 +473,12 @@ def tell_units(units: list[dict[str, Any]]) -> None:
     print_table(header, table)
 
 
-def off_the_line(rows: list[dict[str, Any]], part: str) -> float:
+def off_the_line(rows: list[dict[str, Any]], part: str, name: str) -> float:
     """How far a size is off the line through the smallest and the largest, at most."""
     events = [row["events"] for row in rows]
-    wall_s = [row[part]["wall_s"] for row in rows]
-    line_s = np.interp(events, [events[0], events[-1]], [wall_s[0], wall_s[-1]])
-    return float(np.max(np.abs(np.array(wall_s) - line_s) / line_s))
+    took_s = [row[part][name] for row in rows]
+    line_s = np.interp(events, [events[0], events[-1]], [took_s[0], took_s[-1]])
+    return float(np.max(np.abs(np.array(took_s) - line_s) / line_s))
 
 
 def millions(number: float) -> str:

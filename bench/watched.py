@@ -63,7 +63,7 @@ class Watch:
         self._sample()
         cpu_s = sum(self._cpu.values()) - before_s
         part = Part(wall_s, cpu_s, *(self._most[name] for name in _KINDS))
-        say(f"{what}: {wall_s:.1f} s, {self._memory()}")
+        say(f"{what}: {wall_s:.1f} s, {cpu_s:.1f} s of processor time, {self._memory()}")
         return part, result
 
     def close(self) -> None:
@@ -91,7 +91,8 @@ class Watch:
         for process in _processes():
             try:
                 times, size = process.cpu_times(), _peak_bytes(process) / (1 << 20)
-                kind = "driver" if process.pid == own else process.name()
+                is_driver = process.pid == own or process.name() == "flinknet"
+                kind = "driver" if is_driver else process.name()
             except psutil.Error:
                 continue
             kind = "python" if kind.startswith("python") else kind

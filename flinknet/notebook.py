@@ -65,7 +65,13 @@ PREDICTED_FROM_S = 5.0
 errors = spark_errors
 """Context for computations of tables: failures become a FlinknetError of one line."""
 
-_DURATIONS = ("buffer_timeouts_ns", "round_trips_ns")
+_DURATIONS = (
+    *("buffer_timeouts_ns", "round_trips_ns"),
+    *("debloating_targets_ns", "checkpoint_intervals_ns", "aligned_timeouts_ns"),
+)
+
+_NEVER = ("buffer_timeouts_ns", "aligned_timeouts_ns")
+"""Durations that may be -1, for ever."""
 
 _NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
     "debloatings": ((bool,), "True or False"),
@@ -321,9 +327,9 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
 
 def _value(name: str, value: Any) -> Any:
     if name in _DURATIONS and isinstance(value, str):
-        return parse_duration_ns(
-            value, name, bare_unit=None, allow_never=name == "buffer_timeouts_ns"
-        )
+        return parse_duration_ns(value, name, bare_unit=None, allow_never=name in _NEVER)
+    if value is None and name == "checkpoint_intervals_ns":
+        return None
     types, meaning = _NUMBERS.get(name, ((int,), "whole numbers"))
     if name in _DURATIONS:
         meaning = 'whole numbers of ns, or text such as "5ms"'

@@ -118,6 +118,7 @@ MAY_IMPORT = {
     "predict": {
         *("core", "trace", "job", "job.load", "simulator"),
         *("predict.fit", "predict.fast_kernel"),
+        "graph.wiring",  # which channels an edge has, of which a tap sees some
     },
     "predict.fit": {"trace", "simulator", "core.probe", "predict"},
     "predict.fast_kernel": set(),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -13,11 +13,8 @@ import pytest
 from flinknet.cli import main
 from flinknet.graph import Output, OutputTag, StreamExecutionEnvironment
 from flinknet.options.keys import current_keys
+from tests.documented import ALL, PAGES, README, ROOT, below, commands_of
 
-ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-ALL = [README, *PAGES]
 FILES = {
     each.relative_to(ROOT).as_posix()
     for room in ("flinknet", "bench", "tests")
@@ -38,26 +35,6 @@ def named(values: object) -> object:
 
 
 every_page = pytest.mark.parametrize("page", ALL, ids=named)
-
-
-def commands_of(page: Path) -> Iterator[list[str]]:
-    """Words of each flinknet command in code: after a prompt, or between backticks."""
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    for line in re.findall(r"^\$ (flinknet .+)$", text, re.MULTILINE):
-        yield shlex.split(line)
-    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    for line in re.findall(r"`(flinknet [^`]+)`", prose):
-        words = shlex.split(line)
-        yield words[: words.index(">")] if ">" in words else words
-
-
-def below(command: click.Command) -> dict[str, click.Command]:
-    """The sub-commands of a command by their names."""
-    if not isinstance(command, click.Group):
-        return {}
-    context = click.Context(command)
-    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
-    return {name: each for name, each in found.items() if each is not None}
 
 
 def own_options(command: click.Command) -> set[str]:
@@ -136,8 +113,28 @@ def test_the_readme_is_short_and_links_every_page() -> None:
 def test_the_source_distribution_has_the_pages() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (included,) = re.findall(r"^include = \[(.*)\]$", text, re.MULTILINE)
-    assert '"docs"' in included
-    assert '"README.md"' in included
+    for each in ("docs", "mkdocs.yml", "mkdocs_hooks.py", "deploy", "README.md"):
+        assert f'"{each}"' in included
+
+
+def test_the_pages_become_a_site_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    for page in PAGES:
+        assert (tmp_path / f"{page.stem}.html").is_file()
+    front = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'href="bench.html"' in front
+    assert 'href="LICENSE"' in front
+
+
+def test_the_site_lists_every_page() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- (?:[\w ]+: )?(\w+\.md)$", text, re.MULTILINE)
+    others = ["CHANGELOG.md", "SECURITY.md", "index.md"]
+    assert sorted(listed) == sorted([*(page.name for page in PAGES), *others])
 
 
 def test_the_job_of_the_page_builds_its_graph() -> None:

@@ -132,12 +132,18 @@ class Replayed:
     """What `flinknet trace replay` answers about a run; empty if it could not be replayed.
 
     Args:
-        edges: one answer each, in no particular order.
-        job: about all of them together, where there are several.
+        edges: one answer each, in no particular order; those of which nothing passed between
+            TaskManagers have none.
+        job: about all of them together, where there are several, or local channels.
     """
 
     edges: Sequence[Mapping[str, Any]] = ()
     job: Mapping[str, Any] | None = None
+
+    @property
+    def exchanges(self) -> int:
+        """How many of the job are predicted."""
+        return len(self.edges) if self.job is None else len(self.job["edges"])
 
     def points(self, place: int, timeout_ms: int) -> list[Mapping[str, Any]]:
         """What is predicted at a timeout, the one at this place among those asked for: for the job,
@@ -223,7 +229,7 @@ def cells_of(job: MeasuredJob, replayed: Replayed) -> list[Cell]:
     """All timeouts of a job, which are those that replay was asked for, in order."""
     ordered = replace(replayed, edges=in_order(replayed.edges, job))
     exchanges = len(position(job)) - 1
-    missing = exchanges - len(replayed.edges) if replayed.edges else 0
+    missing = exchanges - replayed.exchanges if replayed.edges else 0
     cells = []
     for place, timeout_ms in enumerate(job.timeouts_ms):
         points = ordered.points(place, timeout_ms)

@@ -73,6 +73,8 @@ class ObservedChannel:
         "ends",
         "events",
         "events_by_kind",
+        "exhausted_ns",
+        "exhausted_since_ns",
         "first_ns",
         "index",
         "initial_credit",
@@ -106,8 +108,8 @@ class ObservedChannel:
         self.backlog_buffers: int | None = None
         self.next_sequence_number: int | None = None
         self.is_blocked = False
-        self.starved_ns = self.blocked_ns = 0
-        self.starved_since_ns = self.blocked_since_ns = -1
+        self.starved_ns = self.blocked_ns = self.exhausted_ns = 0
+        self.starved_since_ns = self.blocked_since_ns = self.exhausted_since_ns = -1
         self.is_ended = False
         self._ended_subpartitions = 0
         self.data_buffers = 0
@@ -147,10 +149,31 @@ class ObservedChannel:
         going_on = at_ns - self.blocked_since_ns if self.blocked_since_ns >= 0 else 0
         return self.blocked_ns + max(0, going_on)
 
+    def exhausted_until(self, at_ns: int) -> int:
+        """How long there has been no credit, in ns."""
+        going_on = at_ns - self.exhausted_since_ns if self.exhausted_since_ns >= 0 else 0
+        return self.exhausted_ns + max(0, going_on)
+
+    def exhaust(self, at_ns: int) -> None:
+        """The last credit is used. Whether more data waits is known only if a backlog came with it:
+        a producer that cannot send says nothing.
+        """
+        if self.exhausted_since_ns < 0:
+            self.exhausted_since_ns = at_ns
+        if self.backlog_buffers:
+            self.starve(at_ns)
+
     def starve(self, at_ns: int) -> None:
         """Data waits, and there is no credit."""
         if self.starved_since_ns < 0:
             self.starved_since_ns = at_ns
+
+    def grant(self, at_ns: int) -> None:
+        """Credit has come."""
+        if self.exhausted_since_ns >= 0:
+            self.exhausted_ns += at_ns - self.exhausted_since_ns
+            self.exhausted_since_ns = -1
+        self.feed(at_ns)
 
     def feed(self, at_ns: int) -> None:
         """It waits no longer."""
@@ -167,7 +190,7 @@ class ObservedChannel:
     def end(self, at_ns: int) -> None:
         """Nothing more comes."""
         self.is_ended = True
-        self.feed(at_ns)
+        self.grant(at_ns)
         self._unblock(at_ns)
 
     def _unblock(self, at_ns: int) -> None:

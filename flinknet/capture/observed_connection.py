@@ -118,8 +118,8 @@ class ObservedConnection:
             if channel.credits_available is not None:
                 before = channel.credits_available
                 after = channel.credits_available = min(before + credit, CREDIT_MAX)
-            if channel.starved_since_ns >= 0:
-                channel.feed(at_ns)
+            if channel.exhausted_since_ns >= 0 or channel.starved_since_ns >= 0:
+                channel.grant(at_ns)
         note(
             self._probe_record,
             at_ns,
@@ -177,8 +177,8 @@ class ObservedConnection:
             if channel.first_ns is None:
                 channel.first_ns = at_ns
             channel.last_ns = at_ns
-            if channel.credits_available == 0 and channel.backlog_buffers:
-                channel.starve(at_ns)
+            if channel.credits_available == 0:
+                channel.exhaust(at_ns)
         reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
         # not `note`: 0.3 µs a buffer more, as this is interpreted
         self._probe_record(

@@ -1,4 +1,4 @@
-"""Triggers: a bound on what a tap sees, such as `credit_starved>50%`."""
+"""Triggers: a bound on what a tap sees, such as `no_credit>50%`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,12 @@ class _Metric:
 
 METRICS: Final[Mapping[str, _Metric]] = {
     "credit_starved": _Metric(
-        _percent, "{:.0%}".format, "share of time the worst channel had data but no credit"
+        _percent,
+        "{:.0%}".format,
+        "share of time the worst channel had no credit and was known to have data",
+    ),
+    "no_credit": _Metric(
+        _percent, "{:.0%}".format, "share of time the worst channel had no credit, data or not"
     ),
     "blocked": _Metric(
         _percent, "{:.0%}".format, "share of time the worst channel was blocked by an event"
@@ -99,7 +104,7 @@ class Trigger:
         if match is None:
             raise ConfigError(
                 f"--trigger: {text!r} is not a bound; write a metric, > or <, and a value, such as"
-                f" 'credit_starved>50%'; metrics are {', '.join(METRICS)}"
+                f" 'no_credit>50%'; metrics are {', '.join(METRICS)}"
             )
         metric, sign, value = match.groups()
         if metric not in METRICS:

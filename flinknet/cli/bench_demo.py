@@ -50,8 +50,6 @@ _LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
 def demo(executor: Executor | None, /, **values: Any) -> None:
     """Show one effect in a few seconds; without NAME, list the demos.
 
-    NAME is head-of-line, back-pressure, unaligned, debloating or timeout.
-
     \b
     flinknet bench demo head-of-line
         what a paused consumer does to its neighbour on the same connection,
@@ -63,7 +61,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench demo timeout --plot timeout.svg
         what a shorter buffer timeout costs
 
-    Records no trace, unless --out is given.
+    NAME is head-of-line, back-pressure, unaligned, debloating or timeout. A demo records no trace,
+    unless --out is given.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view

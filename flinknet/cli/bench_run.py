@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 @report_options
 @trace_option
 @explain_option
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="Show published measurements of Flink next to the result, with their sources.",
+)
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
     """Measure an exchange; what plain `flinknet bench` does.
@@ -51,13 +56,13 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         what waiting for fuller buffers costs in latency
     flinknet bench run --consumers 4 --slow-consumer 3:1ms --rate 4k/s
         how far one slow consumer holds back the others
-    flinknet bench run --flink-conf conf/config.yaml
+    flinknet bench run --flink-conf conf/config.yaml \\
         -D taskmanager.memory.segment-size=8kb,32kb
         the settings of a cluster, with two sizes of buffers
-    flinknet bench run --partition-type blocking
+    flinknet bench run --partition-type blocking \\
         -D taskmanager.network.compression.codec=NONE,LZ4,ZSTD
         an exchange through files, and what compression does to it
-    flinknet bench run --checkpoint-interval 50ms
+    flinknet bench run --checkpoint-interval 50ms \\
         -D execution.checkpointing.unaligned.enabled=false,true
         how checkpoint barriers travel, aligned and unaligned
     flinknet bench run --rate 2k/s --buffer-timeout 0,5ms --report sweep.html
@@ -72,6 +77,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     from flinknet.report.bench_page import bench_page
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
+    from flinknet.report.reference_table import print_references
 
     from . import sweep
 
@@ -99,7 +105,9 @@ def run(executor: Executor | None, /, **values: Any) -> None:
                 watcher=watcher,
             ):
                 finished.append(each)
-                document = _document(environment, plans, finished)
+                document = _document(
+                    environment, plans, finished, has_references=values["reference"]
+                )
                 for path in files:
                     write_json(path, document)
     finally:
@@ -107,11 +115,16 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         if finished:
             settings = sweep.by_plan(plans, finished)
             results.write(settings, environment.get("started_at"))
-            reports.write(lambda: bench_page(settings, environment))
+            reports.write(
+                lambda: bench_page(settings, environment, has_references=values["reference"])
+            )
             if results.json == STDOUT:
                 put_json(STDOUT, document)
             if not results.takes_stdout:
-                print_bench(console_for(sys.stdout), settings, is_explained=values["explain"])
+                console = console_for(sys.stdout)
+                print_bench(console, settings, is_explained=values["explain"])
+                if values["reference"]:
+                    print_references(console, [each.result for each in finished])
             talk.print(f"seed {values['seed']}", style="dim")
             if out is not None:
                 _print_places(out, is_traced=values["trace"])
@@ -127,14 +140,20 @@ def run(executor: Executor | None, /, **values: Any) -> None:
 
 
 def _document(
-    environment: dict[str, Any], plans: Sequence[Plan], finished: Sequence[Finished]
+    environment: dict[str, Any],
+    plans: Sequence[Plan],
+    finished: Sequence[Finished],
+    *,
+    has_references: bool,
 ) -> dict[str, Any]:
     from flinknet.report.export import bench_document
+    from flinknet.report.reference_table import references_of
 
     from .sweep import by_plan
 
     settings = by_plan(plans, finished)
-    return bench_document(environment, [r for setting in settings for r in setting.results])
+    results = [result for setting in settings for result in setting.results]
+    return bench_document(environment, results, references_of(results) if has_references else ())
 
 
 def _check_measured(finished: Sequence[Finished]) -> None:

@@ -9,22 +9,8 @@ import click
 
 from .wrong_calls import WholeNumber
 
-_EPILOG = """\b
-Examples:
-  flinknet certificates --out certs
-  flinknet bench --flink-conf certs/config.yaml -D security.ssl.internal.enabled=false,true
-      what TLS costs
-  flinknet certificates --out certs --host tm1.example --host 10.0.0.7
-  flinknet trace tap … --tls-cert certs/node.pem --tls-key certs/node.pem --tls-ca certs/ca.pem \\
-                       --tls-password-file certs/password
-      a tap between TaskManagers that use these files
 
-Use them for experiments only: all TaskManagers share one key, and the authority that signed it is
-not kept. A Flink cluster reads the same keys and stores.
-"""
-
-
-@click.command(epilog=_EPILOG)
+@click.command()
 @click.option(
     "--out", metavar="DIR", required=True, help="Directory for the files; created if needed."
 )
@@ -47,8 +33,21 @@ not kept. A Flink cluster reads the same keys and stores.
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
     """Make a certificate authority, a node's certificate and key, and the stores that Flink reads.
 
+    \b
+    flinknet certificates --out certs
+    flinknet bench --flink-conf certs/config.yaml \\
+        -D security.ssl.internal.enabled=false,true
+        what TLS costs
+    flinknet certificates --out certs --host tm1.example --host 10.0.0.7
+    flinknet trace tap … --tls-cert certs/node.pem --tls-key certs/node.pem \\
+        --tls-ca certs/ca.pem --tls-password-file certs/password
+        a tap between TaskManagers that use these files
+
     DIR/config.yaml has the Flink keys that turn TLS on with these stores, and their password. The
     password is never printed; DIR/password has it alone. Key and certificate are also there as PEM.
+
+    Use them for experiments only: all TaskManagers share one key, and the authority that signed it
+    is not kept. A Flink cluster reads the same keys and stores.
     """
     import secrets
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -33,10 +34,17 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Output": (
         *("runs", "seed", "out", "trace", "detached"),
         *("json", "markdown", "junit", "csv", "report", "plot"),
-        *("histogram", "live-json", "metrics-port", "explain"),
+        *("histogram", "live-json", "metrics-port", "explain", "reference"),
     ),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
+
+SPARK_SECTION: Mapping[str, tuple[str, ...]] = {
+    "Spark": (
+        *("master", "remote", "spark-conf", "properties-file", "ship", "spark-ui", "event-log"),
+    )
+}
+"""Of commands that use Spark."""
 
 _TERM_WIDTH = 26
 """The widest term that has its explanation on the same line."""
@@ -46,10 +54,20 @@ _LONGEST_LINE = 200
 
 
 class SectionedCommand(click.Command):
-    """A command with more options than a list of them could teach."""
+    """A command with more options than a list of them could teach.
+
+    Attributes:
+        sections: its headings, as SECTIONS.
+    """
+
+    def __init__(
+        self, *args: Any, sections: Mapping[str, tuple[str, ...]] = SECTIONS, **more: Any
+    ) -> None:
+        super().__init__(*args, **more)
+        self.sections = sections
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_sections(self, ctx, formatter)
+        write_sections(self, ctx, formatter, sections=self.sections)
 
 
 def write_sections(
@@ -57,11 +75,13 @@ def write_sections(
     ctx: click.Context,
     formatter: click.HelpFormatter,
     *,
+    sections: Mapping[str, tuple[str, ...]] = SECTIONS,
     only_named: Mapping[str, str] | None = None,
 ) -> None:
     """Write each section that a command has visible options of.
 
     Args:
+        sections: headings and their options, as SECTIONS.
         only_named: headings of sections whose options are named without an explanation, and where
             that is.
     """
@@ -71,7 +91,7 @@ def write_sections(
         for parameter in command.get_params(ctx)
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
     }
-    for heading, names in SECTIONS.items():
+    for heading, names in sections.items():
         options = [records.pop(name) for name in names if name in records]
         if options and heading in only_named:
             with formatter.section(f"{heading} ({only_named[heading]})"):

@@ -17,32 +17,13 @@ from .wrong_calls import WholeNumber
 if TYPE_CHECKING:
     from .sweep import Executor
 
-_EPILOG = """\b
-CONFIG is one of
-  base                        the options of this call, unchanged
-  KEY=VALUE[,KEY=VALUE...]    Flink keys or bench options on top of them, such as
-                              buffer-timeout=5ms or execution.buffer-timeout.interval=5ms
-  NAME:KEY=VALUE[,...]        the same under a name
-  FILE.toml                   [network] with Flink keys, [workload] with bench options
-  FILE.yaml                   a Flink config.yaml
-The first one is the baseline, unless --baseline names an earlier result.
-
-\b
-Examples:
-  flinknet compare-configs base buffer-timeout=5ms --rate 2k/s
-  flinknet compare-configs old.toml new.toml --runs 10 --json result.json
-  flinknet compare-configs conf/config.yaml 'small: segment-size=8kb' --fail-if 'p99>+10%'
-  flinknet compare-configs conf/config.yaml --baseline main.json --fail-if 'p99>+10%'
-      --markdown comment.md --junit junit.xml --history results --report page.html
-
-In each round every configuration runs once, in an order that rotates, with the same seed. A
-difference is the mean change within rounds, with a confidence interval (Student's t of the
+_EPILOG = """In each round every configuration runs once, in an order that rotates, with the same
+seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
 difference" if the whole interval lies within 1%, "undecided" if the interval is wider and includes
 no change: more --runs narrow it. With 95% confidence one metric in twenty differs by chance.
 
-\b
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
 compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
 --fail-if is refused: a limit holds between equal workloads only. --flow-control, --placement,
@@ -50,12 +31,13 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 
 \b
 --fail-if METRIC>CHANGE, with the metrics
-  throughput throughput_bytes mean p50 p99 p99_9 backlog buffers (per second) cpu (cores)
-or the table's names for them (buffers/s, CPU cores)
-breaks when the whole interval lies beyond the limit and holds when it lies within. The change has
-a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent less.
+  throughput throughput_bytes mean p50 p99 p99_9 backlog
+  buffers (per second) cpu (cores)
 
-\b
+or the table's names for them (buffers/s, CPU cores), is broken when the whole interval lies beyond
+the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more than
+the base, throughput<-5% five percent less.
+
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
 was measured on another machine or version, a run is still invalid (a limit can be broken then if
@@ -129,7 +111,30 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @explain_option
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:
-    """Interleave runs of configurations: which is better, and with what confidence?"""
+    """Interleave runs of configurations: which is better, and with what confidence?
+
+    \b
+    flinknet compare-configs base buffer-timeout=5ms --rate 2k/s
+    flinknet compare-configs old.toml new.toml --runs 10 --json result.json
+    flinknet compare-configs conf/config.yaml 'small: segment-size=8kb' \\
+        --fail-if 'p99>+10%'
+    flinknet compare-configs conf/config.yaml --baseline main.json \\
+        --fail-if 'p99>+10%' --markdown comment.md --junit junit.xml \\
+        --history results --report page.html
+
+    \b
+    CONFIG is one of
+      base                      the options of this call, unchanged
+      KEY=VALUE[,KEY=VALUE...]  Flink keys or bench options on top of them:
+                                buffer-timeout=5ms is the same as
+                                execution.buffer-timeout.interval=5ms
+      NAME:KEY=VALUE[,...]      the same under a name
+      FILE.toml                 [network] with Flink keys,
+                                [workload] with bench options
+      FILE.yaml                 a Flink config.yaml
+
+    The first one is the baseline, unless --baseline names an earlier result.
+    """
     from flinknet.report.console import console_for
     from flinknet.report.live import view
 

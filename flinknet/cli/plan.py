@@ -14,6 +14,7 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 
+from .commands import SectionedCommand
 from .plan_running import show_running_plan
 from .rest_options import TOKEN_HELP
 from .wrong_calls import WholeNumber
@@ -29,7 +30,14 @@ PARALLELISM = "parallelism.default"
 EXIT_WOULD_NOT_START = 1
 
 
-@click.command()
+_SECTIONS = {
+    "What to show": ("layer", "form", "channels"),
+    "Where it would run": (*("task-managers", "slots", "define", "start-condition", "flink-conf"),),
+    "A job that runs": ("rest", "rest-token-file", "rest-save", "job-name", "parallelism"),
+}
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS)
 @click.argument("job", type=click.Path(path_type=Path), required=False)
 @click.argument("arguments", nargs=-1)
 @click.option(
@@ -114,14 +122,15 @@ def plan(
     submitted (JobGraph), its parallel form (ExecutionGraph), and what would run where: slots,
     channels, TCP connections, buffers.
 
-    JOB defines main(env), which gets ARGUMENTS after the environment. Nothing runs. The exit code
-    is 1 if the job would not start with the network memory there is.
-
     \b
     flinknet plan bench/jobs/shuffle.py --task-managers 2 --slots 2
     flinknet plan job.py --layer physical --format svg > plan.svg
-    flinknet plan job.py -D taskmanager.memory.network.max=1mb -D taskmanager.memory.network.min=1mb
+    flinknet plan job.py -D taskmanager.memory.network.max=1mb \\
+        -D taskmanager.memory.network.min=1mb
     flinknet plan --rest http://localhost:8081 --parallelism 16
+
+    JOB defines main(env), which gets ARGUMENTS after the environment. Nothing runs. The exit code
+    is 1 if the job would not start with the network memory there is.
     """
     from flinknet.graph import (
         PhysicalPlan,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,20 @@ def loading_spark(
             return session
 
         yield spark
+
+
+def prepare_faster_starts(options: SessionOptions) -> None:
+    """Behind the first replay of a user on a terminal: a script may measure something next."""
+    from flinknet.replay.spark.session import make_class_archive_later
+
+    with suppress(OSError):
+        if sys.stderr.isatty() and make_class_archive_later(options):
+            click.echo(
+                "flinknet: later replays start some seconds faster: an archive of Spark's classes"
+                " is being made in the background, once (170 MB; FLINKNET_CLASS_ARCHIVE=off for"
+                " none)",
+                err=True,
+            )
 
 
 def _tell_page(spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ import click
 
 from flinknet.errors import ConfigError
 
+from .commands import SPARK_SECTION, SectionedCommand
 from .paths import check_new_directory, existing_path
 from .spark_options import spark_options
 from .wrong_calls import WholeNumber
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 FORMS = ("parquet", "delta")
 
 
-@click.command()
+_SECTIONS = {
+    "Table": ("out", "form", "buckets"),
+    "Events": ("channel", "kind"),
+    **SPARK_SECTION,
+}
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=existing_path)
 @click.option(
     "--out",
@@ -57,14 +65,14 @@ def convert(
 ) -> None:
     """Write recorded runs as a table of Parquet files or of Delta Lake, on Spark.
 
+    \b
+    flinknet trace convert recordings/ --out events
+    flinknet trace convert RUN --format delta --out events \\
+        --master spark://host:7077
+
     TRACE is a run directory or a directory of run directories. Every trace event is a row; files
     are in directories run=…/hour=…/channel_bucket=…, where hour is at_ns in hours, and a channel is
     in bucket channel mod N. For a single file without Spark see trace export.
-
-    \b
-    Examples:
-      flinknet trace convert recordings/ --out events
-      flinknet trace convert RUN --format delta --out events --master spark://host:7077
     """
     from flinknet.replay.convert import convert as write
     from flinknet.replay.spark.session import spark_errors, spark_session

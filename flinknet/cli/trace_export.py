@@ -68,22 +68,25 @@ def export(
 ) -> None:
     """Write a recorded run in a form that other tools read. Needs no Java.
 
-    RUN is a run directory; for a table also a trace file (*.fnt).
-
     \b
-    parquet   the message table, a row for each trace event
-              flinknet trace export RUN --format parquet --out events.parquet
-    csv       the same with a header line
-              flinknet trace export RUN --format csv --out events.csv.gz
-    json      the same as JSON, one object per line
-              flinknet trace export RUN --format json --channel 0 --out events.jsonl
-              flinknet trace export RUN --table metrics --format parquet --out metrics.parquet
-    perfetto  a slice for each buffer, counters for credit and backlog; open it in
-              ui.perfetto.dev, which reads it in your browser and sends it nowhere
-              flinknet trace export RUN --format perfetto --from 1s --to 1.2s --out run.json.gz
-    hdr       latencies of the buffers of each channel, second by second, as a log for
-              the tools of HdrHistogram; a tag for each channel
-              flinknet trace export RUN --format hdr --out run.hlog
+    flinknet trace export RUN --format parquet --out events.parquet
+        the message table, a row for each trace event
+    flinknet trace export RUN --format csv --out events.csv.gz
+        the same with a header line
+    flinknet trace export RUN --format json --channel 0 --out events.jsonl
+        the same as JSON, one object per line
+    flinknet trace export RUN --table metrics --format parquet \\
+        --out metrics.parquet
+        Flink's metrics of the run over time
+    flinknet trace export RUN --format perfetto --from 1s --to 1.2s \\
+        --out run.json.gz
+        a slice for each buffer, counters for credit and backlog; open it in
+        ui.perfetto.dev, which reads it in your browser and sends it nowhere
+    flinknet trace export RUN --format hdr --out run.hlog
+        latencies of the buffers of each channel, second by second, as a log
+        for the tools of HdrHistogram; a tag for each channel
+
+    RUN is a run directory; for a table also a trace file (*.fnt).
     """
     from flinknet.export import hdr, metrics, perfetto, select, tables
 

@@ -35,14 +35,14 @@ def import_(
 ) -> None:
     """Make a trace of the packets that tcpdump or Wireshark captured of a real Flink.
 
-    CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
-    of Flink's data ports are found by their magic number, whatever their port; segments that
-    are out of order or repeated do no harm; what the capture lacks is reported with its effect.
-
     \b
     tcpdump -i any -s 0 -w flink.pcap tcp port 6121
     flinknet trace import flink.pcap --out run
     flinknet trace replay run
+
+    CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
+    of Flink's data ports are found by their magic number, whatever their port; segments that
+    are out of order or repeated do no harm; what the capture lacks is reported with its effect.
 
     Instants are those of the capture, by the wall clock of its machine. What TCP itself did
     (repeated bytes, zero windows) is in capture.json in the run directory. Payloads are not

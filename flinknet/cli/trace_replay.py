@@ -17,12 +17,13 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_duration_ns
 
+from .commands import SPARK_SECTION, SectionedCommand
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import existing_path
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
-from .spark_options import loading_spark, spark_options
+from .spark_options import loading_spark, prepare_faster_starts, spark_options
 
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
@@ -31,32 +32,6 @@ if TYPE_CHECKING:
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.results import ReplayAnswer
     from flinknet.trace import TraceFile
-
-_EPILOG = """\b
-Examples:
-  flinknet trace replay RUN
-      what happened, and what other buffer timeouts would do
-  flinknet trace replay RUN --buffer-timeout 1ms,10ms --floating-buffers 2,8,32
-      six settings, and the recorded one
-  flinknet trace replay RUN --round-trip 0,1ms,10ms
-      the same run between TaskManagers that are further apart
-  flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
-      twice or four times as many records a second, and consumers at half their speed
-  flinknet trace replay RUN --target 'p99<=20ms' --floating-buffers 2,4,8
-      the longest timeout and the fewest buffers that meet it, as keys to paste
-  flinknet trace replay RUN --edge-timeout 'Enrich=5ms' --edge-timeout '1=5ms,2=100ms'
-      a job of several exchanges from end to end, with other timeouts on some of them
-  flinknet trace replay RUN --diagnose
-      what holds each edge up
-  flinknet trace replay tapped/host-*
-      one job, recorded by taps on several hosts
-  flinknet trace replay RUN --report out.html
-      the same as a page, with plots
-  flinknet trace replay RUN --max-records all --master spark://host:7077
-      every record of a large run, on a Spark cluster
-  flinknet trace replay s3://bucket/runs --remote sc://host:15002 --json s3://bucket/answer.json
-      runs in an object store, by Spark Connect
-"""
 
 EXIT_UNMET = 1
 
@@ -69,6 +44,19 @@ GRID_OPTIONS = {
     "floating-buffers": ("floating_buffers", "Floating buffers of a gate, such as 0,8,32."),
     "segment-size": ("segment_sizes_bytes", "Sizes of a buffer, such as 8kb,32kb."),
     "debloating": ("debloatings", "on,off: buffer debloating, with its keys as recorded."),
+    "debloat-target": (
+        "debloating_targets_ns",
+        "Buffer debloating with these targets, such as 100ms,1s.",
+    ),
+    "checkpoint-interval": (
+        "checkpoint_intervals_ns",
+        "Times between checkpoints, such as 500ms,10s; off: none.",
+    ),
+    "alignment": (
+        "aligned_timeouts_ns",
+        "How checkpoints align: aligned,unaligned, or after how long an aligned one becomes"
+        " unaligned, such as 30ms; at the recorded interval, if none is given.",
+    ),
     "flow-control": ("flow_controls", "credit,tcp; tcp is the flow control of Flink before 1.5."),
     "round-trip": (
         "round_trips_ns",
@@ -85,6 +73,17 @@ GRID_OPTIONS = {
 }
 """Option -> list of the grid, help."""
 
+_SECTIONS = {
+    "Settings to predict": (*GRID_OPTIONS, "edge-timeout", "target"),
+    "Part of the recording": (
+        *("from-offset", "to-offset", "max-records", "channel"),
+        *("recordings", "on-damage"),
+    ),
+    "Output": ("diagnose", "json", "csv", "report", "plot", "out", "rest", "rest-token-file"),
+    **SPARK_SECTION,
+    "Large runs": ("split", "checkpoint"),
+}
+
 
 def _grid_options(command: Any) -> Any:
     for name, (_, text) in reversed(GRID_OPTIONS.items()):
@@ -92,7 +91,7 @@ def _grid_options(command: Any) -> Any:
     return command
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=SectionedCommand, sections=_SECTIONS)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=existing_path)
 @_grid_options
 @click.option(
@@ -208,6 +207,35 @@ def replay(
 ) -> None:
     """Show what happened in recorded runs, and predict what other settings would do.
 
+    \b
+    flinknet trace replay RUN
+        what happened, and what other buffer timeouts would do
+    flinknet trace replay RUN --buffer-timeout 1ms,10ms --floating-buffers 2,8,32
+        six settings, and the recorded one
+    flinknet trace replay RUN --target 'p99<=20ms' --floating-buffers 2,4,8
+        the longest timeout and the fewest buffers that meet it, as keys to paste
+    flinknet trace replay RUN --report out.html
+        the same as a page, with plots
+    flinknet trace replay RUN --round-trip 0,1ms,10ms
+        the same run between TaskManagers that are further apart
+    flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
+        2 or 4 times as many records a second, and consumers at half their speed
+    flinknet trace replay RUN --alignment aligned,unaligned,30ms \\
+        --checkpoint-interval 1s,10s
+        how long barriers travel and channels wait, and what is overtaken
+    flinknet trace replay RUN --edge-timeout 'Enrich=5ms' \\
+        --edge-timeout '1=5ms,2=100ms'
+        a job of several exchanges from end to end, other timeouts on some
+    flinknet trace replay RUN --diagnose
+        what holds each edge up
+    flinknet trace replay tapped/host-*
+        one job, recorded by taps on several hosts
+    flinknet trace replay RUN --max-records all --master spark://host:7077
+        every record of a large run, on a Spark cluster
+    flinknet trace replay s3://bucket/runs --remote sc://host:15002 \\
+        --json s3://bucket/answer.json
+        runs in an object store, by Spark Connect
+
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
     Recordings of one job by taps on several hosts are one run. Several lists make a grid of all
     combinations. The first line of an answer is the model's error on the recorded setting: expect
@@ -289,6 +317,7 @@ def replay(
             refine=is_fine,
             edge_timeouts=edge_timeouts,
             checkpoint=kept,
+            channels=channels or (),
             on_progress=_say,
         )
         if out_dir is not None:
@@ -305,6 +334,7 @@ def replay(
         put_text(csv_target, csv_text(replay_rows(found.answers)))
     if STDOUT not in (json, csv):
         print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
+    prepare_faster_starts(session)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
 
@@ -358,6 +388,12 @@ def _value(name: str, text: str) -> Any:
         if text not in ("on", "off"):
             raise ConfigError(f"{option}: {text!r} is neither on nor off")
         return text == "on"
+    if name == "alignment":
+        return _aligned_timeout(text)
+    if name == "checkpoint-interval":
+        return None if text == "off" else _some_time(option, text)
+    if name == "debloat-target":
+        return _some_time(option, text)
     if name == "round-trip":
         return parse_duration_ns(text, option, bare_unit=None)
     if name == "flow-control":
@@ -372,6 +408,27 @@ def _value(name: str, text: str) -> Any:
         "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
     }[name]
     return getattr(flink.network_config({key: text})[0], field)
+
+
+def _aligned_timeout(text: str) -> int:
+    from flinknet.predict.grid import ALIGNED_NS
+
+    known = {"aligned": ALIGNED_NS, "unaligned": 0}
+    if text in known:
+        return known[text]
+    try:
+        return parse_duration_ns(text, "--alignment", bare_unit=None)
+    except ConfigError:
+        raise ConfigError(
+            f"--alignment: {text!r} is not aligned, unaligned or a time such as 30ms"
+        ) from None
+
+
+def _some_time(option: str, text: str) -> int:
+    time_ns = parse_duration_ns(text, option, bare_unit=None)
+    if not time_ns:
+        raise ConfigError(f"{option}: 0 is too short; give a time such as 500ms")
+    return time_ns
 
 
 def _edge_timeouts(text: str) -> EdgeTimeouts:

@@ -13,6 +13,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
+from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import Settings, named_options, network_options, scenario_of
 from .paths import check_new_directory
@@ -21,21 +22,17 @@ from .wrong_calls import WholeNumber
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
 _NETWORK = ("buffer-timeout", "exclusive-buffers", "segment-size")
 _DEFAULTS = {"rate": "20k/s", "producers": "2", "consumers": "2"}
+_SECTIONS = {
+    "Load": ("rate", "record-size", "events", "duration", "warmup", "skew"),
+    "Tasks": ("producers", "consumers", "task-managers"),
+    "Network": (*_NETWORK, "define"),
+    "Output": ("out", "seed", "json"),
+}
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGbB]?)")
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
-_EPILOG = """\b
-Examples:
-  flinknet trace synth --out big --events 100M
-      a hundred million events of two producers and two consumers
-  flinknet trace synth --out big --events 1G --producers 4 --consumers 4 --buffer-timeout 5ms
-      a billion
-  flinknet trace synth --out small --rate 200k/s --duration 10s --skew 1
-      ten seconds; consumer 1 gets half of what consumer 0 gets
-"""
 
-
-@click.command(epilog=_EPILOG)
+@click.command(cls=SectionedCommand, sections=_SECTIONS)
 @named_options((*_WORKLOAD, *_NETWORK), defaults=_DEFAULTS)
 @click.option(
     "--events",
@@ -77,6 +74,15 @@ def synth(
     **texts: str | None,
 ) -> None:
     """Make a large trace, of the form of a recorded one, without recording anything.
+
+    \b
+    flinknet trace synth --out big --events 100M
+        a hundred million events of two producers and two consumers
+    flinknet trace synth --out big --events 1G --producers 4 --consumers 4 \\
+        --buffer-timeout 5ms
+        a billion
+    flinknet trace synth --out small --rate 200k/s --duration 10s --skew 1
+        ten seconds; consumer 1 gets half of what consumer 0 gets
 
     Buffers leave at the beats of the flusher and when they are full, by the laws of a real run;
     consumers keep up. Each process of the run has a file, written by a process of its own.

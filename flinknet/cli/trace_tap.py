@@ -12,6 +12,7 @@ import click
 from flinknet.errors import ConfigError, TraceError
 from flinknet.units import format_address, parse_duration_ns, parse_size_bytes
 
+from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .paths import check_new_directory
 from .rest_options import TOKEN_HELP, read_token
@@ -25,45 +26,42 @@ if TYPE_CHECKING:
 _ROTATE_BYTES_MIN = 64 << 10
 """Of a trace file: each has a header, an index and a name of its own."""
 
-_EPILOG = """\b
-Examples:
-  flinknet trace tap --listen 127.0.0.1:7001 --upstream 127.0.0.1:7101 --out tapped
-      one TaskManager behind the tap, until Ctrl-C
-  flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 \\
-                     --listen 0.0.0.0:7002 --upstream 127.0.0.1:7102 --out tapped --duration 1min
-      two of them
-  flinknet trace tap --listen 0.0.0.0:7001-7008 --upstream 127.0.0.1:7101-7108 --out tapped
-      all that a host may have; some may be missing, or restart
-  flinknet trace tap … --ring 60s --trigger 'credit_starved>50%'
-      wait for days, keep the minute that matters
-  flinknet trace tap … --rest http://localhost:8081
-      name channels after their tasks, and record Flink's own metrics, too
-  flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
-      all TaskManagers of a host whose data port is 0, with a rule of iptables (see below)
+_EPILOG = """Two lines of a TaskManager's configuration bring its consumers through the tap; the
+job stays as it is:
 
-Two lines of a TaskManager's configuration bring its consumers through the tap; the job stays as it
-is:
-
+\b
   taskmanager.data.port: 7001        what consumers connect to: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
 
 Where the data port is 0 (Flink's default), each start takes another port. There, redirect what
 Flink's user connects to, and run the tap as another user (Linux, as root):
 
-  iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\
-           -j REDIRECT --to-ports 7000
+\b
+  iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink \\
+      --dport 32768:60999 -j REDIRECT --to-ports 7000
 
 Before that, set taskmanager.rpc.port, metrics.internal.query-service.port and blob.server.port to
 ports outside this range: they are 0 by default, too, and RPC must not pass the tap.
 
 Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
-Metrics for --trigger, once a second: credit_starved and blocked (share of the second, of the worst
-channel), backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay (p99).
+Metrics for --trigger, once a second: no_credit (a consumer stopped reading), credit_starved (it
+did, and data is known to wait) and blocked (by a barrier), each the share of the second of the
+worst channel; backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay
+(p99).
 """
 
 
-@click.command(epilog=_EPILOG)
+_SECTIONS = {
+    "Where": ("listen", "upstream", "out"),
+    "How long": ("duration", "rotate", "ring", "trigger"),
+    "Flink": ("flink-version", "flink-conf", "rest", "rest-token-file", "records"),
+    "TLS": ("tls-cert", "tls-key", "tls-ca", "tls-password-file"),
+    "Output": ("metrics-port", "json"),
+}
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EPILOG)
 @click.option(
     "--listen",
     metavar="HOST:PORT[-PORT]",
@@ -101,7 +99,7 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: when this is true, such as 'credit_starved>50%', keep the ring and half as"
+    help="With --ring: when this is true, such as 'no_credit>50%', keep the ring and half as"
     " much time after it; drop everything else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
@@ -147,6 +145,24 @@ def tap(
     json: str | None,
 ) -> None:
     """Record every message between real TaskManagers, as a proxy between them.
+
+    \b
+    flinknet trace tap --listen 127.0.0.1:7001 --upstream 127.0.0.1:7101 \\
+        --out tapped
+        one TaskManager behind the tap, until Ctrl-C
+    flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 \\
+        --listen 0.0.0.0:7002 --upstream 127.0.0.1:7102 \\
+        --out tapped --duration 1min
+        two of them
+    flinknet trace tap --listen 0.0.0.0:7001-7008 \\
+        --upstream 127.0.0.1:7101-7108 --out tapped
+        all that a host may have; some may be missing, or restart
+    flinknet trace tap … --ring 60s --trigger 'no_credit>50%'
+        wait for days, keep the minute that matters
+    flinknet trace tap … --rest http://localhost:8081
+        name channels after their tasks, and record Flink's own metrics, too
+    flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
+        all TaskManagers of a host whose data port is 0, with an iptables rule
 
     Bytes are forwarded as they come, before they are examined; what cannot be decoded is forwarded
     all the same. No payload is stored. The trace is like those of `flinknet bench`.

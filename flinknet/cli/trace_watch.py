@@ -15,6 +15,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_S, parse_duration_ns
 
+from .commands import SPARK_SECTION, SectionedCommand
 from .json_files import STDOUT, add_line, growing_file
 from .paths import directory_here
 from .spark_options import spark_options
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
 LONGEST_WINDOW_NS = 3600 * NS_PER_S
 
 
-@click.command()
+_SECTIONS = {
+    "Updates": ("window", "every", "once", "duration"),
+    "Output": ("table", "json"),
+    **SPARK_SECTION,
+}
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS)
 @click.argument("path", metavar="DIR", type=directory_here)
 @click.option(
     "--window",
@@ -74,16 +82,15 @@ def watch(
 ) -> None:
     """Show what happens in traces that are still being written.
 
+    \b
+    flinknet trace watch recordings/
+    flinknet trace watch RUN --window 10s --every 2s --table looks
+    flinknet trace watch RUN --once --json
+
     DIR is a run directory or a directory of them: of a tap, also with --ring or --rotate, or of a
     bench or a job that is still running. Spark's Structured Streaming follows the files; after each
     micro-batch the newest part is shown edge by edge: throughput, bounds of the latency, backlog,
     where the time goes, and what limits the edge. Runs that begin later are found.
-
-    \b
-    Examples:
-      flinknet trace watch recordings/
-      flinknet trace watch RUN --window 10s --every 2s --table looks
-      flinknet trace watch RUN --once --json
     """
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.watch import Watch, add_to_table

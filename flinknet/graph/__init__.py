@@ -1,32 +1,32 @@
-"""From a program to what would run where: a graph for each concern.
+"""The graphs of a job, from its program to its placement: one per concern.
 
-    environment, data_stream    the words of a program; each call leaves a transformation
-                                (transformations); program: the file that holds one
-    endpoints, operators        sources and sinks, and what happens to records between them;
-                                partitioners: which consumer gets one; operator_output: what
-                                operators put out; type_information: the type of their records
-    watermarks                  how records get event time, and who is waited for
-    stream_graph                what the program says: operators and streams;
-                                stream_graph_generator makes it
-    job_graph                   what is submitted: operators chained into vertices;
-                                job_graph_generator makes it, with chaining, node_hashes (ids) and
-                                slot_sharing; resources: what operators ask for
-    job_config                  what Flink's keys say of a job as a whole
-    stream_config               what a task has to know of an operator; operator_chain: the
+    environment, data_stream    the API of programs; each call creates a transformation
+                                (transformations); program: loads the file of a program
+    endpoints, operators        sources and sinks, and the operators between them;
+                                partitioners: which consumer gets a record; operator_output:
+                                outputs of an operator; type_information: types of records
+    watermarks                  event time and watermarks
+    stream_graph                the program: operators and streams;
+                                stream_graph_generator builds it
+    job_graph                   the job as submitted: operators chained into vertices;
+                                job_graph_generator builds it, with chaining, node_hashes
+                                (ids) and slot_sharing; resources: demands of operators
+    job_config                  settings of a job from Flink's keys
+    stream_config               configuration of an operator in a task; operator_chain: the
                                 operators of a task
-    execution_graph             the parallel form: subtasks, partitions; execution: their attempts
-                                and states; failover: what restarts together; wiring: who reads
-                                which subpartition
-    physical_plan               slots, channels local and remote, TCP connections, buffers;
-                                planning makes it, with slots and network_memory
+    execution_graph             the parallel form: subtasks, partitions; execution: their
+                                attempts and states; failover: what restarts together;
+                                wiring: which subpartition each consumer reads
+    physical_plan               slots, local and remote channels, TCP connections, buffers;
+                                planning builds it, with slots and network_memory
     running_job, running_plan   a job of a real Flink, and its plan; traffic: channels between
-                                TaskManagers; lineage: who feeds whom, from ids alone
-    tree, documents             each layer as text, and as JSON; picture: as boxes and arrows, drawn
-                                by dot or svg
+                                TaskManagers; lineage: inputs of vertices, from ids alone
+    tree, documents             each layer as text, and as JSON; picture: as boxes and arrows,
+                                drawn by dot or svg
 
-Pure but for `program`, which runs the file that holds a program. Each layer can be built and
-printed alone. Of the rest of flinknet the graphs use values only: ids, types, sizes of pools, key
-groups; what is planned here is what the network stack makes of it.
+Pure except `program`, which runs the file of a program. Each layer can be built and printed alone.
+The graphs use only values of the rest of flinknet: ids, types, pool sizes, key groups. The network
+stack builds what is planned here.
 """
 
 from .endpoints import (

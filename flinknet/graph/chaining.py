@@ -1,14 +1,14 @@
 """When two operators share a task (Flink: StreamingJobGraphGenerator.isChainable).
 
-1   the lower one has this input only
+1   the downstream operator has only this input
 2   chaining is enabled
-3   both are in one slot sharing group
-4   both have an operator, and none that yields follows a source that pushes
-5   the upper one may be followed: its strategy is not NEVER
-6   the lower one may follow: ALWAYS; or HEAD_WITH_SOURCES, behind a source
+3   both are in the same slot sharing group
+4   both have an operator, and no yielding operator follows a legacy source
+5   the upstream operator's strategy is not NEVER
+6   the downstream operator's is ALWAYS; or HEAD_WITH_SOURCES, after a source
 7   both have the same parallelism
-8   both have the same max parallelism, where others are not to be chained
-9   records go forward, and the edge does not ask for batch
+8   both have the same max parallelism, unless different ones may be chained
+9   the partitioner is forward, and the exchange mode is not batch
 10  no other edge leads to the same input: no union
 """
 
@@ -25,7 +25,7 @@ def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 
 def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Conditions 2 to 10, which hold for a source next to other inputs too."""
+    """Conditions 2 to 10, which apply to a source beside other inputs, too."""
     up, down = edge.source, edge.target
     return (
         graph.config.is_chaining_enabled
@@ -43,7 +43,7 @@ def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 
 def is_source_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Whether a source becomes an input of the task of its only consumer."""
+    """Whether a source is chained into the task of its only consumer."""
     made = edge.source.operator_factory
     return (
         made is not None
@@ -67,7 +67,7 @@ def _may_follow(up: StreamNode, down: StreamNode, graph: StreamGraph) -> bool:
 
 
 def _is_behind_legacy_source(node: StreamNode, graph: StreamGraph) -> bool:
-    """Whether the chain of a node begins with a source that pushes."""
+    """Whether the chain of a node begins with a legacy source, which pushes records."""
     while len(node.in_edges) == 1 and is_chainable(node.in_edges[0], graph):
         node = node.in_edges[0].source
     return node.operator_factory is not None and node.operator_factory.is_legacy_source

@@ -1,6 +1,6 @@
-"""DataStream: the words in which a program is written (Flink: DataStream API).
+"""DataStream: the API in which programs are written (Flink: DataStream API).
 
-Each call makes one transformation that points to its input. Functions are ordinary Python
+Each call creates one transformation that refers to its inputs. Functions are ordinary Python
 functions; with `batched=True` they take and return numpy arrays of records.
 """
 
@@ -47,69 +47,69 @@ from .watermarks import WatermarkStrategy
 
 
 def duration_ns(value: str | int, name: str) -> int:
-    """A duration: a text with its unit, 0, or -1 for never where that makes sense."""
+    """A duration with its unit, 0, or -1 for never where that makes sense."""
     return parse_duration_ns(str(value), name, allow_never=True, bare_unit=None)
 
 
 class _Operator:
-    """What can be said of an operator after it was made; each call returns it again."""
+    """Settings of an operator after its creation; each call returns it for the next."""
 
     transformation: PhysicalTransformation
 
     def name(self, name: str) -> Self:
-        """Call it so in names and metrics."""
+        """Set its name, also for metrics."""
         self.transformation.name = name
         return self
 
     def uid(self, uid: str) -> Self:
-        """Give it an id that outlives changes of the program."""
+        """Set an id that stays the same when the program changes."""
         self.transformation.uid = uid
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Say which operator of an older program it was."""
+        """Set the hash that the operator had in an older program."""
         self.transformation.set_uid_hash(uid_hash)
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Set the number of its subtasks."""
+        """Set the number of subtasks."""
         self.transformation.set_parallelism(parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of its key groups."""
+        """Set the number of key groups."""
         self.transformation.set_max_parallelism(max_parallelism)
         return self
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Let it share slots with the operators of this group only, and those behind it too."""
+        """Set the group of operators it shares slots with; downstream operators inherit it."""
         self.transformation.slot_sharing_group = group
         return self
 
     def disable_chaining(self) -> Self:
-        """Give it a task of its own."""
+        """Run it in a task of its own."""
         self.transformation.chaining_strategy = ChainingStrategy.NEVER
         return self
 
     def start_new_chain(self) -> Self:
-        """Let it begin a task; others may follow it there."""
+        """Begin a new task with it; others may be chained after it."""
         self.transformation.chaining_strategy = ChainingStrategy.HEAD
         return self
 
     def set_buffer_timeout(self, timeout: str | int) -> Self:
-        """Set how long a record may wait in its output buffer: "5ms"; 0: not at all; -1: until the
+        """Set how long a record may wait in an output buffer: "5ms"; 0: not at all; -1: until the
         buffer is full.
         """
         self.transformation.buffer_timeout_ns = duration_ns(timeout, "buffer timeout")
         return self
 
     def set_resources(self, least: ResourceSpec, preferred: ResourceSpec | None = None) -> Self:
-        """Set what each of its subtasks needs, and what it would like."""
+        """Set the resources that each subtask needs and prefers."""
         self.transformation.set_resources(least, preferred or least)
         return self
 
     def delay(self, delay: str | int) -> Self:
-        """Let it take this time for each record, for experiments. Not in Flink."""
+        """Delay each record by this time, for experiments. Not in Flink."""
         delay_ns = duration_ns(delay, "delay")
         if delay_ns < 0:
             raise ConfigError(f"{self.transformation.name}: a delay cannot be negative")
@@ -118,10 +118,10 @@ class _Operator:
 
 
 class DataStream:
-    """Records of one type (Flink: DataStream).
+    """A stream of records of one type (Flink: DataStream).
 
     Args:
-        operators: of the program, to which those are added that are applied to the stream.
+        operators: of the program; operators applied to the stream are added.
     """
 
     transformation: Transformation
@@ -134,43 +134,43 @@ class DataStream:
 
     @property
     def output_type(self) -> Any:
-        """Type of its records. Raises: ConfigError when it is not known."""
+        """Type of the records. Raises: ConfigError if it is unknown."""
         return self.transformation.output_type
 
     def map(
         self, function: Any, *, output_type: Any = None, batched: bool = False
     ) -> SingleOutputStreamOperator:
-        """One record for each."""
+        """Turn each record into one other."""
         result = type_of_results(function, "Map", output_type, are_elements=batched)
         return self.transform("Map", factory(StreamMap, function, batched=batched), result)
 
     def flat_map(
         self, function: Any, *, output_type: Any = None, batched: bool = False
     ) -> SingleOutputStreamOperator:
-        """Any number of records for each: the function returns an iterable of them."""
+        """Turn each record into any number of others: the function returns an iterable."""
         result = type_of_results(function, "Flat Map", output_type, are_elements=True)
         return self.transform("Flat Map", factory(StreamFlatMap, function, batched=batched), result)
 
     def filter(self, function: Any, *, batched: bool = False) -> SingleOutputStreamOperator:
-        """The records that a function holds true."""
+        """Keep the records for which the function returns true."""
         made = factory(StreamFilter, function, batched=batched)
         return self.transform("Filter", made, self.output_type)
 
     def process(self, function: Any, *, output_type: Any) -> SingleOutputStreamOperator:
-        """Any number of records for each, and side outputs: the function takes a record and the
-        output, which has `collect` and `collect_side`; a third parameter is the context, which has
-        `timestamp_ms` and `current_watermark_ms`.
+        """Turn each record into any number of others, and side outputs. The function takes a record
+        and the output, which has `collect` and `collect_side`. A third parameter is the context,
+        which has `timestamp_ms` and `current_watermark_ms`.
         """
         return self.transform("Process", factory(ProcessOperator, function), output_type)
 
     def project(self, *fields: int) -> SingleOutputStreamOperator:
-        """Fields of a tuple, in this order."""
+        """Select fields of a tuple, in this order."""
         return self.transform("Projection", factory(StreamProject, fields), tuple)
 
     def assign_timestamps_and_watermarks(
         self, strategy: WatermarkStrategy
     ) -> SingleOutputStreamOperator:
-        """Give records event time, and tell how far it has come."""
+        """Assign event time to the records, and emit watermarks."""
         made = factory(TimestampsAndWatermarks, strategy)
         added = self.transform("Timestamps/Watermarks", made, self.output_type)
         added.transformation.assigns_time = True
@@ -186,7 +186,7 @@ class DataStream:
     ) -> SingleOutputStreamOperator:
         """Add an operator of any kind.
 
-        Raises: ConfigError when the type of this stream is not known.
+        Raises: ConfigError if the type of this stream is unknown.
         """
         self._need_type()
         made = OneInputTransformation(
@@ -195,7 +195,7 @@ class DataStream:
         return self._added(made)
 
     def union(self, *others: DataStream) -> DataStream:
-        """The records of this stream and of others, in no order. Raises: ConfigError."""
+        """Merge this stream and others, in no particular order. Raises: ConfigError."""
         programs = {id(each._operators) for each in (self, *others)}
         if not others or len(programs) > 1:
             raise ConfigError("union: give one or more other streams of the same environment")
@@ -203,23 +203,23 @@ class DataStream:
         return DataStream(self._operators, UnionTransformation(inputs))
 
     def connect(self, other: DataStream) -> ConnectedStreams:
-        """Two streams for one operator."""
+        """Connect two streams for one operator."""
         return ConnectedStreams(self, other)
 
     def key_by(self, key_selector: KeySelector) -> KeyedStream:
-        """Send records of one key to one subtask."""
+        """Send all records of a key to the same subtask."""
         return KeyedStream(self, key_selector)
 
     def shuffle(self) -> DataStream:
-        """Send records anywhere."""
+        """Send each record to a random subtask."""
         return self._partitioned(partitioners.SHUFFLE)
 
     def rebalance(self) -> DataStream:
-        """Send records to all subtasks in turns."""
+        """Send records to all subtasks in turn."""
         return self._partitioned(partitioners.REBALANCE)
 
     def rescale(self) -> DataStream:
-        """Send records in turns to the few subtasks that are joined to this one."""
+        """Send records in turn to the few subtasks connected to each producer."""
         return self._partitioned(partitioners.RESCALE)
 
     def broadcast(self) -> DataStream:
@@ -227,7 +227,7 @@ class DataStream:
         return self._partitioned(partitioners.BROADCAST)
 
     def forward(self) -> DataStream:
-        """Send records to the one subtask with the same number."""
+        """Send records to the subtask with the same number."""
         return self._partitioned(partitioners.FORWARD)
 
     def global_(self) -> DataStream:
@@ -237,11 +237,11 @@ class DataStream:
     def partition_custom(
         self, function: Callable[[Any, int], int], key_selector: KeySelector
     ) -> DataStream:
-        """Send records where a function of key and number of channels says."""
+        """Send each record to the channel that a function of key and number of channels returns."""
         return self._partitioned(partitioners.custom(function, key_selector))
 
     def print(self) -> DataStreamSink:
-        """Write records to standard output."""
+        """Print records to standard output."""
         return self.sink_to(PrintSink())
 
     def discard(self) -> DataStreamSink:
@@ -249,21 +249,21 @@ class DataStream:
         return self.sink_to(DiscardSink())
 
     def write_as_text(self, path: str) -> DataStreamSink:
-        """Write records to a file of lines for each subtask."""
+        """Write records as lines, to one file per subtask."""
         return self.sink_to(FileSink(path))
 
     def measure_latency(self) -> DataStreamSink:
-        """Drop records, and measure how old each is."""
+        """Drop records, and measure the age of each."""
         return self.sink_to(LatencySink())
 
     def add_sink(self, function: Callable[[Any], Any]) -> DataStreamSink:
-        """Call a function with each record, and with the context (see `process`) if it has two
-        parameters.
+        """Call a function with each record; if it has two parameters, also with the context (see
+        `process`).
         """
         return self.sink_to(FunctionSink(function))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Take records out of the job. Raises: ConfigError when their type is not known."""
+        """Add a sink. Raises: ConfigError if the type of the records is unknown."""
         self._need_type()
         made_by = factory(StreamSink, sink)
         made_by = replace(made_by, measures_latency=isinstance(sink, LatencySink))
@@ -286,7 +286,7 @@ class DataStream:
 
 
 class SingleOutputStreamOperator(DataStream, _Operator):
-    """A stream and the operator that makes it (Flink: SingleOutputStreamOperator)."""
+    """A stream and the operator that produces it (Flink: SingleOutputStreamOperator)."""
 
     transformation: PhysicalTransformation
 
@@ -297,14 +297,14 @@ class SingleOutputStreamOperator(DataStream, _Operator):
         self._tags: dict[str, OutputTag] = {}
 
     def returns(self, output_type: Any) -> SingleOutputStreamOperator:
-        """Say of which type its records are."""
+        """Set the type of the records."""
         self.transformation._output_type = output_type
         return self
 
     def get_side_output(self, tag: OutputTag) -> DataStream:
         """The records of a side output.
 
-        Raises: ConfigError for a tag that was used with another type.
+        Raises: ConfigError if the tag was used with another type.
         """
         known = self._tags.setdefault(tag.id, tag)
         if known.output_type != tag.output_type:
@@ -317,7 +317,7 @@ class SingleOutputStreamOperator(DataStream, _Operator):
 
 
 class DataStreamSource(SingleOutputStreamOperator):
-    """A stream that a source makes (Flink: DataStreamSource)."""
+    """A stream produced by a source (Flink: DataStreamSource)."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ class DataStreamSource(SingleOutputStreamOperator):
             transformation.set_parallelism(1)
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Set the number of its subtasks. Raises: ConfigError where only one is possible."""
+        """Set the number of subtasks. Raises: ConfigError if the source is not parallel."""
         if parallelism != 1 and not self._is_parallel:
             raise ConfigError(
                 f"{self.transformation.name}: this source is not parallel; its parallelism is 1"
@@ -341,7 +341,7 @@ class DataStreamSource(SingleOutputStreamOperator):
 
 
 class KeyedStream(DataStream):
-    """A stream whose records of one key meet (Flink: KeyedStream)."""
+    """A stream partitioned by key (Flink: KeyedStream)."""
 
     def __init__(self, source: DataStream, key_selector: KeySelector) -> None:
         partition = PartitionTransformation(
@@ -357,15 +357,15 @@ class KeyedStream(DataStream):
         output_type: Any,
         key_selector: KeySelector | None = None,
     ) -> SingleOutputStreamOperator:
-        """Add an operator of any kind, with state for each key."""
+        """Add an operator of any kind, with state per key."""
         return super().transform(name, operator_factory, output_type, self.key_selector)
 
     def reduce(self, function: Callable[[Any, Any], Any]) -> SingleOutputStreamOperator:
-        """The records of each key in one: the function makes one of two."""
+        """Combine the records of each key: the function makes one of two."""
         return self._reduced("Keyed Reduce", function)
 
     def sum(self, field: int) -> SingleOutputStreamOperator:
-        """Tuples whose field is the sum over the records of each key."""
+        """Sum a field of the tuples of each key."""
 
         def add(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
             return (*one[:field], one[field] + other[field], *one[field + 1 :])
@@ -380,7 +380,7 @@ class KeyedStream(DataStream):
 
 
 class ConnectedStreams:
-    """Two streams for one operator (Flink: ConnectedStreams)."""
+    """Two streams connected for one operator (Flink: ConnectedStreams)."""
 
     def __init__(self, first: DataStream, second: DataStream) -> None:
         self.first, self.second = first, second
@@ -388,7 +388,7 @@ class ConnectedStreams:
     def map(
         self, first: Any, second: Any, *, output_type: Any = None
     ) -> SingleOutputStreamOperator:
-        """One record for each, by the function of its stream."""
+        """Turn each record into one other, with the function of its stream."""
         inputs = [self.first, self.second]
         for each in inputs:
             each._need_type()

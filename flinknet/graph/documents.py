@@ -1,8 +1,8 @@
-"""Every layer as plain data, ready for JSON.
+"""Every layer as plain data for JSON.
 
-Channels stand by gates: what a task reads is a run of partitions, so that a million channels make a
-few thousand lines. Pairs of TaskManagers, and connections, are listed up to a number; beyond it the
-lists are null, and follow from the tasks.
+Channels are grouped by gate: a task reads a run of partitions, so a million channels take a few
+thousand lines. Pairs of TaskManagers and connections are listed up to a limit; above it the lists
+are null and can be derived from the tasks.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .stream_graph import StreamGraph
 from .type_information import type_name
 
 PAIRS_MAX = 10_000
-"""Pairs of TaskManagers that are listed."""
+"""Most pairs of TaskManagers to list."""
 
 SCHEMA_VERSION = 1
-"""Version of the documents; history: 1, the first."""
+"""Version of the documents. History: 1, the first."""
 
 
 def stream_document(graph: StreamGraph) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def stream_document(graph: StreamGraph) -> dict[str, Any]:
 
 
 def job_document(job: JobGraph) -> dict[str, Any]:
-    """Vertices with their operators, and what joins them."""
+    """Vertices with their operators, and the edges between them."""
     vertices = job.sorted_vertices()
     return {
         "job_name": job.name,
@@ -109,7 +109,7 @@ def job_document(job: JobGraph) -> dict[str, Any]:
 
 
 def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
-    """Vertices with their subtasks and what these read."""
+    """Vertices with their subtasks and the inputs of these."""
     return {
         "job_name": graph.job.name,
         "id": str(graph.id),
@@ -148,7 +148,7 @@ def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
 
 
 def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
-    """Tasks with partitions and gates, channels by TaskManagers, connections, buffers."""
+    """Tasks with partitions and gates, channels by TaskManager, connections, buffers."""
     shortage = plan.shortage()
     local, connections = plan.local_channels, plan.connections_total
     return {

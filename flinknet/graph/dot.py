@@ -1,4 +1,4 @@
-"""A picture in the language of Graphviz, for those who have it."""
+"""A picture in the language of Graphviz."""
 
 from __future__ import annotations
 

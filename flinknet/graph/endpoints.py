@@ -1,7 +1,6 @@
-"""Sources and sinks: where records come from and go to, as values.
+"""Sources and sinks of a program, as values.
 
-Nothing is opened here; whoever runs the job does that. Only a JobManager calls
-`initialize_on_master`.
+Nothing is opened here; that is up to the tasks. Only a JobManager calls `initialize_on_master`.
 """
 
 from __future__ import annotations
@@ -16,15 +15,16 @@ from flinknet.config import RATE_MAX
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSource:
-    """Made-up records (key, payload), as Flink's DataGeneratorSource.
+    """Generated records (key, payload), like Flink's DataGeneratorSource.
 
     Attributes:
-        records: of all subtasks together; None: without end.
-        rate_per_s: of each subtask; 0: as fast as it goes.
-        arrivals: how records of a given rate are spread: constant, poisson, bursts, on-off:ON:OFF.
-        record_size_bytes: of the payload.
-        keys: number of different keys.
-        key_skew: exponent of the Zipf distribution of keys; 0: all alike.
+        records: over all subtasks; None: without end.
+        rate_per_s: per subtask; 0: the highest rate.
+        arrivals: distribution of records over time at a given rate: constant, poisson, bursts,
+            on-off:ON:OFF.
+        record_size_bytes: size of the payload.
+        keys: number of distinct keys.
+        key_skew: exponent of the Zipf distribution of keys; 0: uniform.
     """
 
     NAME: ClassVar[str] = "Generator Source"
@@ -37,13 +37,13 @@ class GeneratedSource:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it ends."""
+        """Whether the source ends."""
         return self.records is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceSource:
-    """The numbers from `first` to `last`, both included (Flink: NumberSequenceSource)."""
+    """The numbers from `first` to `last`, inclusive (Flink: NumberSequenceSource)."""
 
     NAME: ClassVar[str] = "Sequence Source"
     first: int
@@ -53,7 +53,7 @@ class SequenceSource:
 
 @dataclass(frozen=True, slots=True)
 class CollectionSource:
-    """Values that are given (Flink: fromCollection)."""
+    """Given values (Flink: fromCollection)."""
 
     NAME: ClassVar[str] = "Collection Source"
     values: tuple[Any, ...]
@@ -71,7 +71,7 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class SocketTextSource:
-    """The lines that come over a TCP connection (Flink: SocketTextStreamFunction)."""
+    """The lines received over a TCP connection (Flink: SocketTextStreamFunction)."""
 
     NAME: ClassVar[str] = "Socket Stream"
     host: str
@@ -85,7 +85,7 @@ Source = GeneratedSource | SequenceSource | CollectionSource | FileSource | Sock
 
 @dataclass(frozen=True, slots=True)
 class PrintSink:
-    """To standard output, with the number of the subtask in front where there are several (Flink:
+    """Prints records, each with its subtask number if there are several subtasks (Flink:
     PrintSinkFunction).
     """
 
@@ -94,22 +94,22 @@ class PrintSink:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSink:
-    """Nowhere (Flink: DiscardingSink)."""
+    """Drops records (Flink: DiscardingSink)."""
 
     NAME: ClassVar[str] = "Discard"
 
 
 @dataclass(frozen=True, slots=True)
 class FileSink:
-    """A file of lines for each subtask."""
+    """Writes records as lines, to one file per subtask."""
 
     NAME: ClassVar[str] = "File"
     path: str
 
     def initialize_on_master(self, parallelism: int) -> None:
-        """Make the directory that the files will be in (Flink: FileOutputFormat).
+        """Create the directory for the files (Flink: FileOutputFormat).
 
-        Raises: OSError when it cannot be made, or when the path of a single file is a directory.
+        Raises: OSError if it cannot be created, or if the path of a single file is a directory.
         """
         path = Path(self.path)
         (path if parallelism > 1 else path.parent).mkdir(parents=True, exist_ok=True)
@@ -119,8 +119,8 @@ class FileSink:
 
 @dataclass(frozen=True, slots=True)
 class LatencySink:
-    """Nowhere, and how old each record was is measured. Not in Flink, whose latency markers measure
-    the way and not the records.
+    """Drops records, and measures the age of each. Not in Flink, whose latency markers measure the
+    path and not the records.
     """
 
     NAME: ClassVar[str] = "Latency"
@@ -128,7 +128,7 @@ class LatencySink:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSink:
-    """A function of the user, called with each record (Flink: SinkFunction)."""
+    """Calls a function of the program with each record (Flink: SinkFunction)."""
 
     NAME: ClassVar[str] = "Unnamed"
     function: Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment: where a program begins, and the list of its transformations."""
+"""StreamExecutionEnvironment: the entry point of a program, with its transformations."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from .transformations import (
 
 
 class StreamExecutionEnvironment:
-    """What a program is written against (Flink: StreamExecutionEnvironment).
+    """The entry point of a program (Flink: StreamExecutionEnvironment).
 
-    Nothing runs here: `execute` hands the program over under a name, and its loader decides
-    what becomes of it.
+    Nothing runs here: `execute` only registers the job; the loader of the program decides what to
+    do with it.
 
     Attributes:
-        config: settings of the job; those of the program win over Flink's keys.
+        config: settings of the job; those of the program override Flink's keys.
         transformations: those with an operator, in the order of their calls.
-        artifacts: files that the job needs besides its program.
-        executed: the jobs that were handed over.
+        artifacts: further files that the job needs.
+        executed: the registered jobs.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -64,13 +64,13 @@ class StreamExecutionEnvironment:
         self.executed: list[StreamGraph] = []
 
     def set_parallelism(self, parallelism: int) -> None:
-        """Set the number of subtasks of operators that have none of their own."""
+        """Set the default number of subtasks of operators."""
         if parallelism < 1:
             raise ConfigError(f"parallelism {parallelism} is too little; give 1 or more")
         self.config.parallelism = parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
-        """Set the number of key groups of operators that have none of their own."""
+        """Set the default number of key groups of operators."""
         if not 1 <= max_parallelism <= MAX_PARALLELISM:
             raise ConfigError(f"max parallelism {max_parallelism} is not in 1 to {MAX_PARALLELISM}")
         self.config.max_parallelism = max_parallelism
@@ -88,40 +88,42 @@ class StreamExecutionEnvironment:
         self.config.runtime_mode = mode
 
     def set_default_input_dependency_constraint(self, constraint: str) -> None:
-        """Choose when a task with several blocking inputs begins: with ALL of them complete, or
-        with ANY (Flink until 1.12: ExecutionConfig.setDefaultInputDependencyConstraint).
+        """Set whether a task with several blocking inputs waits for ALL of them, or for ANY (Flink
+        until 1.12: ExecutionConfig.setDefaultInputDependencyConstraint).
         """
         self.config.input_dependency_constraint = input_dependency_constraint(constraint)
 
     def disable_operator_chaining(self) -> None:
-        """Give every operator a task of its own."""
+        """Run every operator in a task of its own."""
         self.config.is_chaining_enabled = False
 
     def enable_checkpointing(self, interval: str | int, *, unaligned: bool = False) -> None:
-        """Draw a checkpoint every so often."""
+        """Take a checkpoint at this interval."""
         self.config.checkpoint_interval_ns = duration_ns(interval, "checkpoint interval")
         self.config.has_unaligned_checkpoints = unaligned
 
     def set_auto_watermark_interval(self, interval: str | int) -> None:
-        """Set how often watermarks are made; 0: only where a generator makes them of a record."""
+        """Set the interval of periodic watermarks; 0: none, only those emitted for
+        single records.
+        """
         self.config.auto_watermark_interval_ns = duration_ns(interval, "auto watermark interval")
 
     def set_latency_tracking_interval(self, interval: str | int) -> None:
-        """Let sources emit a latency marker every so often; 0: none."""
+        """Set the interval at which sources emit latency markers; 0: none."""
         self.config.latency_interval_ns = duration_ns(interval, "latency tracking interval")
 
     def register_cached_file(self, path: str, name: str) -> None:
-        """Let the job have a file."""
+        """Add a file that the job needs."""
         self.artifacts[name] = path
 
     def from_sequence(self, first: int, last: int) -> DataStreamSource:
-        """The numbers from first to last."""
+        """The numbers from first to last, inclusive."""
         return self.from_source(SequenceSource(first, last), int)
 
     def from_collection(
         self, values: Sequence[Any], *, output_type: Any = None
     ) -> DataStreamSource:
-        """Values that are given; their type is that of the first one. Raises: ConfigError."""
+        """Given values; their type is that of the first. Raises: ConfigError."""
         if not values:
             raise ConfigError("from_collection: there is nothing in it")
         return self.from_source(
@@ -138,15 +140,15 @@ class StreamExecutionEnvironment:
         keys: int = 1000,
         key_skew: float = 0.0,
     ) -> DataStreamSource:
-        """Made-up records (key, payload).
+        """Generate records (key, payload).
 
         Args:
-            records: of all subtasks together; None: without end.
-            rate: of each subtask, such as "20k/s".
-            arrivals: how they are spread over time: constant, poisson, bursts, on-off:ON:OFF.
-            record_size: of the payload.
-            keys: number of different keys.
-            key_skew: exponent of a Zipf distribution of keys; 0: all alike.
+            records: over all subtasks; None: without end.
+            rate: per subtask, such as "20k/s".
+            arrivals: distribution over time: constant, poisson, bursts, on-off:ON:OFF.
+            record_size: size of the payload.
+            keys: number of distinct keys.
+            key_skew: exponent of the Zipf distribution of keys; 0: uniform.
         """
         if keys < 1 or key_skew < 0 or (records is not None and records < 1):
             raise ConfigError("generate: records and keys begin at 1, and key_skew at 0")
@@ -169,9 +171,9 @@ class StreamExecutionEnvironment:
         return self.from_source(FileSource(path), str)
 
     def socket_text_stream(self, host: str, port: int) -> DataStreamSource:
-        """The lines that come over a TCP connection; read by one subtask.
+        """The lines received over a TCP connection; read by one subtask.
 
-        The source pushes its records, as Flink's does, so that nothing stands before it in a task.
+        The source pushes its records, as Flink's does, so it is always the first in its task.
         """
         if not 0 < port < 1 << 16:
             raise ConfigError(f"socket_text_stream: {port} is not a port; give one from 1 to 65535")
@@ -184,7 +186,7 @@ class StreamExecutionEnvironment:
     def from_source(
         self, source: Source, output_type: Any, *, is_parallel: bool = True
     ) -> DataStreamSource:
-        """The records of a source of any kind."""
+        """Read from a source of any kind."""
         made = SourceTransformation(source.NAME, factory(SourceOperator, source), output_type)
         made.is_bounded = source.is_bounded
         return self._source(made, is_parallel=is_parallel)
@@ -198,11 +200,11 @@ class StreamExecutionEnvironment:
         output_type: Any,
         chains_sources: bool = False,
     ) -> SingleOutputStreamOperator:
-        """One operator for several streams; the function takes a record and the number of its
-        input, which counts from 1.
+        """Add one operator for several streams. The function takes a record and the number of its
+        input, from 1.
 
         Args:
-            chains_sources: take the sources among the inputs into the task of the operator.
+            chains_sources: whether to chain sources among the inputs into the operator's task.
         """
         plain = factory(MultipleInputOperator, function, len(streams))
         strategy = ChainingStrategy.HEAD_WITH_SOURCES if chains_sources else plain.chaining_strategy
@@ -216,9 +218,9 @@ class StreamExecutionEnvironment:
         return SingleOutputStreamOperator(self.transformations, made)
 
     def execute(self, job_name: str | None = None) -> StreamGraph:
-        """Hand the program over under a name, and see that it makes a graph.
+        """Register the job under a name, and check that the program makes a valid graph.
 
-        Raises: ConfigError for a program that makes none.
+        Raises: ConfigError if it does not.
         """
         self.job_name = job_name
         graph = self.get_stream_graph()
@@ -233,7 +235,9 @@ class StreamExecutionEnvironment:
         ).generate()
 
     def _unmeasured(self, graph: StreamGraph) -> list[RunWarning]:
-        """Sinks whose records bring a time of the program's instead of when they were due."""
+        """Warnings about sinks whose records carry the program's own time, not their
+        due instant.
+        """
         return [
             RunWarning(
                 "latency-not-known",

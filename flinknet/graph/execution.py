@@ -1,4 +1,4 @@
-"""Executions: the attempts at running a subtask, and the states they go through."""
+"""Executions: the attempts of a subtask and their states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinknet.errors import LocalProtocolError
 
 
 class ExecutionState(Enum):
-    """State of one attempt (Flink: ExecutionState)."""
+    """State of an attempt (Flink: ExecutionState)."""
 
     CREATED = "created"
     SCHEDULED = "scheduled"
@@ -25,7 +25,7 @@ class ExecutionState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the state is final."""
         return not TRANSITIONS[self]
 
 
@@ -44,15 +44,14 @@ TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
 
 
 class Execution:
-    """One attempt (Flink: Execution).
+    """An attempt of a subtask (Flink: Execution).
 
     Attributes:
-        task_manager: where it was deployed; None: it was not.
+        task_manager: where it was deployed; None: not yet.
         failure: why it failed; empty if it did not.
-        timestamps_ns: when it came into each state, as far as that was told (Flink:
-            getStateTimestamp).
-        first_output_ns: when there was something to read in its first partition that had anything;
-            None if nobody waited for that.
+        timestamps_ns: when it entered each state, where known (Flink: getStateTimestamp).
+        first_output_ns: when any of its partitions first had something to read; None if no reader
+            waited for that.
     """
 
     def __init__(self, attempt_id: ExecutionAttemptID) -> None:
@@ -65,13 +64,13 @@ class Execution:
 
     @property
     def attempt_number(self) -> int:
-        """Counts from 0."""
+        """Number of the attempt, from 0."""
         return self.attempt_id.attempt_number
 
     def switch_to(self, state: ExecutionState, *, now_ns: int | None = None) -> None:
-        """Go on to a state; a failure that comes while it is being cancelled counts as that.
+        """Switch to another state; a failure while canceling counts as canceled.
 
-        Raises: LocalProtocolError when it is not possible from here.
+        Raises: LocalProtocolError if the transition is not allowed.
         """
         if self.state is _S.CANCELING and state is _S.FAILED:
             state = _S.CANCELED
@@ -85,7 +84,7 @@ class Execution:
 
 
 class ExecutionAttempts:
-    """The attempts at one subtask: the one that counts, and the last of those before it."""
+    """The attempts of a subtask: the current one, and the latest earlier ones."""
 
     def __init__(
         self,
@@ -98,10 +97,10 @@ class ExecutionAttempts:
         self.current = self._attempt(0)
 
     def reset_for_new_execution(self) -> Execution:
-        """Begin the next attempt (Flink: ExecutionVertex.resetForNewExecution).
+        """Begin the next attempt (Flink: ExecutionVertex.resetForNewExecution). An attempt that was
+        never scheduled is kept.
 
-        Raises: LocalProtocolError while the current one has not ended; one that was not begun
-            stays.
+        Raises: LocalProtocolError while the current attempt has not ended.
         """
         if self.current.state is ExecutionState.CREATED:
             return self.current
@@ -118,7 +117,7 @@ class ExecutionAttempts:
 
 
 def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
-    """The state of a vertex, from those of its subtasks (Flink:
+    """The state of a vertex, aggregated over its subtasks (Flink:
     ExecutionJobVertex.getAggregateJobVertexState).
     """
     known = list(states)

@@ -1,7 +1,7 @@
-"""ExecutionGraph: the parallel form of a job, in which its state is kept.
+"""ExecutionGraph: the parallel form of a job, with the state of its execution.
 
-Each vertex of the JobGraph becomes one vertex for each subtask, each data set one partition for
-each subtask of its producer. Channels are never kept one by one: an edge is its wiring.
+Each vertex of the JobGraph has one vertex per subtask, and each data set one partition per subtask
+of its producer. Channels are never stored one by one: an edge is its wiring.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ class ExecutionVertex:
 
     @property
     def name(self) -> str:
-        """Name of the task, with its number among its like."""
+        """Name of the task, with its subtask number."""
         vertex = self.job_vertex
         return f"{vertex.name} ({self.subtask_index + 1}/{vertex.parallelism})"
 
     @property
     def current(self) -> Execution:
-        """The attempt that counts."""
+        """The current attempt."""
         return self.attempts.current
 
     @property
     def state(self) -> ExecutionState:
-        """State of the attempt that counts."""
+        """State of the current attempt."""
         return self.attempts.current.state
 
 
 @dataclass(slots=True, eq=False)
 class IntermediateResultPartition:
-    """What one subtask writes for a data set, whichever attempt it is (Flink:
+    """The part of a data set that one subtask writes, in any attempt (Flink:
     IntermediateResultPartition).
     """
 
@@ -69,23 +69,23 @@ class IntermediateResultPartition:
 
     @property
     def id(self) -> IntermediateResultPartitionID:
-        """Its id; with that of the attempt it makes the id on the wire."""
+        """Id of the partition, without the attempt."""
         return IntermediateResultPartitionID(self.result.id, self.producer.subtask_index)
 
     @property
     def result_partition_id(self) -> ResultPartitionID:
-        """Its id on the wire, for the attempt that counts."""
+        """Id on the wire, with the current attempt."""
         return ResultPartitionID(self.id, self.producer.current.attempt_id)
 
     @property
     def subpartitions(self) -> int:
-        """How many it has: as many as it has consumers along one edge."""
+        """Number of subpartitions: one per consumer along one edge."""
         return self.result.edges[0].wiring.subpartitions(self.producer.subtask_index)
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionEdge:
-    """One channel: a partition and the subtask that reads one of its subpartitions (Flink until
+    """One channel: a partition, and the subtask that reads one of its subpartitions (Flink until
     1.12: ExecutionEdge).
     """
 
@@ -112,7 +112,7 @@ class ConnectedEdge:
 
 
 class IntermediateResult:
-    """What all subtasks of a vertex write for a data set (Flink: IntermediateResult)."""
+    """The output of all subtasks of a vertex to a data set (Flink: IntermediateResult)."""
 
     def __init__(self, data_set: IntermediateDataSet, producer: ExecutionJobVertex) -> None:
         self.id: IntermediateDataSetID = data_set.id
@@ -125,7 +125,7 @@ class IntermediateResult:
         self.edges: list[ConnectedEdge] = []
 
     def register_consumer(self, edge: ConnectedEdge) -> None:
-        """Note one that reads it. Raises: ConfigError for a second one of a pipelined result."""
+        """Add a reader. Raises: ConfigError for a second reader of a pipelined result."""
         if self.edges and not self.partition_type.is_reconsumable:
             raise ConfigError(
                 f"{self.producer.name}: a {self.partition_type.label} result has one consumer;"
@@ -137,7 +137,7 @@ class IntermediateResult:
 class ExecutionJobVertex:
     """A vertex with its subtasks (Flink: ExecutionJobVertex).
 
-    Raises: ConfigError when its parallelism is above its maximum.
+    Raises: ConfigError if the parallelism is above its maximum.
     """
 
     def __init__(self, job_vertex: JobVertex, graph: ExecutionGraph) -> None:
@@ -161,15 +161,15 @@ class ExecutionJobVertex:
 
     @property
     def state(self) -> ExecutionState:
-        """State of the whole, from those of its subtasks."""
+        """State of the vertex, aggregated over its subtasks."""
         return aggregate_state(each.state for each in self.task_vertices)
 
     def connect_to_predecessors(
         self, results: dict[IntermediateDataSetID, IntermediateResult]
     ) -> None:
-        """Join the subtasks to what they read.
+        """Connect the subtasks to their inputs.
 
-        Raises: ConfigError when a data set is not there (yet).
+        Raises: ConfigError if a data set does not exist (yet).
         """
         for edge in self.job_vertex.inputs:
             result = results.get(edge.source.id)
@@ -188,9 +188,9 @@ class ExecutionGraph:
     """The parallel form of a job (Flink: DefaultExecutionGraph).
 
     Attributes:
-        id: of this run.
+        id: id of this run.
         vertices: in topological order.
-        results: by the id of their data set.
+        results: by data set id.
         json_plan: for display.
         total_vertices: number of subtasks of all vertices.
     """
@@ -206,7 +206,7 @@ class ExecutionGraph:
 
     @property
     def edges(self) -> list[ConnectedEdge]:
-        """The edges of all vertices, by those that read."""
+        """The edges of all vertices, by consumer."""
         return [edge for vertex in self.vertices.values() for edge in vertex.inputs]
 
     @property
@@ -215,10 +215,11 @@ class ExecutionGraph:
         return sum(edge.wiring.channels for edge in self.edges)
 
     def attach(self, vertices: Sequence[JobVertex]) -> None:
-        """Add vertices, which stand behind all that they read.
+        """Add vertices, in topological order.
 
-        Raises: ConfigError for ids that are there already, for what is read before it is written,
-            and for a parallelism above its maximum.
+        Raises: ConfigError for duplicate ids, inputs that do not exist yet, and a parallelism above
+        its
+            maximum.
         """
         for job_vertex in vertices:
             if job_vertex.id in self.vertices:
@@ -244,13 +245,13 @@ class ExecutionGraph:
             yield from vertex.task_vertices
 
     def subtask(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
-        """The subtask of an id."""
+        """The subtask with an id."""
         return self.vertices[vertex_id.job_vertex_id].task_vertices[vertex_id.subtask_index]
 
     def update_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> bool:
-        """Take what a TaskManager says of an attempt.
+        """Apply a TaskManager's report about an attempt.
 
-        Returns: whether it counted; messages of attempts that are over are ignored.
+        Returns: whether it was applied; reports about old attempts are ignored.
         """
         current = self.subtask(attempt_id.execution_vertex_id).current
         if current.attempt_id != attempt_id or current.state.is_terminal:
@@ -259,10 +260,10 @@ class ExecutionGraph:
         return True
 
     def producer_state(self, partition_id: ResultPartitionID) -> ExecutionState | None:
-        """State of the attempt that writes a partition; None: another has taken its place (Flink:
-        SchedulerBase.requestPartitionState).
+        """State of the attempt that writes a partition; None if another attempt has replaced it
+        (Flink: SchedulerBase.requestPartitionState).
 
-        Raises: LocalProtocolError for a partition that is not of this job.
+        Raises: LocalProtocolError if the partition does not belong to this job.
         """
         asked = partition_id.partition_id
         result = self.results.get(asked.intermediate_data_set_id)
@@ -272,7 +273,9 @@ class ExecutionGraph:
         return current.state if current.attempt_id == partition_id.producer_id else None
 
     def lose(self, task_manager: int) -> list[ExecutionVertex]:
-        """What was written on a TaskManager is gone. Returns: subtasks that had not ended there."""
+        """Mark the partitions on a TaskManager as lost. Returns: its subtasks that had
+        not ended.
+        """
         for result in self.results.values():
             for partition in result.partitions:
                 if partition.producer.current.task_manager == task_manager:
@@ -284,14 +287,14 @@ class ExecutionGraph:
         ]
 
     def release(self, partitions: Sequence[IntermediateResultPartition]) -> None:
-        """Let go of partitions that nobody needs."""
+        """Release partitions that have no more readers."""
         for partition in partitions:
             partition.is_released = True
 
 
 def initialize_on_master(job: JobGraph) -> None:
-    """Let the vertices of a job check what they need, once, before anything is deployed (Flink:
-    JobVertex.initializeOnMaster). Only the JobManager does so.
+    """Let the vertices of a job check their preconditions, once, before anything is deployed
+    (Flink: JobVertex.initializeOnMaster). Only the JobManager calls it.
 
     Raises: ConfigError naming the vertex.
     """
@@ -311,11 +314,10 @@ def execution_graph_of(
     """The ExecutionGraph of a job (Flink: DefaultExecutionGraphBuilder).
 
     Args:
-        run: distinguishes runs of one job; ids follow from it.
-        warn: called with the reason where the plan for display cannot be made; it is empty then,
-            and the job goes on.
+        run: distinguishes runs of one job; determines the ids.
+        warn: called with the reason if the plan for display cannot be made; it is empty then.
 
-    Raises: ConfigError for a vertex without an invokable class, or that cannot be attached.
+    Raises: ConfigError for a vertex without an invokable class, or one that cannot be attached.
     """
     seed = " ".join(["flinknet", run, job.name, *map(str, job.vertices)])
     graph = ExecutionGraph(job, ExecutionGraphID(hashlib.sha256(seed.encode()).digest()[:16]))

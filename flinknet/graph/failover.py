@@ -1,6 +1,6 @@
-"""Pipelined regions: what is deployed together, restarts together, and when results may go.
+"""Pipelined regions: deployed together, restarted together; and when results can be released.
 
-Subtasks joined by channels that must be pipelined are one region.
+Subtasks connected by channels that must be pipelined form one region.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SchedulingTopology:
 
     @property
     def finished(self) -> list[PipelinedRegion]:
-        """Regions whose subtasks have all finished."""
+        """Regions in which all subtasks have finished."""
         finished = ExecutionState.FINISHED
         return [
             region
@@ -55,7 +55,7 @@ class SchedulingTopology:
         return self._region_of[subtask.id]
 
     def consumed_partitions(self, region: PipelinedRegion) -> list[IntermediateResultPartition]:
-        """Partitions that a region reads from others."""
+        """Partitions that a region reads from other regions."""
         partitions = []
         for subtask in region.subtasks:
             for edge in subtask.job_vertex.inputs:
@@ -66,7 +66,7 @@ class SchedulingTopology:
         return list(dict.fromkeys(partitions))
 
     def consumer_regions(self, region: PipelinedRegion) -> list[PipelinedRegion]:
-        """Regions that read what a region writes."""
+        """Other regions that read the output of a region."""
         regions = []
         for subtask in region.subtasks:
             for result in subtask.job_vertex.results:
@@ -75,7 +75,7 @@ class SchedulingTopology:
         return list(dict.fromkeys(each for each in regions if each is not region))
 
     def readers_of(self, edge: ConnectedEdge, producer: int) -> list[PipelinedRegion]:
-        """Regions that read the partition of a producer along an edge."""
+        """Regions that read a producer's partition along an edge."""
         return [
             self.region_of(edge.target.task_vertices[each])
             for each in edge.wiring.consumers_of(producer)
@@ -85,10 +85,10 @@ class SchedulingTopology:
 def subtasks_to_restart(
     topology: SchedulingTopology, failed: ExecutionVertex
 ) -> list[ExecutionVertex]:
-    """What restarts when a subtask fails (Flink: RestartPipelinedRegionFailoverStrategy).
+    """Subtasks to restart after a failure (Flink: RestartPipelinedRegionFailoverStrategy).
 
-    Its region; regions that must write again what one of these reads and is gone; and regions that
-    read what any of these writes.
+    These are the failed subtask's region; regions that must rewrite a lost input of a restarted
+    region; and regions that read the output of any of these.
     """
     chosen: dict[PipelinedRegion, None] = {}
     waiting = deque([topology.region_of(failed)])
@@ -107,7 +107,7 @@ def subtasks_to_restart(
 
 
 def restart(subtasks: Iterable[ExecutionVertex]) -> None:
-    """Begin new attempts at subtasks, all of which must have ended."""
+    """Begin new attempts of subtasks, all of which must have ended."""
     for subtask in subtasks:
         subtask.attempts.reset_for_new_execution()
         for result in subtask.job_vertex.results:
@@ -158,7 +158,7 @@ def _joined(graph: ExecutionGraph) -> list[list[ExecutionVertex]]:
 
 
 def _spanning(edge: ConnectedEdge) -> Iterable[tuple[int, int]]:
-    """Channels enough to join all that an edge joins."""
+    """Channels that suffice to connect everything that an edge connects."""
     wiring = edge.wiring
     if not wiring.is_all_to_all:
         return ((producer, consumer) for producer, consumer, _ in wiring)

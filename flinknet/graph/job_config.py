@@ -1,4 +1,4 @@
-"""What Flink's keys say about a job as a whole, before its program changes any of it."""
+"""Settings of a job from Flink's keys, before its program overrides any."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flinknet.results import RunWarning
 from flinknet.units import NS_PER_MS, NS_PER_S, format_duration_ns
 
 MAX_PARALLELISM = 1 << 15
-"""Upper bound of key groups."""
+"""Largest number of key groups."""
 
 ACTED_ON_KEYS = {
     "parallelism.default": "parallelism",
@@ -47,39 +47,39 @@ ACTED_ON_KEYS = {
     "metrics.latency.granularity": "latency_granularity",
     "metrics.latency.history-size": "latency_history",
 }
-"""Key that the graphs act on -> field of JobConfig, besides those of NetworkConfig."""
+"""Keys that the graphs act on and their fields in JobConfig, in addition to NetworkConfig's."""
 
 ALL, ANY = "ALL", "ANY"
 INPUT_DEPENDENCY_CONSTRAINTS = (ALL, ANY)
-"""Which of its blocking inputs a task waits for: all of them, or any one."""
+"""Whether a task waits for all of its blocking inputs, or for any one."""
 
 START_CONDITION = "flinknet.start-condition"
-"""Key of flinknet's own: one of them. Flink has none; until 1.12 a program could say so."""
+"""flinknet's own key for the constraint. Flink has no key; until 1.12 a program could set it."""
 
 
 @dataclass(slots=True)
 class JobConfig:
-    """Settings of a job; its program may change them (Flink: ExecutionConfig, CheckpointConfig).
+    """Settings of a job, which its program may override (Flink: ExecutionConfig, CheckpointConfig).
 
     Attributes:
-        cpu_cores, task_heap_bytes: that the slots of a TaskManager share; None: not limited.
-        max_parallelism: key groups; None: from the parallelism of each operator.
-        has_unaligned_checkpoints: whether checkpoints may overtake records.
-        forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
-        releases_partitions: results that nobody will read again go before the job ends.
-        restart_strategy: "none" or "fixed-delay"; None: without end if there are checkpoints, with
-            a delay that grows from a second to a minute as Flink's exponential-delay does, else
-            none.
-        heartbeat_interval_ns: between two questions to a TaskManager, which is lost when it has
-            said nothing for `heartbeat_timeout_ns`.
+        cpu_cores, task_heap_bytes: shared by the slots of a TaskManager; None: unlimited.
+        max_parallelism: key groups; None: derived from each operator's parallelism.
+        has_unaligned_checkpoints: whether barriers may overtake records.
+        forces_unaligned_checkpoints: even where records in flight cannot be redistributed.
+        releases_partitions: whether results without readers are released before the job ends.
+        restart_strategy: "none" or "fixed-delay"; None: without checkpoints none, with checkpoints
+            without limit, after a delay that grows from a second to a minute, as in Flink's
+            exponential-delay.
+        heartbeat_interval_ns: interval of heartbeats; a TaskManager that has not answered for
+            `heartbeat_timeout_ns` is lost.
         slot_request_timeout_ns: how long a job waits for slots.
         input_dependency_constraint: one of INPUT_DEPENDENCY_CONSTRAINTS.
-        cancellation_timeout_ns: how long a task may take to end; then its TaskManager is ended.
-        auto_watermark_interval_ns: how often watermarks are made of what has passed; 0: never.
-        latency_interval_ns: how often sources emit latency markers; 0: never.
-        latency_granularity: single, operator or subtask: what of a marker's source an operator
-            keeps latencies apart by.
-        latency_history: how many latencies an operator keeps of each.
+        cancellation_timeout_ns: how long a task may take to cancel before its TaskManager is ended.
+        auto_watermark_interval_ns: interval of periodic watermarks; 0: none.
+        latency_interval_ns: interval of latency markers; 0: none.
+        latency_granularity: single, operator or subtask: which sources of markers operators
+            distinguish.
+        latency_history: latencies that an operator keeps per source.
     """
 
     parallelism: int = 1
@@ -120,9 +120,9 @@ class JobConfig:
 
 
 def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning, ...]]:
-    """The meaning of Flink's keys for a job, and what to know about them.
+    """Settings of a job from Flink's keys, and warnings about the keys.
 
-    Raises: ConfigError for a value that Flink would refuse.
+    Raises: ConfigError for a value that Flink would reject.
     """
     settings = dict(settings)
     constraint = input_dependency_constraint(settings.pop(START_CONDITION, ALL))
@@ -155,7 +155,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
 
 
 def input_dependency_constraint(text: str) -> str:
-    """One of those there are. Raises: ConfigError."""
+    """Parse a constraint. Raises: ConfigError if it is unknown."""
     if text.upper() not in INPUT_DEPENDENCY_CONSTRAINTS:
         known = ", ".join(INPUT_DEPENDENCY_CONSTRAINTS)
         raise ConfigError(f"input dependency constraint {text!r} is not one of {known}")
@@ -163,7 +163,7 @@ def input_dependency_constraint(text: str) -> str:
 
 
 def _restart_strategy(text: str) -> str:
-    """One of the two that are done here. Raises: ConfigError for Flink's others."""
+    """Parse a restart strategy. Raises: ConfigError for Flink's strategies not supported here."""
     if text in ("none", "off", "disable"):
         return "none"
     if text in ("fixed-delay", "fixeddelay"):

@@ -1,6 +1,5 @@
-"""JobGraph: what is submitted. Operators are chained into vertices; between them lie data sets.
-
-Streaming and batch programs end in the same classes.
+"""JobGraph: the job as submitted: vertices of chained operators, and the data sets between them.
+Streaming and batch programs use the same classes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class SlotSharingGroup:
 
 @dataclass(slots=True, eq=False)
 class CoLocationGroup:
-    """Vertices whose subtasks of one number must share a slot (Flink: CoLocationGroup)."""
+    """Vertices whose subtasks with the same number must share a slot (Flink: CoLocationGroup)."""
 
     key: str
     vertices: list[JobVertex] = field(default_factory=list)
@@ -57,7 +56,7 @@ class JobEdge:
 
 @dataclass(slots=True, eq=False)
 class IntermediateDataSet:
-    """What a vertex writes (Flink: IntermediateDataSet)."""
+    """The output of a vertex (Flink: IntermediateDataSet)."""
 
     id: IntermediateDataSetID
     producer: JobVertex
@@ -68,13 +67,13 @@ class IntermediateDataSet:
 
 @dataclass(slots=True, eq=False)
 class JobVertex:
-    """A chain of operators that run in one task (Flink: JobVertex).
+    """A chain of operators that runs in one task (Flink: JobVertex).
 
     Attributes:
-        operator_ids: of the chain, and those of older programs that the user named.
-        parallelism: -1: to be decided.
-        max_parallelism: key groups; -1: from the parallelism.
-        invokable: class of its task.
+        operator_ids: of the chain, with the hashes of older programs that the user set.
+        parallelism: -1: not decided yet.
+        max_parallelism: key groups; -1: derived from the parallelism.
+        invokable: class of the task.
         inputs, results: edges and data sets, in order.
         master_hooks: called once with the vertex when the job is submitted.
     """
@@ -108,8 +107,8 @@ class JobVertex:
         is_forward: bool = False,
         stream_edge_id: str = "",
     ) -> JobEdge:
-        """Read what another vertex writes; a data set that it has already is read by one more
-        (Flink: JobVertex.connectNewDataSetAsInput).
+        """Read a data set of another vertex, which is created if it is new (Flink:
+        JobVertex.connectNewDataSetAsInput).
         """
         data_set = next((each for each in producer.results if each.id == data_set_id), None)
         if data_set is None:
@@ -133,15 +132,15 @@ class JobGraph:
     """Vertices and the data sets between them (Flink: JobGraph).
 
     Attributes:
-        is_batch: of which type the job is.
+        is_batch: whether the job is a batch job.
         schedule: what is deployed together.
-        vertices: in the order in which they were made: what reads before what writes.
-        steps: what was done to build it, in order.
-        factories: operator id -> what makes the operator; found again by running the program.
-        stream_edges: edge id -> the edge of the StreamGraph, with its partitioner and the type of
-            its records; found again in the same way.
-        checkpoints: settings, empty where none are drawn.
-        execution_config: settings that every task gets.
+        vertices: in the order of their creation: consumers before producers.
+        steps: steps of the generator, in order.
+        factories: factory of each operator, by operator id; rebuilt by running the program.
+        stream_edges: edge of the StreamGraph, with partitioner and record type, by edge id; rebuilt
+            in the same way.
+        checkpoints: settings; empty without checkpoints.
+        execution_config: settings for every task.
     """
 
     def __init__(self, name: str, config: JobConfig, *, is_batch: bool) -> None:
@@ -159,21 +158,21 @@ class JobGraph:
 
     @property
     def edges(self) -> list[JobEdge]:
-        """All edges, by the vertices that read, sources first."""
+        """All edges, by consumer, sources first."""
         return [edge for vertex in self.sorted_vertices() for edge in vertex.inputs]
 
     def add_vertex(self, vertex: JobVertex) -> None:
-        """Add a vertex. Raises: ConfigError when there is one with its id."""
+        """Add a vertex. Raises: ConfigError if its id exists."""
         if vertex.id in self.vertices:
             other = self.vertices[vertex.id].name
             raise ConfigError(f"{vertex.name} and {other} have the same vertex id {vertex.id}")
         self.vertices[vertex.id] = vertex
 
     def sorted_vertices(self) -> list[JobVertex]:
-        """Vertices, each behind all that it reads: sources in the order of the graph, then depth
-        first what reads them.
+        """Vertices in topological order: sources in the order of the graph, then their consumers,
+        depth first.
 
-        Raises: ConfigError when the graph has a cycle, or reads what nobody writes.
+        Raises: ConfigError if the graph has a cycle, or an input that no vertex writes.
         """
         known = {id(each) for each in self.vertices.values()}
         ordered = [each for each in self.vertices.values() if not each.inputs]
@@ -201,7 +200,7 @@ class JobGraph:
         return ordered
 
     def json_plan(self) -> str:
-        """The vertices and what joins them, for display (Flink: JsonPlanGenerator)."""
+        """Vertices and edges, for display (Flink: JsonPlanGenerator)."""
         nodes = [
             {
                 "id": str(vertex.id),

@@ -2,16 +2,16 @@
 
 The steps, in order:
 
-    validate          what checkpoints cannot have is refused
-    schedule mode     what is deployed together
-    hashes            ids of operators, and those of older programs
-    chaining          operators into vertices, depth first from the sources
-    physical edges    what each vertex reads, in order
-    slot sharing      who may share slots, who must
-    managed memory    of each slot, by weight
-    checkpoints       their settings
-    artifacts         files of the job
-    configuration     settings of all tasks; configurations of operators put into those of heads
+    validate          reject combinations that checkpoints do not support
+    schedule mode     decide what is deployed together
+    hashes            compute ids of operators, and those of older programs
+    chaining          chain operators into vertices, depth first from the sources
+    physical edges    connect the vertices, in order
+    slot sharing      assign slot sharing and co-location groups
+    managed memory    divide it by weight, per slot
+    checkpoints       set their configuration
+    artifacts         add the files of the job
+    configuration     set task-wide settings and the names of vertices
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _MASK = (1 << 64) - 1
 
 
 def job_graph_of(graph: StreamGraph) -> JobGraph:
-    """The JobGraph of a StreamGraph. Raises: ConfigError for a graph that makes none."""
+    """The JobGraph of a StreamGraph. Raises: ConfigError for an invalid graph."""
     return JobGraphGenerator(graph).generate()
 
 
 @dataclass(slots=True)
 class _Chain:
-    """One vertex in the making.
+    """A vertex under construction.
 
     Attributes:
-        source_ids: of sources that were taken in.
-        nodes: (node id, index), in the order in which they were done: the last first.
+        source_ids: sources chained into the vertex.
+        nodes: node ids in the order they were added, the last operator first.
     """
 
     start_id: int
@@ -66,7 +66,7 @@ class _Chain:
     has_resources: bool = False
 
     def add(self, node: StreamNode) -> None:
-        """Take a node in, and what it asks for."""
+        """Add a node and its resources."""
         self.nodes.append(node.id)
         if self.has_resources:
             self.min_resources = self.min_resources.merge(node.min_resources)
@@ -78,7 +78,7 @@ class _Chain:
 
 
 class JobGraphGenerator:
-    """Builds a JobGraph, once."""
+    """Builds one JobGraph."""
 
     def __init__(self, graph: StreamGraph) -> None:
         self._graph = graph
@@ -96,7 +96,7 @@ class JobGraphGenerator:
         self._outputs: dict[int, list[tuple[StreamEdge, IntermediateDataSetID]]] = {}
 
     def generate(self) -> JobGraph:
-        """The graph. Raises: ConfigError."""
+        """Build the graph. Raises: ConfigError."""
         steps = {
             "validate": self._validate,
             "schedule mode": self._set_schedule,
@@ -144,7 +144,7 @@ class JobGraphGenerator:
         return is_chainable(edge, self._graph)
 
     def _entry_points(self) -> dict[int, _Chain]:
-        """A chain for each source; sources that are taken in begin that of their consumer."""
+        """A chain for each source; a chained source begins the chain of its consumer."""
         chains: dict[int, _Chain] = {}
         for source_id in sorted(self._graph.source_ids):
             node = self._graph.nodes[source_id]
@@ -161,9 +161,10 @@ class JobGraphGenerator:
         return chains
 
     def _create_chain(self, node_id: int, index: int, chain: _Chain) -> list[StreamEdge]:
-        """Take a node and what is chained behind it into a chain, and begin those behind.
+        """Add a node and the operators chained to it to a chain, and begin the chains of its
+        consumers.
 
-        Returns: the edges that leave the chain here or further on, those of children first.
+        Returns: the edges that leave the chain from here on, those of children first.
         """
         if chain.start_id in self._vertex_of_head:
             return []
@@ -274,7 +275,7 @@ class JobGraphGenerator:
         }
 
     def _connect(self, edge: StreamEdge) -> None:
-        """Note an edge that leaves a chain, with the data set that it reads."""
+        """Register an edge that leaves a chain, and its data set."""
         partition_type = self._partition_type(edge)
         is_blocking = partition_type.is_blocking_or_blocking_persistent
         timeout_ns = edge.buffer_timeout_ns
@@ -387,8 +388,8 @@ class JobGraphGenerator:
 
 
 def data_set_id_of(vertex_id: JobVertexID, edge_hash: int) -> IntermediateDataSetID:
-    """The id of a data set: that of its producer with both halves exchanged and the hash of the
-    edge added to each (Flink: AbstractID(AbstractID, int)).
+    """The id of a data set: its producer's id with both halves swapped and the hash of the edge
+    added to each (Flink: AbstractID(AbstractID, int)).
     """
     halves = [int.from_bytes(vertex_id.raw[at : at + 8], "big") for at in (8, 0)]
     return IntermediateDataSetID(

@@ -1,9 +1,9 @@
-"""What the ids of job vertices show of who feeds whom.
+"""Inputs of vertices, derived from the ids of job vertices.
 
-Where nobody chose a uid, an id is made of the rank of its operator, of how many operators are
-chained behind it, and of the id of its input (`node_hashes`). 128 bits do not agree by chance: an
-id made of numbers alone is a source, and a vertex with one input is behind the known one that its
-id can be made from. An id that fits nothing may stand anywhere.
+Without a uid, an id is computed from the rank of its operator, the number of operators chained to
+it, and the id of its input (`node_hashes`). 128 bits do not match by chance: an id computed from
+numbers alone is a source, and a vertex with one input follows the known vertex from which its id
+can be computed. An id without a match may be anywhere.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from functools import cache
 from .node_hashes import local_hash, mixed
 
 RANKS_MAX = 256
-"""Operators of a job that are hashed before one, at most, for it to be recognized."""
+"""Most operators of a job hashed before one that is recognized."""
 
 CHAINED_MAX = 3
-"""Operators chained directly behind one, at most."""
+"""Most operators chained directly to one."""
 
 BETWEEN_MAX = 12
-"""Operators between the heads of two vertices, at most; they have consecutive ranks."""
+"""Most operators between the heads of two vertices; they have consecutive ranks."""
 
 _INVERSE_OF_37 = pow(37, -1, 256)
 
 
 def ancestors(vertices: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
-    """Of each vertex whose id goes back to a source: those of the vertices before it, the nearest
-    first; none of a source. Vertices whose id shows no origin are left out."""
+    """The ancestors of each vertex whose id leads back to a source, the nearest first; none for a
+    source. Vertices of unknown origin are left out."""
     unknown = list(dict.fromkeys(vertices))
     found: dict[bytes, tuple[bytes, ...]] = {}
     ranks: dict[bytes, int] = {}
@@ -52,10 +52,10 @@ def ancestors(vertices: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
 def _next(
     unknown: Iterable[bytes], ranks: Mapping[bytes, int], between: int
 ) -> tuple[bytes, bytes, int] | None:
-    """A vertex made from one that is known, that one, and its rank.
+    """A vertex computed from a known one, that one, and its rank.
 
-    Mixing in is symmetric: either of two ids can be made from the other one. That the parent is
-    known by way of a lower rank shows which came first.
+    Mixing is symmetric: either of two ids can be computed from the other. The known vertex's lower
+    rank shows that it is the parent.
     """
     for parent, parent_rank in ranks.items():
         for ahead, at in _heads(parent, parent_rank, between):
@@ -67,8 +67,8 @@ def _next(
 
 
 def _heads(parent: bytes, parent_rank: int, between: int) -> Iterable[tuple[int, bytes]]:
-    """What the input of a vertex behind `parent` may be, with its rank: the last of the operators
-    chained behind the head, each of which has the next one chained behind it."""
+    """Possible inputs of a vertex after `parent`, with their ranks: the last of the operators
+    chained to the head, each chained to the previous one."""
     if not between:
         yield parent_rank, parent
         return
@@ -80,7 +80,7 @@ def _heads(parent: bytes, parent_rank: int, between: int) -> Iterable[tuple[int,
 
 
 def _unmixed(hashed: bytes, other: bytes) -> bytes:
-    """The hash that `mixed` made this one of."""
+    """The inverse of `mixed`."""
     return bytes((a ^ b) * _INVERSE_OF_37 & 0xFF for a, b in zip(hashed, other, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Network memory: what tasks need of it, added up for each TaskManager, and whether it is there."""
+"""Network memory: the demand of tasks, summed per TaskManager, and whether it is met."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flinknet.units import format_size_bytes
 
 @dataclass(frozen=True, slots=True)
 class TaskBuffers:
-    """Network buffers of one task, by the kinds of TaskManagerBuffers."""
+    """Network buffers of one task, by kind as in TaskManagerBuffers."""
 
     task_manager: int
     stage: int
@@ -27,11 +27,11 @@ class TaskManagerBuffers:
     """Network buffers of a TaskManager while a stage runs.
 
     Attributes:
-        total_buffers: what it has.
-        exclusive_buffers: taken by remote channels for themselves, when they are set up.
-        required_buffers: what pools of partitions and gates can always get.
-        optional_buffers: what these pools use on top of that, if there is enough.
-        overdraft_buffers: what partitions may borrow beyond that, to end a record.
+        total_buffers: available buffers.
+        exclusive_buffers: reserved by remote channels at setup.
+        required_buffers: guaranteed to the pools of partitions and gates.
+        optional_buffers: used by these pools in addition, if available.
+        overdraft_buffers: borrowed by partitions beyond that, to complete a record.
     """
 
     task_manager: int
@@ -44,27 +44,27 @@ class TaskManagerBuffers:
 
     @property
     def needed_buffers(self) -> int:
-        """Without these its tasks do not start."""
+        """Buffers without which the tasks do not start."""
         return self.exclusive_buffers + self.required_buffers
 
     @property
     def spare_buffers(self) -> int:
-        """What is left for pools to grow; negative if there is too little."""
+        """Buffers left for pools to grow; negative if there are too few."""
         return self.total_buffers - self.needed_buffers
 
     @property
     def wanted_buffers(self) -> int:
-        """With these no task ever waits for want of them."""
+        """Buffers with which no task ever waits for lack of them."""
         return self.needed_buffers + self.optional_buffers
 
     @property
     def most_buffers(self) -> int:
-        """What its tasks can ever take."""
+        """Most buffers that the tasks can ever use."""
         return self.wanted_buffers + self.overdraft_buffers
 
 
 def segments_of(network: NetworkConfig) -> int:
-    """Segments of one TaskManager's network memory."""
+    """Number of segments in one TaskManager's network memory."""
     return network.network_memory_bytes // network.segment_size_bytes
 
 
@@ -74,11 +74,11 @@ def task_buffers(
     partitions: Iterable[tuple[PoolSize, int]],
     gates: Iterable[tuple[int, GateBuffers]],
 ) -> TaskBuffers:
-    """What one task needs.
+    """The demand of one task.
 
     Args:
-        partitions: for each the size of its pool, and its overdraft buffers.
-        gates: for each the number of its remote channels, and its buffers.
+        partitions: pool size and overdraft buffers of each.
+        gates: number of remote channels and buffers of each.
     """
     exclusive = required = optional = overdraft = 0
     for pool, overdraft_buffers in partitions:
@@ -95,7 +95,7 @@ def task_buffers(
 def buffers_by_task_manager(
     tasks: Iterable[TaskBuffers], task_managers: int, network: NetworkConfig
 ) -> list[TaskManagerBuffers]:
-    """What each TaskManager needs, in the stage in which it needs most."""
+    """The demand of each TaskManager, in its most demanding stage."""
     total = segments_of(network)
     sums: list[dict[int, list[int]]] = [{0: [0, 0, 0, 0]} for _ in range(task_managers)]
     for each in tasks:
@@ -117,7 +117,7 @@ def buffers_by_task_manager(
 
 
 def shortage(buffers: Sequence[TaskManagerBuffers], network: NetworkConfig) -> str | None:
-    """Why tasks would not start with the memory there is, and what would do; None: they would."""
+    """Why tasks would not start with the given memory, and the remedy; None if they would."""
     worst = min(buffers, key=lambda each: each.spare_buffers)
     if worst.spare_buffers >= 0:
         return None

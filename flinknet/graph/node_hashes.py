@@ -1,9 +1,9 @@
-"""Hashes of nodes: ids of operators that are the same in every submission of a program.
+"""Hashes of nodes: operator ids that are the same in every submission of a program.
 
-Ids of transformations count over the process, and so say nothing. A hash follows from the rank of
-its source, from what was hashed before it, from chaining and from the inputs; not from names or
-functions, and from parallelism only where that changes chaining. The order in which sources are
-declared does matter; who wants to be safe from it sets a uid.
+Ids of transformations are numbered per process, so they identify nothing. A hash depends on the
+source's rank, on the nodes hashed before it, on chaining and on its inputs; not on names or
+functions, and on parallelism only where that changes chaining. It does depend on the order in which
+sources are declared; setting a uid avoids that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 def murmur3_128(data: bytes) -> bytes:
-    """MurmurHash3 of 128 bits for 64-bit machines with seed 0, as Guava gives its bytes."""
+    """MurmurHash3 of 128 bits for x64 with seed 0, with the bytes in Guava's order."""
     h1 = h2 = 0
     whole = len(data) // 16 * 16
     for at in range(0, whole, 16):
@@ -44,7 +44,7 @@ def murmur3_128(data: bytes) -> bytes:
 def node_hashes(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) -> dict[int, bytes]:
     """The hash of each node, breadth first from the sources (Flink: StreamGraphHasherV2).
 
-    Raises: ConfigError when two nodes have one uid.
+    Raises: ConfigError if two nodes have the same uid.
     """
     hashes: dict[int, bytes] = {}
     visited = set(graph.source_ids)
@@ -63,9 +63,7 @@ def node_hashes(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) 
 
 
 def user_hashes(graph: StreamGraph) -> dict[int, bytes]:
-    """Hashes that the user gave, of operators of older programs (Flink:
-    StreamGraphUserHashHasher).
-    """
+    """Hashes of older programs that the user set (Flink: StreamGraphUserHashHasher)."""
     return {node.id: bytes.fromhex(node.uid_hash) for node in graph.nodes.values() if node.uid_hash}
 
 
@@ -91,14 +89,14 @@ def local_hash(rank: int, chained: int) -> bytes:
     """The hash of an operator before its inputs are mixed in.
 
     Args:
-        rank: operators that were hashed before it.
-        chained: operators chained behind it.
+        rank: number of operators hashed before it.
+        chained: number of operators chained to it.
     """
     return murmur3_128(rank.to_bytes(4, "little") * (1 + chained))
 
 
 def mixed(hashed: bytes, other: bytes) -> bytes:
-    """A hash with that of one more input mixed in."""
+    """A hash with the hash of one more input mixed in."""
     return bytes((a * 37 & 0xFF) ^ b for a, b in zip(hashed, other, strict=True))
 
 

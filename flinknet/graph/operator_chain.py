@@ -1,4 +1,4 @@
-"""OperatorChain: the operators of one task, joined by plain calls (Flink: OperatorChain)."""
+"""OperatorChain: the operators of one task, connected by plain calls (Flink: OperatorChain)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ReportLatency = Callable[[str, Any], None]
 
 
 class OperatorChain:
-    """Built from the configuration of a vertex; records go from operator to operator without being
-    serialised, and leave through one writer for each output of the vertex.
+    """Operators built from the configuration of a vertex. Records pass from operator to operator
+    without being serialised, and leave through one writer per output of the vertex.
 
     Attributes:
-        sent_events: for the tasks that write what the chain reads, for the task to take.
+        sent_events: events for the upstream tasks; the task takes and sends them.
     """
 
     def __init__(
@@ -37,15 +37,16 @@ class OperatorChain:
         """Build the chain, its end first.
 
         Args:
-            config: of the head.
-            factories: operator id -> what makes it.
-            writers: edge id -> what takes the records that leave there; batches go as such to one
-                that has `collect_batch`, watermarks and latency markers to one that has
-                `emit_watermark`, `emit_watermark_status` and `emit_latency_marker`.
-            report_latency: takes the id of each operator that a latency marker reaches.
-            draw: of so many outputs, the one that a latency marker takes; None: the first.
+            config: configuration of the head.
+            factories: factory of each operator, by operator id.
+            writers: record writer of each output, by edge id. It receives whole batches if it has
+                `collect_batch`, and watermarks and latency markers if it has `emit_watermark`,
+                `emit_watermark_status` and `emit_latency_marker`.
+            report_latency: called with the id of each operator that a latency marker reaches.
+            draw: chooses the output of a latency marker, given the number of outputs; None: the
+                first.
 
-        Raises: ConfigError when an operator of the configuration is not in the program.
+        Raises: ConfigError if the program lacks an operator of the configuration.
         """
         self.config = config
         self._configs = {config.operator_id: config, **config.chained}
@@ -68,75 +69,73 @@ class OperatorChain:
 
     @property
     def listens_to(self) -> frozenset[str]:
-        """Classes of events that operators want from the readers of what leaves the chain."""
+        """Classes of the events that the operators want from downstream tasks."""
         return frozenset(name for each in self.operators.values() for name in each.listens_to)
 
     def receive_task_event(self, event: TaskEvent) -> None:
-        """Tell the operators that listen to it."""
+        """Pass an event to the operators that listen to its class."""
         for operator_id, operator in self.operators.items():
             if event.class_name in operator.listens_to:
                 operator.receive_task_event(event, self._outputs[operator_id])
 
     @property
     def names(self) -> list[str]:
-        """Names of the operators, from the head on."""
+        """Names of the operators, in order."""
         return [each.operator_name for each in self._in_order()]
 
     def open(self) -> None:
-        """Open the operators, the last one first, so that each finds those behind it open."""
+        """Open the operators, last to first, so that downstream operators are open before."""
         for operator in reversed(self.operators.values()):
             operator.open()
 
     def process(self, value: Any, operator_id: str | None = None, input_number: int = 0) -> None:
-        """Hand a record to an operator, by default the head."""
+        """Pass a record to an operator, by default the head."""
         chosen = operator_id or self.config.operator_id
         self.operators[chosen].process(value, self._outputs[chosen], input_number)
 
     def process_batch(
         self, values: Sequence[Any], operator_id: str | None = None, input_number: int = 0
     ) -> None:
-        """Hand several records to an operator, in order, by default to the head."""
+        """Pass several records to an operator, in order; by default to the head."""
         chosen = operator_id or self.config.operator_id
         self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
 
     def entry(self, operator_id: str) -> tuple[StreamOperator, Output]:
-        """An operator and what it puts out to: for who hands it many records one by one."""
+        """An operator and its output, for callers that pass it many records."""
         return self.operators[operator_id], self._outputs[operator_id]
 
     def emit(self, value: Any, operator_id: str | None = None) -> None:
-        """Let a record leave an operator, by default the head, as if it had made it: what a source
-        does.
-        """
+        """Emit a record as an operator, by default the head: for sources."""
         self._outputs[operator_id or self.config.operator_id].collect(value)
 
     def emit_batch(self, values: Sequence[Any], operator_id: str | None = None) -> None:
-        """Let several records leave an operator, by default the head."""
+        """Emit several records as an operator, by default the head."""
         self._outputs[operator_id or self.config.operator_id].collect_batch(values)
 
     def process_watermark(self, timestamp_ms: int, operator_id: str, input_number: int = 0) -> None:
-        """Hand a watermark to an operator."""
+        """Pass a watermark to an operator."""
         operator, output = self.entry(operator_id)
         operator.process_watermark(timestamp_ms, output, input_number)
 
     def process_watermark_status(
         self, is_idle: bool, operator_id: str, input_number: int = 0
     ) -> None:
-        """Tell an operator that an input is idle, or is no more."""
+        """Notify an operator that an input is idle, or active again."""
         operator, output = self.entry(operator_id)
         operator.process_watermark_status(is_idle, output, input_number)
 
     def process_latency_marker(self, marker: Any, operator_id: str) -> None:
-        """Hand a latency marker to an operator, which reports it and lets it go on."""
+        """Pass a latency marker to an operator, which reports and forwards it."""
         if self._report_latency is not None:
             self._report_latency(operator_id, marker)
         self.emit_latency_marker(marker, operator_id)
 
     def emit_watermark(self, timestamp_ms: int, operator_id: str) -> None:
-        """Let a watermark leave an operator, as if it had made it: what a source does."""
+        """Emit a watermark as an operator: for sources."""
         self._outputs[operator_id].emit_watermark(timestamp_ms)
 
     def emit_latency_marker(self, marker: Any, operator_id: str) -> None:
-        """Let a latency marker leave an operator by one of its outputs (Flink:
+        """Emit a latency marker as an operator, to one of its outputs (Flink:
         BroadcastingOutputCollector).
         """
         ways = self._outputs[operator_id].latency_ways
@@ -149,13 +148,13 @@ class OperatorChain:
             way(marker)
 
     def finish(self) -> None:
-        """Let every operator report what it kept, the first one first."""
+        """Finish every operator, first to last: each emits what it still holds."""
         for operator_id, operator in self.operators.items():
             operator.finish(self._outputs[operator_id])
 
     def close(self) -> None:
-        """Close every operator, the last one first, whatever the others do."""
-        with ExitStack() as closing:  # which calls back in reverse
+        """Close every operator, last to first, even if some fail."""
+        with ExitStack() as closing:  # calls back in reverse
             for operator in self.operators.values():
                 closing.callback(operator.close)
 
@@ -180,11 +179,11 @@ class OperatorChain:
 
 
 class _ChainingOutput:
-    """What an operator writes to: operators behind it, and writers (Flink: ChainingOutput,
+    """The outputs of an operator: chained operators and writers (Flink: ChainingOutput,
     BroadcastingOutputCollector).
 
     Attributes:
-        latency_ways: where a latency marker may go: ids of operators, or writers.
+        latency_ways: possible targets of a latency marker: ids of operators, or writers.
     """
 
     def __init__(
@@ -225,7 +224,7 @@ class _ChainingOutput:
         self._put(self._sides.get(tag.id, ()), value)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """To all outputs, those of sides too; not while they are told to be idle."""
+        """Emit to all outputs, side outputs included, unless idle."""
         if self._is_idle:
             return
         for output, target, input_number in self._all:
@@ -235,7 +234,7 @@ class _ChainingOutput:
                 target.emit_watermark(timestamp_ms)
 
     def emit_watermark_status(self, is_idle: bool) -> None:
-        """To all outputs, where it is another than before."""
+        """Emit a change to all outputs."""
         if is_idle == self._is_idle:
             return
         self._is_idle = is_idle

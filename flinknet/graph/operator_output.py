@@ -1,4 +1,4 @@
-"""What an operator puts out: records, side outputs, watermarks, and events for earlier tasks."""
+"""Output of an operator: records, side outputs, watermarks, and events for upstream tasks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class OutputTag:
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """What a task tells the tasks that write what it reads (Flink: TaskEvent).
+    """An event that a task sends to the tasks upstream of it (Flink: TaskEvent).
 
     Attributes:
-        class_name: by which it is listened to; a class of Java, where that task is one of Flink's.
-        body: what such a class writes.
+        class_name: name that listeners subscribe to; a Java class if that task is one of Flink's.
+        body: serialised content of the event.
     """
 
     class_name: str
@@ -32,22 +32,24 @@ class TaskEvent:
 
 
 class Output(Protocol):
-    """Where an operator puts its results (Flink: Output)."""
+    """Receives the results of an operator (Flink: Output)."""
 
     def collect(self, value: Any) -> None:
-        """Take a record."""
+        """Emit a record."""
 
     def collect_batch(self, values: Sequence[Any]) -> None:
-        """Take several records, in order."""
+        """Emit several records, in order."""
 
     def collect_side(self, tag: OutputTag, value: Any) -> None:
-        """Take a record of a side output."""
+        """Emit a record to a side output."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """No record of this timestamp or before follows, in any output."""
+        """Emit a watermark to all outputs: no record with this timestamp or an earlier
+        one follows.
+        """
 
     def emit_watermark_status(self, is_idle: bool) -> None:
-        """Watermarks do not count from now on, or count again."""
+        """Emit that the stream is idle, or active again."""
 
     def send_task_event(self, event: TaskEvent) -> None:
-        """Tell the tasks that write what this task reads."""
+        """Send an event to the upstream tasks."""

@@ -1,20 +1,20 @@
-"""Operators: what happens to a record in a task.
+"""Operators: how a task processes records.
 
     StreamOperator                         open, process, finish, close; forwards watermarks
     ├── StreamProject                      picks fields; needs no function of the user
-    ├── TimestampsAndWatermarks            gives records event time
-    └── UserFunctionOperator               calls a function of the user
+    ├── TimestampsAndWatermarks            assigns event time
+    └── UserFunctionOperator               calls a function of the program
         ├── StreamMap  StreamFilter  StreamFlatMap
         ├── ProcessOperator                may write side outputs
         ├── StreamGroupedReduce            a running result for each key
         │   └── BatchGroupedReduce         the last result of each key, at the end
         ├── CoMap  MultipleInputOperator   several inputs
         ├── StreamSource                   a source that pushes (legacy)
-        ├── SourceOperator                 a source that is asked for records
+        ├── SourceOperator                 a source that is polled for records
         └── StreamSink
 
-An operator belongs to one subtask and is used by one task at a time. It hands results to an
-`Output`; operators of one chain are each other's outputs, so that a record passes by plain calls.
+An operator belongs to one subtask and is used by one task at a time. It emits results to an
+`Output`; operators of one chain are each other's outputs, so a record passes by plain calls.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
 
 
 class ChainingStrategy(Enum):
-    """Whether an operator may stand behind another in one task (Flink: ChainingStrategy)."""
+    """Whether an operator may be chained to another (Flink: ChainingStrategy)."""
 
     ALWAYS = "always"
     NEVER = "never"
-    HEAD = "head"  # others may follow it, it follows none
-    HEAD_WITH_SOURCES = "head with sources"  # as HEAD, and swallows the sources it reads
+    HEAD = "head"  # others may be chained to it, it to none
+    HEAD_WITH_SOURCES = "head with sources"  # as HEAD, but its sources are chained to it
 
 
 class StreamOperator:
-    """What all operators have (Flink: AbstractStreamOperator).
+    """Base of all operators (Flink: AbstractStreamOperator).
 
     Attributes:
-        inputs: how many it has.
-        current_watermark_ms: the last that it was given; of several inputs the least.
+        inputs: number of inputs.
+        current_watermark_ms: the last watermark; with several inputs the lowest.
     """
 
     inputs = 1
@@ -54,30 +54,30 @@ class StreamOperator:
     _combined: CombinedWatermark | None = None
     chaining_strategy = ChainingStrategy.ALWAYS
     is_yielding = False
-    """Whether it gives its thread away while it waits (Flink: YieldingOperatorFactory)."""
+    """Whether it yields its thread while it waits (Flink: YieldingOperatorFactory)."""
 
     @property
     def listens_to(self) -> Sequence[str]:
-        """Classes of events that it wants from the readers of its task's results."""
+        """Classes of the events it wants from downstream tasks."""
         return ()
 
     def receive_task_event(self, event: TaskEvent, output: Output) -> None:
-        """Take an event that it listens to."""
+        """Handle an event that it listens to."""
 
     def open(self) -> None:
-        """Called once, before the first record."""
+        """Prepare for the first record; called once."""
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
-        """Take one record of an input; inputs of operators that have several count from 1."""
+        """Process one record. Operators with several inputs number them from 1."""
         raise NotImplementedError
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
-        """Take several records, in order."""
+        """Process several records, in order."""
         for value in as_list(values):
             self.process(value, output, input_number)
 
     def process_watermark(self, timestamp_ms: int, output: Output, input_number: int = 0) -> None:
-        """An input has this watermark; what it means for all inputs goes on."""
+        """Process a watermark of an input; forward the watermark combined over all inputs."""
         if self.inputs > 1:
             combined = self._combined_watermark()
             if combined.update_watermark(input_number - 1, timestamp_ms):
@@ -88,7 +88,7 @@ class StreamOperator:
     def process_watermark_status(
         self, is_idle: bool, output: Output, input_number: int = 0
     ) -> None:
-        """An input is idle, or is no more."""
+        """Process that an input is idle, or active again."""
         if self.inputs > 1:
             combined = self._combined_watermark()
             was_idle = combined.is_idle
@@ -100,10 +100,10 @@ class StreamOperator:
         output.emit_watermark_status(is_idle)
 
     def finish(self, output: Output) -> None:
-        """Called once, after the last record."""
+        """Emit remaining results after the last record; called once."""
 
     def close(self) -> None:
-        """Called once, at the very end, whatever happened."""
+        """Release resources; called once, even after an error."""
 
     def _combined_watermark(self) -> CombinedWatermark:
         if self._combined is None:
@@ -116,12 +116,12 @@ class StreamOperator:
 
 
 class RecordContext:
-    """What a function may ask about the record at hand (Flink: ProcessFunction.Context,
+    """Context of the current record, for functions (Flink: ProcessFunction.Context,
     SinkFunction.Context).
 
     Args:
-        operator: that calls the function.
-        timestamp_ms: event time of the record at hand; None if it has none.
+        operator: the operator that calls the function.
+        timestamp_ms: returns the event time of the current record; None if it has none.
     """
 
     def __init__(self, operator: StreamOperator, timestamp_ms: Callable[[], int | None]) -> None:
@@ -130,19 +130,19 @@ class RecordContext:
 
     @property
     def timestamp_ms(self) -> int | None:
-        """Its event time; None if it has none."""
+        """Event time of the record; None if it has none."""
         return self._timestamp_ms()
 
     @property
     def current_watermark_ms(self) -> int:
-        """The operator's watermark: records up to it are late; MIN_WATERMARK_MS before the first,
-        MAX_WATERMARK_MS when all sources have ended.
+        """The operator's watermark: records up to it are late. MIN_WATERMARK_MS before the first,
+        MAX_WATERMARK_MS once all sources have ended.
         """
         return self._operator.current_watermark_ms
 
 
 class StreamProject(StreamOperator):
-    """Fields of a tuple, in a given order (Flink: StreamProject)."""
+    """Selects fields of a tuple, in a given order (Flink: StreamProject)."""
 
     def __init__(self, fields: Sequence[int]) -> None:
         self.fields = tuple(fields)
@@ -152,8 +152,8 @@ class StreamProject(StreamOperator):
 
 
 class TimestampsAndWatermarks(StreamOperator):
-    """Gives records timestamps, and makes watermarks of them. What knows the time does that where
-    the task runs (Flink: TimestampsAndWatermarksOperator).
+    """Assigns timestamps and generates watermarks. The implementation, which needs the clock, is in
+    the task (Flink: TimestampsAndWatermarksOperator).
     """
 
     def __init__(self, strategy: WatermarkStrategy) -> None:
@@ -161,13 +161,13 @@ class TimestampsAndWatermarks(StreamOperator):
 
 
 class UserFunctionOperator(StreamOperator):
-    """An operator that calls a function of the user (Flink: AbstractUdfStreamOperator).
+    """An operator that calls a function of the program (Flink: AbstractUdfStreamOperator).
 
-    A function that has methods `open` and `close` is opened and closed with its operator (Flink:
-    RichFunction). One that is `batched` takes and returns numpy arrays of records.
+    A function with methods `open` and `close` is opened and closed with its operator (Flink:
+    RichFunction). A `batched` one takes and returns numpy arrays of records.
 
     Attributes:
-        context: for functions that ask for it; set where the task runs.
+        context: for functions that take it; set in the task.
     """
 
     context: RecordContext | None = None
@@ -202,14 +202,15 @@ class UserFunctionOperator(StreamOperator):
 
 
 class StreamMap(UserFunctionOperator):
-    """One record for each (Flink: StreamMap)."""
+    """Turns each record into one other (Flink: StreamMap)."""
 
     def _process_one(self, value: Any, output: Output) -> None:
         output.collect(self.function(value))
 
 
 class StreamFilter(UserFunctionOperator):
-    """The records that a function holds true (Flink: StreamFilter); batched it returns booleans."""
+    """Keeps records for which the function returns true (Flink: StreamFilter); if batched, the
+    function returns an array of booleans."""
 
     def _process_one(self, value: Any, output: Output) -> None:
         if self.function(value):
@@ -220,7 +221,7 @@ class StreamFilter(UserFunctionOperator):
 
 
 class StreamFlatMap(UserFunctionOperator):
-    """Any number of records for each (Flink: StreamFlatMap)."""
+    """Turns each record into any number of others (Flink: StreamFlatMap)."""
 
     def _process_one(self, value: Any, output: Output) -> None:
         for result in self.function(value):
@@ -228,11 +229,11 @@ class StreamFlatMap(UserFunctionOperator):
 
 
 class ProcessOperator(UserFunctionOperator):
-    """Any number of records for each, and records of side outputs: the function takes a record and
-    the output, and the context if it has a third parameter (Flink: ProcessOperator).
+    """Turns each record into any number of others, and side outputs. The function takes a record
+    and the output, and the context if it has a third parameter (Flink: ProcessOperator).
 
-    One that has `listens_to`, names of classes, is told of such events of tasks that read what its
-    own task writes, between two portions of records: `on_task_event(event, output)`.
+    A function with `listens_to`, names of event classes, receives such events from downstream
+    tasks, between two portions of records: `on_task_event(event, output)`.
     """
 
     def __init__(self, function: Any) -> None:
@@ -255,7 +256,7 @@ class ProcessOperator(UserFunctionOperator):
 
 
 class StreamGroupedReduce(UserFunctionOperator):
-    """The records of each key so far, reduced, after each record (Flink: StreamGroupedReduce)."""
+    """Emits the reduced records of a key after each record (Flink: StreamGroupedReduce)."""
 
     def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(function)
@@ -273,9 +274,7 @@ class StreamGroupedReduce(UserFunctionOperator):
 
 
 class BatchGroupedReduce(StreamGroupedReduce):
-    """The records of each key in one, emitted when there are no more (Flink:
-    BatchGroupedReduceOperator).
-    """
+    """Emits the reduced records of each key at the end (Flink: BatchGroupedReduceOperator)."""
 
     def _process_one(self, value: Any, output: Output) -> None:
         self._reduced(value)
@@ -287,7 +286,7 @@ class BatchGroupedReduce(StreamGroupedReduce):
 
 
 class CoMap(UserFunctionOperator):
-    """A function for each of two inputs (Flink: CoStreamMap)."""
+    """Applies one function per input, of two (Flink: CoStreamMap)."""
 
     inputs = 2
 
@@ -308,7 +307,7 @@ class CoMap(UserFunctionOperator):
 
 
 class MultipleInputOperator(UserFunctionOperator):
-    """A function of record and number of its input (Flink: MultipleInputStreamOperator)."""
+    """Applies a function of record and input number (Flink: MultipleInputStreamOperator)."""
 
     def __init__(self, function: Any, inputs: int) -> None:
         super().__init__(function)
@@ -319,21 +318,21 @@ class MultipleInputOperator(UserFunctionOperator):
 
 
 class StreamSource(UserFunctionOperator):
-    """A source that pushes records, and so begins its task (Flink: StreamSource)."""
+    """A source that pushes records, so it is the first in its task (Flink: StreamSource)."""
 
     chaining_strategy = ChainingStrategy.HEAD
     function: Source
 
 
 class SourceOperator(UserFunctionOperator):
-    """A source that is asked for records (Flink: SourceOperator)."""
+    """A source that is polled for records (Flink: SourceOperator)."""
 
     function: Source
 
 
 class StreamSink(UserFunctionOperator):
-    """Takes records out of the job (Flink: StreamSink). A function with two parameters takes the
-    context, too; what has a method `write_watermark` is called with each watermark.
+    """A sink (Flink: StreamSink). A function with two parameters also takes the context; one with a
+    method `write_watermark` receives each watermark.
     """
 
     function: Sink
@@ -357,13 +356,13 @@ class StreamSink(UserFunctionOperator):
 
 @dataclass(frozen=True, slots=True)
 class OperatorFactory:
-    """Makes the operator of each subtask; the graphs ask it what they need to know (Flink:
+    """Creates the operator of each subtask, and describes it to the graphs (Flink:
     StreamOperatorFactory).
 
     Attributes:
         master_hook: called with the parallelism when the job is submitted, before anything is
-            deployed (Flink: InitializeOnMaster); what it raises refuses the job.
-        measures_latency: its operators tell how old records are.
+            deployed (Flink: InitializeOnMaster); an exception rejects the job.
+        measures_latency: whether its operators measure the age of records.
     """
 
     create: Callable[[], StreamOperator]
@@ -374,7 +373,7 @@ class OperatorFactory:
 
     @property
     def is_yielding(self) -> bool:
-        """Whether its operators give their thread away while they wait."""
+        """Whether its operators yield their thread while they wait."""
         return self.kind.is_yielding
 
     @property
@@ -384,18 +383,18 @@ class OperatorFactory:
 
     @property
     def is_source(self) -> bool:
-        """Whether its operators are asked for records."""
+        """Whether its operators are polled for records."""
         return issubclass(self.kind, SourceOperator)
 
 
 def as_list(values: Any) -> Sequence[Any]:
-    """Records one by one, those of an array as plain values of Python."""
+    """Records as a sequence; those of an array as plain Python values."""
     found: Sequence[Any] = values.tolist() if isinstance(values, np.ndarray) else values
     return found
 
 
 def factory(kind: type[StreamOperator], *arguments: Any, **options: Any) -> OperatorFactory:
-    """A factory that makes operators of a kind, all with the same arguments."""
+    """A factory that creates operators of a kind, all with the same arguments."""
     return OperatorFactory(lambda: kind(*arguments, **options), kind, kind.chaining_strategy)
 
 
@@ -406,9 +405,7 @@ def _call_if_there(function: Any, name: str, *arguments: Any) -> None:
 
 
 def _parameters(function: Any) -> int:
-    """How many arguments a function must be given; 0 where that does not show, as of some that
-    are written in C.
-    """
+    """Number of required arguments of a function; 0 if unknown, as for some C functions."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Partitioners: which of the consumers of an edge gets a record, as a value of the graphs.
+"""Partitioners: which consumers of an edge get a record, as values of the graphs.
 
-How records are really dealt out is up to core.producer.channel_selector; the names agree.
+core.producer.channel_selector distributes the records, under the same names.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ KeySelector = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamPartitioner:
-    """One way to deal out records (Flink: StreamPartitioner).
+    """A way to distribute records (Flink: StreamPartitioner).
 
     Attributes:
-        name: as Flink prints it.
-        is_pointwise: joins each consumer to some of the producers only.
-        is_broadcast: every record goes to every consumer.
-        supports_unaligned_checkpoint: whether records in flight find their consumer again after
-            the number of consumers has changed.
+        name: Flink's name.
+        is_pointwise: whether each consumer is connected to only some of the producers.
+        is_broadcast: whether every record goes to every consumer.
+        supports_unaligned_checkpoint: whether records in flight can be redistributed after the
+            number of consumers has changed.
         key_selector: for hash.
         function: for custom: (key, channels) -> channel.
     """
@@ -35,7 +35,7 @@ class StreamPartitioner:
 
     @property
     def is_forward(self) -> bool:
-        """Whether producer i feeds consumer i and no other."""
+        """Whether producer i feeds only consumer i."""
         return self.name == "FORWARD"
 
     def __str__(self) -> str:
@@ -51,12 +51,12 @@ BROADCAST = StreamPartitioner("BROADCAST", is_broadcast=True, supports_unaligned
 
 
 def hash_by(key_selector: KeySelector) -> StreamPartitioner:
-    """By key group (Flink: KeyGroupStreamPartitioner)."""
+    """Partition by key group (Flink: KeyGroupStreamPartitioner)."""
     return StreamPartitioner("HASH", key_selector=key_selector)
 
 
 def custom(function: Callable[[Any, int], int], key_selector: KeySelector) -> StreamPartitioner:
-    """By a function of the user (Flink: CustomPartitionerWrapper)."""
+    """Partition by a function of the program (Flink: CustomPartitionerWrapper)."""
     return StreamPartitioner(
         "CUSTOM",
         supports_unaligned_checkpoint=False,

@@ -1,8 +1,7 @@
-"""PhysicalPlan: what would really run where: tasks in slots, channels over sockets, buffers.
+"""PhysicalPlan: the placement of a job: tasks in slots, channels over sockets, buffers.
 
-It is no data structure of Flink, where it exists only as running tasks; here it is computed before
-anything runs. An edge stays its wiring and the places of its ends: channels are made one by one
-only for who asks for them.
+Flink has no such data structure, only running tasks; here it is computed before anything runs. An
+edge is stored as its wiring and the places of its ends; single channels are created on demand.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Connection:
     """One TCP connection: the consumers' TaskManager opens it to the server of the producers'.
 
     Attributes:
-        index: 0, where there is one for each pair of TaskManagers and direction.
+        index: 0 if there is one connection per pair of TaskManagers and direction.
     """
 
     producer: int
@@ -62,7 +61,7 @@ class PlannedVertex:
     """A vertex whose subtask i runs in slot `slots[i]` of TaskManager `task_managers[i]`.
 
     Attributes:
-        stage: what has a lower one has ended before this begins; all of streaming has 0.
+        stage: begins when all lower stages have ended; always 0 in streaming.
     """
 
     index: int
@@ -73,7 +72,7 @@ class PlannedVertex:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the vertex."""
         return self.vertex.name
 
     @property
@@ -84,11 +83,11 @@ class PlannedVertex:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEdge:
-    """An edge between two of the vertices, by their index.
+    """An edge between two vertices, given by index.
 
     Attributes:
-        partitioner: as options spell it.
-        connection_index: of its channels, among those of a pair of TaskManagers.
+        partitioner: as spelled in options.
+        connection_index: number of its connection, among those of a pair of TaskManagers.
     """
 
     index: int
@@ -100,7 +99,7 @@ class PlannedEdge:
 
     @property
     def wiring(self) -> Wiring:
-        """Its channels."""
+        """Channels of the edge."""
         return self.edge.wiring
 
     @property
@@ -111,7 +110,7 @@ class PlannedEdge:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChannel:
-    """One channel, and the connection that it shares (None: it is local; Flink: InputChannel)."""
+    """One channel and its connection, None if it is local (Flink: InputChannel)."""
 
     edge: int
     producer: int
@@ -124,7 +123,7 @@ class PlannedChannel:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """What a task writes (Flink: ResultPartition), with a subpartition for each consumer."""
+    """The output of a task (Flink: ResultPartition), with a subpartition per consumer."""
 
     id: ResultPartitionID
     partition_type: ResultPartitionType
@@ -135,7 +134,7 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True)
 class PlannedGate:
-    """What a task reads along one edge (Flink: SingleInputGate); its channels are by producer."""
+    """The input of a task along one edge (Flink: SingleInputGate); channels are by producer."""
 
     edge: int
     data_set_id: IntermediateDataSetID
@@ -165,12 +164,12 @@ class PlannedTask:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """Tasks, channels, connections and buffers of a job on some TaskManagers.
+    """Tasks, channels, connections and buffers of a job on a number of TaskManagers.
 
     Attributes:
         vertices: in topological order.
-        edges: by the vertices that read.
-        slots: that are used, with what they hold.
+        edges: by consumer.
+        slots: slots in use, with their subtasks.
     """
 
     graph: ExecutionGraph
@@ -202,11 +201,11 @@ class PhysicalPlan:
         return 1 + max(vertex.stage for vertex in self.vertices)
 
     def inputs_of(self, vertex: int) -> list[PlannedEdge]:
-        """The edges that a vertex reads."""
+        """The input edges of a vertex."""
         return [edge for edge in self.edges if edge.target == vertex]
 
     def traffic(self, edge: PlannedEdge) -> Traffic:
-        """How many channels of an edge lead from which TaskManager to which."""
+        """Channels of an edge per pair of TaskManagers."""
         return traffic_of(
             edge.wiring,
             self.vertices[edge.source].task_managers,
@@ -214,7 +213,7 @@ class PhysicalPlan:
         )
 
     def connections(self) -> Iterator[tuple[Connection, dict[int, int]]]:
-        """Each TCP connection with how many channels of which edges share it, in order."""
+        """Each TCP connection with its channels per edge, in order."""
         by_index = self._traffic_by_connection_index()
         for producer in range(self.task_managers):
             for index, known in by_index.items():
@@ -236,7 +235,7 @@ class PhysicalPlan:
             others = [each for _, each in known if each.joined is not None]
             unions: dict[tuple[int, ...], frozenset[int]] = {}
             for producer in range(self.task_managers):
-                # most TaskManagers reach the same others: each such set is made once
+                # most TaskManagers reach the same others: each such set is computed once
                 key = tuple(at for at, each in enumerate(products) if producer in each.producers)
                 if key not in unions:
                     unions[key] = frozenset(c for at in key for c in products[at].consumers)
@@ -253,7 +252,7 @@ class PhysicalPlan:
         return dict(sorted(known.items()))
 
     def channels(self) -> Iterator[PlannedChannel]:
-        """All channels one by one: by edge, producer, consumer."""
+        """All channels, by edge, producer and consumer."""
         for edge in self.edges:
             sources = self.vertices[edge.source].task_managers
             targets = self.vertices[edge.target].task_managers
@@ -290,7 +289,7 @@ class PhysicalPlan:
                 )
 
     def buffers(self) -> list[TaskManagerBuffers]:
-        """What each TaskManager needs, in the stage in which it needs most."""
+        """The demand of each TaskManager, in its most demanding stage."""
         return buffers_by_task_manager(
             (
                 task_buffers(
@@ -306,11 +305,11 @@ class PhysicalPlan:
         )
 
     def shortage(self) -> str | None:
-        """Why the job would not start with the memory it has, and what would do; None: it would."""
+        """Why the job would not start with the given memory, and the remedy; None if it would."""
         return shortage(self.buffers(), self.network)
 
     def buffers_in_words(self) -> str:
-        """One sentence on how many buffers a TaskManager needs: the one that needs most."""
+        """A sentence about the buffers of the most demanding TaskManager."""
         each_manager = self.buffers()
         least = max(each.needed_buffers for each in each_manager)
         most = max(each.most_buffers for each in each_manager)
@@ -322,8 +321,8 @@ class PhysicalPlan:
         )
 
     def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
-        """Size of the pool of a partition. Blocking partitions are sorted in memory, as Flink's
-        are, unless they have few subpartitions.
+        """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless
+        they have few subpartitions.
         """
         network = self.network
         return partition_pool_size(
@@ -336,7 +335,7 @@ class PhysicalPlan:
         )
 
     def gate_buffers(self, channels: int, kind: ResultPartitionType) -> GateBuffers:
-        """Exclusive buffers of each channel of a gate, and the size of its pool."""
+        """Exclusive buffers per channel of a gate, and its pool size."""
         numbers = (channels, self.network.exclusive_buffers, self.network.floating_buffers)
         if self.graph.job.config.flow_control == TCP:
             return creditless_gate_buffers(*numbers, is_bounded=kind.is_bounded)

@@ -1,4 +1,4 @@
-"""A layer as boxes and arrows, whatever draws them."""
+"""A layer as boxes and arrows, for any renderer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .physical_plan import PhysicalPlan
 from .stream_graph import StreamGraph
 
 BOXES_MAX, ARROWS_MAX = 64, 512
-"""Subtasks and channels that are drawn one by one; of more only vertices and TaskManagers are."""
+"""Most subtasks and channels to draw; above it only vertices and TaskManagers are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box with lines of text, in a group of its like or alone."""
+    """A box with lines of text, in a group or alone."""
 
     id: str
     lines: tuple[str, ...]
@@ -24,7 +24,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An arrow from box to box; `is_strong` ones go over the network."""
+    """An arrow between boxes; `is_strong` arrows go over the network."""
 
     source: str
     target: str
@@ -74,7 +74,7 @@ def job_picture(job: JobGraph) -> Picture:
 
 
 def execution_picture(graph: ExecutionGraph) -> Picture:
-    """Subtasks and channels; of a large job vertices and numbers of channels."""
+    """Subtasks and channels; for a large job, vertices and numbers of channels."""
     title = f"ExecutionGraph: {graph.job.name}"
     if graph.total_vertices > BOXES_MAX or graph.channels > ARROWS_MAX:
         boxes = [
@@ -102,7 +102,7 @@ def execution_picture(graph: ExecutionGraph) -> Picture:
 
 
 def physical_picture(plan: PhysicalPlan) -> Picture:
-    """Tasks on their TaskManagers and channels, those over the network strong; of a large job
+    """Tasks on their TaskManagers and channels, strong over the network; for a large job,
     TaskManagers and connections.
     """
     title = f"PhysicalPlan: {plan.graph.job.name}"

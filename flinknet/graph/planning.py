@@ -1,4 +1,4 @@
-"""Making a PhysicalPlan: shared slots on TaskManagers, edges on connections, regions in stages."""
+"""Builds a PhysicalPlan: slots on TaskManagers, edges on connections, regions in stages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def physical_plan_of(
     task_managers: int | None = None,
     slots_per_task_manager: int | None = None,
 ) -> PhysicalPlan:
-    """Put the tasks of a graph on TaskManagers.
+    """Place the tasks of a graph on TaskManagers.
 
     Args:
-        task_managers: None: as many as the job needs.
+        task_managers: None: as many as needed.
         slots_per_task_manager: None: taskmanager.numberOfTaskSlots.
 
-    Raises: ConfigError when there are too few slots, or slots with too little.
+    Raises: ConfigError if there are too few slots, or slots with too few resources.
     """
     config = graph.job.config
     slots_each = slots_per_task_manager or config.task_slots
@@ -46,7 +46,7 @@ def placed_plan_of(
     task_managers: int,
     slots_per_task_manager: int,
 ) -> PhysicalPlan:
-    """The plan that follows from where the shared slots of a graph are, wherever that is."""
+    """The plan of a graph whose shared slots are already placed."""
     network, stage_of = graph.job.config.network, stages_of(graph.job)
     places = {
         subtask: (slot.task_manager, slot.slot)
@@ -77,8 +77,8 @@ def placed_plan_of(
 
 
 def _planned_edges(graph: ExecutionGraph, max_connections: int) -> tuple[PlannedEdge, ...]:
-    """Edges with the connections they use: in 2.x one for each pair; before, one of so many for
-    each data set, which Flink draws and we deal out in turns.
+    """Edges with their connections. Flink 2.x has one connection per pair; older releases draw one
+    of several per data set, where we take turns.
     """
     vertex_index = {vertex_id: index for index, vertex_id in enumerate(graph.vertices)}
     result_index = {result_id: index for index, result_id in enumerate(graph.results)}
@@ -96,8 +96,8 @@ def _planned_edges(graph: ExecutionGraph, max_connections: int) -> tuple[Planned
 
 
 def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:
-    """The stage of each vertex: those of different stages never run at the same time. Where tasks
-    begin with any of their inputs, all of them may: there is one stage.
+    """The stage of each vertex; different stages never run at the same time. If tasks may begin
+    with any of their inputs, there is one stage.
     """
     if job.config.input_dependency_constraint == ANY:
         return dict.fromkeys(job.vertices, 0)
@@ -105,8 +105,8 @@ def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:
 
 
 def depths_of(job: JobGraph) -> Mapping[JobVertexID, int]:
-    """How deep each vertex lies: behind all pipelined regions whose blocking results its own region
-    reads. Regions that wait for each other are one.
+    """The depth of each vertex: number of pipelined regions in sequence whose blocking results its
+    region needs. Regions that wait for each other count as one.
     """
     region_of = pipelined_regions(job)
     behind: dict[int, set[int]] = {region: set() for region in region_of.values()}

@@ -1,6 +1,6 @@
 """A program in a file: `main(env)` builds a job and ends with `env.execute()`.
 
-Any process that runs it gets the same graphs, which is how functions come to other processes.
+Every process that runs it gets the same graphs; that is how functions get to other processes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .stream_graph import StreamGraph
 MODULE_NAME = "flinknet_job"
 
 _beside_last: list[str] = []
-"""Modules beside the last program that it has imported: another one may have others of that name,
-and the same one may have changed them (in Flink each job has a class loader of its own).
+"""Modules that the last program imported from its folder. Another program may have modules of the
+same names, or the same one may have changed them (in Flink each job has its own class loader).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The job of a program, and what to know about the keys it was given."""
+    """The job of a program, and warnings about its keys."""
 
     stream_graph: StreamGraph
     warnings: tuple[RunWarning, ...]
@@ -43,16 +43,16 @@ def load_program(
     *,
     source: str | None = None,
 ) -> Program:
-    """Run a program up to its `env.execute()`, which runs no job.
+    """Run a program up to its `env.execute()`, which does not run the job.
 
     Modules next to the file can be imported, as in a script.
 
     Args:
-        settings: Flink's keys; what the program sets wins.
-        arguments: given to `main` after the environment.
-        source: text of the file as it was when the job was submitted; None: as it is now.
+        settings: Flink's keys; settings of the program override them.
+        arguments: passed to `main` after the environment.
+        source: text of the file when the job was submitted; None: as it is now.
 
-    Raises: ConfigError for a file that is no program, or that fails, with the line where it did.
+    Raises: ConfigError for a file that is not a program, or one that fails, with the line.
     """
     for name in _beside_last:
         sys.modules.pop(name, None)
@@ -105,7 +105,7 @@ def _load(path: Path, source: str) -> ModuleType:
     folder = _folder(path)
     if sys.path[:1] != [folder]:
         sys.path[:] = [folder, *(each for each in sys.path if each != folder)]
-    sys.modules[MODULE_NAME] = module  # annotations of its functions are looked up there
+    sys.modules[MODULE_NAME] = module  # annotations of its functions are resolved there
 
     def run() -> None:
         exec(compile(source, str(path), "exec"), module.__dict__)
@@ -119,8 +119,8 @@ def _folder(path: Path) -> str:
 
 
 def _beside(path: Path, known: set[str]) -> list[str]:
-    """Modules that were imported from the folder of a program, and are no part of a package that
-    was known before.
+    """Modules imported from the folder of a program, unless they are part of a package that was
+    imported before.
     """
     inside = _folder(path) + os.sep
     return [
@@ -132,7 +132,7 @@ def _beside(path: Path, known: set[str]) -> list[str]:
 
 
 def _guarded(path: Path, call: Callable[[], object]) -> None:
-    """Call a part of the program; what goes wrong in it becomes one line."""
+    """Call a part of the program; an exception becomes one line."""
     try:
         call()
     except Terminated:
@@ -148,7 +148,7 @@ def _guarded(path: Path, call: Callable[[], object]) -> None:
 
 
 def _place(path: Path, error: BaseException) -> str:
-    """Where in the file it went wrong, as far as that is known."""
+    """The failing line of the file, if known."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{path}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

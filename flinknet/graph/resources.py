@@ -1,4 +1,4 @@
-"""What an operator asks for in addition to its slot (Flink: ResourceSpec)."""
+"""Resource demands of an operator (Flink: ResourceSpec)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from flinknet.units import format_size_bytes
 
 @dataclass(frozen=True, slots=True)
 class ResourceSpec:
-    """Processors and heap of an operator; None: unknown."""
+    """CPU cores and heap of an operator; None: unknown."""
 
     cpu_cores: float | None = None
     heap_bytes: int | None = None
 
     def merge(self, other: ResourceSpec) -> ResourceSpec:
-        """Both together, for operators of one chain; what one of them does not say is unknown."""
+        """The sum of both, for operators of one chain; unknown where either is unknown."""
         return ResourceSpec(
             _sum(self.cpu_cores, other.cpu_cores), _sum(self.heap_bytes, other.heap_bytes)
         )
 
     def is_at_most(self, other: ResourceSpec) -> bool:
-        """Whether it asks for no more than the other."""
+        """Whether no demand exceeds that of the other."""
         pairs = ((self.cpu_cores, other.cpu_cores), (self.heap_bytes, other.heap_bytes))
         return all(mine is None or theirs is None or mine <= theirs for mine, theirs in pairs)
 
@@ -39,7 +39,7 @@ _T = TypeVar("_T", int, float)
 
 
 def least_of(tasks: Iterable[ResourceSpec]) -> ResourceSpec:
-    """What tasks that run at the same time need at least: the sum of what is known."""
+    """The least that tasks running at the same time need: the sum of known demands."""
     known = list(tasks)
     cpu_cores = [each.cpu_cores for each in known if each.cpu_cores is not None]
     heap_bytes = [each.heap_bytes for each in known if each.heap_bytes is not None]

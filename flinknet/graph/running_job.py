@@ -1,6 +1,6 @@
-"""A job that runs on a real Flink cluster, as its JobManager describes it.
+"""A job running on a real Flink cluster, as described by its JobManager.
 
-Plain values: whoever asks the JobManager makes them (`capture.rest`), the planner reads them.
+Plain values: `capture.rest` creates them from the JobManager's answers, the planner reads them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from flinknet.core.wire.ids import JobVertexID
 from .wiring import DistributionPattern, Wiring
 
 _POINTWISE = ("FORWARD", "RESCALE")
-"""Ship strategies that do not join everybody with everybody."""
+"""Ship strategies that do not connect all producers with all consumers."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSubtask:
-    """One subtask: its current attempt, and where that runs (None: not placed yet)."""
+    """One subtask: its current attempt and its TaskManager (None: not placed yet)."""
 
     index: int
     attempt: int
@@ -27,10 +27,10 @@ class RunningSubtask:
 
 @dataclass(frozen=True, slots=True)
 class RunningInput:
-    """What a vertex reads.
+    """One input of a vertex.
 
     Attributes:
-        source: the vertex that writes it.
+        source: the producing vertex.
         ship_strategy: name of the partitioner, such as REBALANCE.
         exchange: name of the partition type, such as pipelined_bounded.
     """
@@ -41,7 +41,7 @@ class RunningInput:
 
     @property
     def pattern(self) -> DistributionPattern:
-        """Who is joined with whom."""
+        """Which producers and consumers are connected."""
         name = self.ship_strategy.upper()
         if name.startswith(_POINTWISE):
             return DistributionPattern.POINTWISE
@@ -54,7 +54,7 @@ class RunningVertex:
 
     Attributes:
         inputs: in the order of its gates.
-        slot_sharing_group: id of the group; None where the release does not say.
+        slot_sharing_group: id of the group; None if the release does not report it.
     """
 
     id: JobVertexID
@@ -66,12 +66,12 @@ class RunningVertex:
     slot_sharing_group: str | None = None
 
     def task_name(self, subtask: int) -> str:
-        """Name of a task, with its number among its like."""
+        """Name of a task, with its subtask number."""
         return f"{self.name} ({subtask + 1}/{self.parallelism})"
 
     @property
     def task_managers(self) -> tuple[str | None, ...]:
-        """Where each subtask runs."""
+        """TaskManager of each subtask."""
         places = {each.index: each.task_manager for each in self.subtasks}
         return tuple(places.get(index) for index in range(self.parallelism))
 
@@ -81,9 +81,9 @@ class RunningJob:
     """One job.
 
     Attributes:
-        id: of the job, hexadecimal.
-        started_at_ms: since 1970.
-        vertices: each behind all that it reads.
+        id: hexadecimal.
+        started_at_ms: ms since 1970.
+        vertices: in topological order.
     """
 
     id: str
@@ -94,11 +94,11 @@ class RunningJob:
     vertices: tuple[RunningVertex, ...]
 
     def vertex(self, vertex_id: JobVertexID) -> RunningVertex | None:
-        """The vertex of an id."""
+        """The vertex with an id."""
         return next((each for each in self.vertices if each.id == vertex_id), None)
 
     def edges(self) -> list[tuple[RunningVertex, RunningVertex, RunningInput]]:
-        """Producer, consumer and what joins them, by consumer."""
+        """Producer, consumer and input of each edge, by consumer."""
         found = []
         for target in self.vertices:
             for each in target.inputs:
@@ -108,7 +108,7 @@ class RunningJob:
         return found
 
     def with_parallelism(self, parallelism: dict[JobVertexID, int]) -> RunningJob:
-        """The same job with other numbers of subtasks, which are not placed."""
+        """The same job with other parallelisms; changed vertices are not placed."""
         return replace(
             self,
             vertices=tuple(
@@ -122,12 +122,12 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class RunningTaskManager:
-    """One TaskManager of a cluster; None where the JobManager does not say.
+    """One TaskManager of a cluster; None where the JobManager does not report a value.
 
     Attributes:
-        host: that its address names.
-        data_port: what consumers connect to.
-        network_segments, network_segments_used: of its network memory.
+        host: from its address.
+        data_port: port that consumers connect to.
+        network_segments, network_segments_used: segments of its network memory.
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""The plan of a job that runs on a real cluster: as it is placed there, or with other parallelism.
+"""The plan of a job running on a real cluster: as it is placed there, or with other parallelism.
 
-What a JobManager describes is enough for its tasks, channels and buffers. It does not name data
-sets, nor the slot of a task within its TaskManager: those are numbered here.
+A JobManager's description suffices for tasks, channels and buffers. It names neither data sets nor
+the slots of tasks within their TaskManagers: those are numbered here.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .running_job import RunningJob, RunningTaskManager
 from .slots import PlacedSlot, SharedSlot
 
 UNKNOWN_INVOKABLE = "unknown"
-"""Class of a task: a JobManager does not say."""
+"""Class of every task: a JobManager does not report it."""
 
 
 def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
     """The JobGraph of a running job, without its operators.
 
-    Raises: ConfigError for an exchange that is not planned here, and for an input from nowhere.
+    Raises: ConfigError for an unknown exchange, and for an input from an unknown vertex.
     """
     graph = JobGraph(job.name, config, is_batch=job.is_batch)
     graph.schedule = "by pipelined region" if job.is_batch else "all at once"
@@ -67,9 +67,9 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
 def running_plan(
     job: RunningJob, config: JobConfig, task_managers: Sequence[RunningTaskManager]
 ) -> PhysicalPlan:
-    """The plan of a job where it runs; TaskManagers are numbered in their order.
+    """The plan of a job as it is placed; TaskManagers are numbered in the given order.
 
-    Raises: ConfigError while a task has no place.
+    Raises: ConfigError while a task is not placed.
     """
     graph = job_graph_of_running(job, config)
     stage_of = stages_of(graph)
@@ -108,9 +108,9 @@ def other_plan(
     """The plan of a job that is placed anew.
 
     Args:
-        task_managers: None: as many as it needs.
+        task_managers: None: as many as needed.
 
-    Raises: ConfigError when there are too few slots.
+    Raises: ConfigError if there are too few slots.
     """
     return physical_plan_of(
         execution_graph_of(job_graph_of_running(job, config)),

@@ -1,5 +1,5 @@
-"""Who shares slots: groups of vertices, those that must share one, and the managed memory that each
-operator gets of it.
+"""Slot sharing: groups of vertices, co-location groups, and the share of managed memory that each
+operator gets.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from .stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph
 def set_slot_sharing(
     job: JobGraph, graph: StreamGraph, vertex_of_head: Mapping[int, JobVertex]
 ) -> None:
-    """Vertices of one name share a group; those without one share the default group, in batch that
-    of their pipelined region (Flink: setSlotSharingAndCoLocation).
+    """Assign slot sharing groups. Vertices with the same group name share a group; those without
+    one share the default group, or in batch the group of their pipelined region (Flink:
+    setSlotSharingAndCoLocation).
 
     Args:
-        vertex_of_head: by the id of the node that begins it.
+        vertex_of_head: vertex by the node id of its head.
 
-    Raises: ConfigError when vertices that must share slots are in different groups.
+    Raises: ConfigError if vertices that must share slots are in different groups.
     """
     groups: dict[str, SlotSharingGroup] = {}
     regions = pipelined_regions(job)
@@ -40,10 +41,10 @@ def set_slot_sharing(
 def managed_memory_fractions(
     graph: StreamGraph, vertex_of: Mapping[int, JobVertex]
 ) -> dict[int, float]:
-    """Of what operators of one slot declare, the share of each that declares something, by node.
+    """The share of its slot's managed memory of each node that declares a weight.
 
     Args:
-        vertex_of: of each node.
+        vertex_of: vertex of each node.
     """
     members: dict[int, list[int]] = {}
     for node_id, vertex in vertex_of.items():
@@ -57,8 +58,8 @@ def managed_memory_fractions(
 
 
 def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
-    """The number of the region of each vertex: those joined by exchanges that must be pipelined are
-    in one (Flink: DefaultLogicalTopology).
+    """The region number of each vertex; vertices connected by exchanges that must be pipelined are
+    in one region (Flink: DefaultLogicalTopology).
     """
     region_of: dict[JobVertexID, int] = {}
     for vertex in job.sorted_vertices():

@@ -1,7 +1,7 @@
-"""Slots: which subtasks share one, and on which TaskManager it is.
+"""Slots: which subtasks share one, and where it is.
 
-A slot holds one subtask of each vertex of a slot sharing group, so that a group needs as many as
-its widest vertex has subtasks.
+A slot holds at most one subtask of each vertex of a slot sharing group, so a group needs as many
+slots as its widest vertex has subtasks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SharedSlot:
     """Subtasks that share a slot (Flink: ExecutionSlotSharingGroup).
 
     Attributes:
-        min_resources: what they need together.
+        min_resources: their total demand.
     """
 
     group: str
@@ -35,7 +35,7 @@ class SharedSlot:
 
 @dataclass(frozen=True, slots=True)
 class PlacedSlot:
-    """A slot of a TaskManager, both counted from 0, and what it holds."""
+    """A slot of a TaskManager, both numbered from 0, with its subtasks."""
 
     task_manager: int
     slot: int
@@ -43,13 +43,13 @@ class PlacedSlot:
 
 
 def share_slots(graph: ExecutionGraph, stage_of: Mapping[JobVertexID, int]) -> list[SharedSlot]:
-    """Put every subtask into a shared slot (Flink: LocalInputPreferredSlotSharingStrategy).
+    """Assign every subtask to a shared slot (Flink: LocalInputPreferredSlotSharingStrategy).
 
-    In topological order, a subtask goes to the slot of its co-location partner; else to that of one
-    of its producers; else to the first one that has no subtask of its vertex; else to a new one.
-    Vertices that do not run at the same time (other stages) share none.
+    In topological order, a subtask goes to the slot of its co-location partner, else to that of one
+    of its producers, else to the first without a subtask of its vertex, else to a new one.
+    Vertices that never run at the same time (other stages) share none.
 
-    Returns: the slots by group, in the order in which they were made.
+    Returns: the slots by group, in the order of their creation.
     """
     slots: dict[tuple[str, int], list[SharedSlot]] = {}
     slot_of: dict[ExecutionVertexID, SharedSlot] = {}
@@ -96,8 +96,8 @@ def share_slots(graph: ExecutionGraph, stage_of: Mapping[JobVertexID, int]) -> l
 
 
 def check_resources(shared: Iterable[SharedSlot], config: JobConfig, slots_each: int) -> None:
-    """Raises: ConfigError when subtasks that share a slot need more than a slot has, which is an
-    equal part of taskmanager.cpu.cores and taskmanager.memory.task.heap.size, if they are set.
+    """Raises: ConfigError if subtasks that share a slot need more than its equal share of
+    taskmanager.cpu.cores and taskmanager.memory.task.heap.size, if these are set.
     """
     cores, heap = config.cpu_cores, config.task_heap_bytes
     offered = ResourceSpec(
@@ -113,21 +113,21 @@ def check_resources(shared: Iterable[SharedSlot], config: JobConfig, slots_each:
 
 
 def slots_needed(shared: Iterable[SharedSlot]) -> int:
-    """How many slots a job needs at once."""
+    """Number of slots a job needs at once."""
     return max(Counter(each.stage for each in shared).values(), default=0)
 
 
 def place_slots(
     shared: Sequence[SharedSlot], task_managers: int, slots_each: int, mode: str = "NONE"
 ) -> list[PlacedSlot]:
-    """Give every shared slot a place; stages follow each other and use the same slots.
+    """Place every shared slot; stages run one after the other and reuse the slots.
 
     Args:
-        mode: taskmanager.load-balance.mode. NONE and MIN_RESOURCES use up one TaskManager before
-            the next, SLOTS the one with most free slots, TASKS that with fewest tasks, beginning
-            with the slots that hold most.
+        mode: taskmanager.load-balance.mode. NONE and MIN_RESOURCES fill one TaskManager after the
+            other; SLOTS prefers the one with most free slots; TASKS prefers the one with fewest
+            tasks, and places the fullest slots first.
 
-    Raises: ConfigError when there are too few slots.
+    Raises: ConfigError if there are too few slots.
     """
     needed, there = slots_needed(shared), task_managers * slots_each
     if needed > there:
@@ -145,12 +145,12 @@ def place_in(
     slots_each: int,
     mode: str = "NONE",
 ) -> list[PlacedSlot]:
-    """The same where other jobs may have slots already.
+    """Place slots where other jobs may already occupy some.
 
     Args:
-        free: slots that each TaskManager has left; they suffice.
-        mode: as of `place_slots`. With SLOTS, what others have counts for the load of a
-            TaskManager; tasks of others are not known, so that with TASKS they do not.
+        free: free slots of each TaskManager; enough for all.
+        mode: see `place_slots`. With SLOTS, occupied slots count as load of a TaskManager. With
+            TASKS they do not, since their tasks are unknown.
     """
     load_before = [slots_each - len(each) if mode == "SLOTS" else 0 for each in free]
     placed: dict[int, PlacedSlot] = {}
@@ -174,15 +174,15 @@ def place_in(
 
 
 _Place = tuple[int, int, int]
-"""Load of a TaskManager, its number, its slots in use: the least load comes first, of the kind that
-the mode goes by; where it goes by none, TaskManagers are filled in order.
+"""Load of a TaskManager by the mode, its number, its slots in use; the least load is first. Modes
+without a load fill TaskManagers in order.
 """
 
 
 class _SlotsOfProducers:
     """Slots of producers that have no subtask of a vertex yet.
 
-    Where everybody reads everybody, producers are offered in order, each once.
+    For all-to-all edges, producers are offered in order, each once.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class _SlotsOfProducers:
         }
 
     def take(self, subtask_index: int) -> SharedSlot | None:
-        """The first one for a subtask, or None."""
+        """The first such slot for a subtask, or None."""
         for edge in self._vertex.inputs:
             for producer in self._producers(edge, subtask_index):
                 slot = self._slot_of.get(producer)

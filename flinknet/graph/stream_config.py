@@ -1,7 +1,7 @@
-"""StreamConfig: what a task needs to know of an operator, as plain data that can travel.
+"""StreamConfig: the configuration of an operator in a task, as plain data for other processes.
 
-Functions do not travel. The program does: hashes of nodes are the same wherever it is built, so
-that a process which runs it again finds each operator by its id.
+Functions are not serialised. The program is: hashes of nodes are the same wherever it is built, so
+a process that runs it again finds each operator by its id.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class NonChainedOutput:
     one data set; then their data set ids are equal.
 
     Attributes:
-        edge_id: its name in the StreamGraph.
-        operator_id: of the operator that writes it.
+        edge_id: name of the edge in the StreamGraph.
+        operator_id: the operator that writes it.
     """
 
     edge_id: str
@@ -41,7 +41,7 @@ class NonChainedOutput:
 
 @dataclass(frozen=True, slots=True)
 class NetworkInput:
-    """An edge that comes into the chain from another vertex."""
+    """An edge that enters the chain from another vertex."""
 
     edge_id: str
     data_set_id: str
@@ -51,13 +51,13 @@ class NetworkInput:
 
 @dataclass(slots=True)
 class StreamConfig:
-    """One operator of a chain; that of the head holds those of the others (Flink: StreamConfig).
+    """One operator of a chain; the head's contains the others (Flink: StreamConfig).
 
     Attributes:
-        chain_index: position in the chain; heads have 1, sources that were taken in 0.
+        chain_index: position in the chain; 1 for heads, 0 for chained sources.
         chained_outputs: edges to operators of the chain.
         outputs: of the head: all edges that leave the vertex, in order.
-        inputs: of the head: all edges that come in, in order.
+        inputs: of the head: all edges that enter the vertex, in order.
         chained: of the head: the other operators of the chain, by operator id.
     """
 
@@ -78,12 +78,12 @@ class StreamConfig:
     chained: dict[str, StreamConfig] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """As text, for another process."""
+        """Encode as JSON, for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> StreamConfig:
-        """From the text of `to_json`."""
+        """Decode the JSON of `to_json`."""
         return cls._from_dict(json.loads(text))
 
     @classmethod

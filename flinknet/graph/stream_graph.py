@@ -1,7 +1,7 @@
-"""StreamGraph: what a program says, as operators and the streams between them.
+"""StreamGraph: a program as operators and the streams between them.
 
-Only operators are nodes. Unions, partitions and side outputs are virtual: an edge that is added to
-one of them is followed up to the operators behind it, and takes what it finds on the way.
+Only operators are nodes. Unions, partitions and side outputs are virtual: an edge from one of them
+is followed up to the operators behind it, and takes over their properties on the way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 
 class GlobalStreamExchangeMode(Enum):
-    """What edges without a mode of their own become (Flink: GlobalStreamExchangeMode)."""
+    """Exchange mode of edges without a mode of their own (Flink: GlobalStreamExchangeMode)."""
 
     ALL_EDGES_PIPELINED = "all edges pipelined"
     ALL_EDGES_BLOCKING = "all edges blocking"
@@ -38,15 +38,16 @@ class StreamNode:
     """One operator (Flink: StreamNode).
 
     Attributes:
-        parallelism: number of its subtasks.
-        max_parallelism: key groups; None: from the parallelism.
-        invokable: class of the task that runs it where it begins a chain.
-        buffer_timeout_ns: of what it writes.
-        input_types, output_type: of its records.
-        key_selector: of its state.
-        has_sorted_inputs: records come key by key, as in batch.
-        has_event_time: its records have a timestamp on the wire that is event time in ms.
-        has_own_time: it is what a function of the program says, not when a record was due.
+        parallelism: number of subtasks.
+        max_parallelism: key groups; None: derived from the parallelism.
+        invokable: class of the task if the operator is the head of a chain.
+        buffer_timeout_ns: of its outputs.
+        input_types, output_type: types of the records.
+        key_selector: key of its state.
+        has_sorted_inputs: whether records arrive key by key, as in batch.
+        has_event_time: whether timestamps on the wire are event time in ms.
+        has_own_time: whether a function of the program assigns that time; if not, it is the due
+            instant.
     """
 
     id: int
@@ -86,10 +87,10 @@ class StreamEdge:
 
     Attributes:
         source, target: the operators.
-        type_number: which input of the target: 0 for its only one, else from 1.
-        output_tag: of a side output; None: the main one.
+        type_number: input of the target: 0 for its only input, else from 1.
+        output_tag: of a side output; None: the main output.
         unique_id: distinguishes edges between the same two operators.
-        buffer_timeout_ns: of its source.
+        buffer_timeout_ns: of the source.
     """
 
     source: StreamNode
@@ -104,7 +105,7 @@ class StreamEdge:
 
     @property
     def record_type(self) -> Any:
-        """Type of its records."""
+        """Type of the records."""
         return self.source.output_type if self.output_tag is None else self.output_tag.output_type
 
     @property
@@ -119,12 +120,12 @@ class StreamEdge:
 
     @property
     def id(self) -> str:
-        """Name of the edge among all of the graph."""
+        """Unique name of the edge in the graph."""
         return f"{self.source}_{self.target}_{self.type_number}_{self.partitioner}_{self.unique_id}"
 
     @property
     def id_hash(self) -> int:
-        """32-bit hash of the id, with sign."""
+        """Signed 32-bit hash of the id."""
         return java_string_hash(self.id)
 
     def __str__(self) -> str:
@@ -135,12 +136,12 @@ class StreamGraph:
     """Operators and the streams between them (Flink: StreamGraph).
 
     Attributes:
-        nodes: by id, inputs before what reads them.
+        nodes: by id, inputs before their consumers.
         source_ids, sink_ids: in the order of the program.
-        virtual_partitions: virtual id -> (id behind it, partitioner, exchange mode).
-        virtual_side_outputs: virtual id -> (id behind it, tag).
-        is_batch: all of its records are there at once, or it reads until somebody stops it.
-        shares_slots_by_default: whether vertices without a group share one group, or one for each
+        virtual_partitions: (id behind it, partitioner, exchange mode), by virtual id.
+        virtual_side_outputs: (id behind it, tag), by virtual id.
+        is_batch: whether it reads bounded data as a batch, or runs until it is stopped.
+        shares_slots_by_default: whether vertices without a group share one group, or one per
             pipelined region.
     """
 
@@ -161,16 +162,16 @@ class StreamGraph:
 
     @property
     def edges(self) -> list[StreamEdge]:
-        """All edges, by their sources."""
+        """All edges, by source."""
         return [edge for node in self.nodes.values() for edge in node.out_edges]
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether checkpoints are drawn."""
+        """Whether checkpoints are taken."""
         return self.config.checkpoint_interval_ns is not None and not self.is_batch
 
     def add_node(self, node: StreamNode) -> None:
-        """Add an operator. Raises: ConfigError when there is one with its id."""
+        """Add an operator. Raises: ConfigError if its id exists."""
         if node.id in self.nodes:
             raise ConfigError(f"there are two nodes with the id {node.id}")
         self.nodes[node.id] = node
@@ -181,15 +182,15 @@ class StreamGraph:
         partitioner: StreamPartitioner,
         exchange_mode: StreamExchangeMode | None,
     ) -> int:
-        """Add a partition behind a node, which may be virtual; returns its id."""
+        """Add a partition after a node, which may be virtual. Returns: its id."""
         virtual_id = new_node_id()
         self.virtual_partitions[virtual_id] = (original_id, partitioner, exchange_mode)
         return virtual_id
 
     def add_virtual_side_output(self, original_id: int, tag: OutputTag) -> int:
-        """Add a side output of a node; returns its id.
+        """Add a side output of a node. Returns: its id.
 
-        Raises: ConfigError when the node has a side output of that name and another type.
+        Raises: ConfigError if the node has a side output of that name with another type.
         """
         for known_id, known in self.virtual_side_outputs.values():
             is_same = known_id == original_id and known.id == tag.id
@@ -203,12 +204,12 @@ class StreamGraph:
         return virtual_id
 
     def add_edge(self, up_id: int, down_id: int, type_number: int) -> None:
-        """Join two nodes, of which the first may be virtual.
+        """Connect two nodes, of which the first may be virtual.
 
-        Of several partitioners on the way the nearest to the target holds, of several exchange
-        modes the nearest to the source.
+        Of several partitioners on the way the one nearest to the target applies, of several
+        exchange modes the one nearest to the source.
 
-        Raises: ConfigError when forward would join nodes of different parallelism.
+        Raises: ConfigError if forward would connect different parallelisms.
         """
         partitioner: StreamPartitioner | None = None
         tag: OutputTag | None = None
@@ -233,9 +234,9 @@ class StreamGraph:
         tag: OutputTag | None = None,
         mode: StreamExchangeMode | None = None,
     ) -> None:
-        """Join two operators.
+        """Connect two operators.
 
-        Raises: ConfigError when forward would join nodes of different parallelism.
+        Raises: ConfigError if forward would connect different parallelisms.
         """
         is_equal = up.parallelism == down.parallelism
         if partitioner is None:

@@ -1,6 +1,6 @@
 """From transformations to a StreamGraph (Flink: StreamGraphGenerator).
 
-Each kind of transformation has a translator of its own; streaming and batch differ in a few.
+Each kind of transformation has its own translator; a few differ between streaming and batch.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _EXCHANGE_MODES = {
 
 
 class StreamGraphGenerator:
-    """Translates the program of an environment, once.
+    """Translates the program of one environment.
 
     Args:
         job_name: None for Flink's default.
-        artifacts: files that the job needs, by name.
+        artifacts: path of each file the job needs, by name.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class StreamGraphGenerator:
         self._translated: dict[int, tuple[int, ...]] = {}
 
     def generate(self) -> StreamGraph:
-        """The graph. Raises: ConfigError for a program that makes none."""
+        """Build the graph. Raises: ConfigError for an invalid program."""
         if not self._transformations:
             raise ConfigError("the program is empty; give it a source and a sink")
         for transformation in self._transformations:
@@ -105,13 +105,13 @@ class StreamGraphGenerator:
         return _EXCHANGE_MODES[mode]
 
     def _transform(self, transformation: Transformation) -> tuple[int, ...]:
-        """Translate a transformation, its inputs first; returns the ids that stand for it."""
+        """Translate a transformation, its inputs first. Returns: its node ids."""
         if transformation.id in self._translated:
             return self._translated[transformation.id]
         if transformation.max_parallelism is None:
             transformation.max_parallelism = self._config.max_parallelism
         if not isinstance(transformation, SinkTransformation):
-            _ = transformation.output_type  # the error of a missing type, at the latest now
+            _ = transformation.output_type  # raises if the type is missing
         input_ids = [self._transform(each) for each in transformation.inputs]
         translate = _TRANSLATORS[type(transformation)]
         ids = translate(self, transformation, input_ids)
@@ -175,7 +175,7 @@ class StreamGraphGenerator:
         return (node.id,)
 
     def _sort_inputs_of_keyed(self, node: StreamNode) -> None:
-        """In batch, an operator with keys gets its records key by key."""
+        """Sort the inputs of keyed operators in batch, so that records arrive key by key."""
         node.has_sorted_inputs = self.graph.is_batch and node.key_selector is not None
 
     def _add_node(
@@ -228,7 +228,7 @@ class StreamGraphGenerator:
         return node
 
     def _slot_sharing_group(self, own: str | None, input_ids: list[tuple[int, ...]]) -> str:
-        """Its own group, that which all inputs have, or the default one."""
+        """Its own group, the common group of all inputs, or the default group."""
         if own is not None:
             return own
         groups = {self._node_behind(up_id).slot_sharing_group for ids in input_ids for up_id in ids}

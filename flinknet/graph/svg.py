@@ -1,6 +1,4 @@
-"""A picture as SVG, with a layout of its own: a column for each step away from the sources, a band
-for each group.
-"""
+"""A picture as SVG, laid out with a column per step from the sources and a band per group."""
 
 from __future__ import annotations
 
@@ -11,12 +9,12 @@ from .picture import Arrow, Box, Picture
 BOX_WIDTH, LINE_HEIGHT, PADDING = 260, 16, 8
 COLUMN_GAP, ROW_GAP, BAND_GAP, MARGIN = 170, 14, 34, 24
 ARC_MAX = 200
-"""How far arrows that go back bend out to the right."""
+"""Widest bend of backward arrows, to the right."""
 
 LEGEND = "red: over the network"
 
 LETTERS_MAX = 34
-"""Of a line in a box; the rest is in its tool tip."""
+"""Characters of a line in a box; the full text is in its tooltip."""
 
 STYLE = (
     "text{font:12px Helvetica,Arial,sans-serif;fill:#1b1f24}"
@@ -28,7 +26,7 @@ STYLE = (
 
 
 def svg_of(picture: Picture) -> str:
-    """The picture as a document that needs nothing else."""
+    """Render the picture as a self-contained document."""
     columns = _columns(picture)
     places, bands = _places(picture, columns)
     right = max((x + BOX_WIDTH for x, _, _ in places.values()), default=0)
@@ -58,7 +56,7 @@ def svg_of(picture: Picture) -> str:
 
 
 def _columns(picture: Picture) -> dict[str, int]:
-    """Longest way to each box from one without arrows to it; 0 where arrows go round in circles."""
+    """Length of the longest path to each box from one without incoming arrows; 0 in cycles."""
     incoming: dict[str, set[str]] = {box.id: set() for box in picture.boxes}
     outgoing: dict[str, set[str]] = {box.id: set() for box in picture.boxes}
     for arrow in picture.arrows:
@@ -80,7 +78,7 @@ def _places(
     picture: Picture, columns: dict[str, int]
 ) -> tuple[dict[str, tuple[int, int, int]], list[tuple[str, int, int]]]:
     """Left, top and height of each box; name, top and bottom of each band. Groups whose boxes are
-    in one column need no bands: their column shows them.
+    in one column need no bands: the column shows them.
     """
     per_group: dict[str | None, set[int]] = {}
     for box in picture.boxes:
@@ -123,7 +121,7 @@ def _arrow(arrow: Arrow, columns: dict[str, int], places: dict[str, tuple[int, i
     tx, ty, t_tall = places[arrow.target]
     is_arc = _is_arc(arrow, columns)
     if is_arc:
-        # around the right side, the farther the wider; the way there and the way back apart
+        # around the right side, wider for longer distances; forth and back apart
         shift = 4 if sy < ty else -4
         bend = min(ARC_MAX, 30 + abs(ty - sy) // 2)
         x1, y1 = sx + BOX_WIDTH, sy + s_tall // 2 + shift
@@ -144,7 +142,7 @@ def _arrow(arrow: Arrow, columns: dict[str, int], places: dict[str, tuple[int, i
 
 
 def _is_arc(arrow: Arrow, columns: dict[str, int]) -> bool:
-    """Whether an arrow does not lead on to the right."""
+    """Whether an arrow does not lead to the right."""
     return columns[arrow.source] >= columns[arrow.target]
 
 

@@ -1,7 +1,7 @@
-"""Traffic: how many channels of an edge lead from which TaskManager to which.
+"""Traffic: channels of an edge per pair of TaskManagers.
 
-Where everybody is joined to everybody that is a product, and stays one: a thousand TaskManagers
-have a million pairs, which are made only for who asks for them.
+For all-to-all edges that is a product, and stored as one: a thousand TaskManagers have a million
+pairs, which are created only on demand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Traffic:
 
     Attributes:
         producers, consumers: subtasks on each TaskManager.
-        joined: for pointwise edges, TaskManager of the producers -> of the consumers -> channels.
+        joined: for pointwise edges: channels by TaskManager of the producer, then of the consumer.
     """
 
     producers: Mapping[int, int]
@@ -33,7 +33,7 @@ class Traffic:
         return self.producers.get(producer, 0) * self.consumers.get(consumer, 0)
 
     def reached_from(self, producer: int) -> Mapping[int, int]:
-        """TaskManagers that are reached from one, as keys."""
+        """TaskManagers reached from one, as keys."""
         if self.joined is not None:
             return self.joined.get(producer, {})
         return self.consumers if producer in self.producers else {}
@@ -45,7 +45,7 @@ class Traffic:
 
     @property
     def pairs(self) -> int:
-        """Number of pairs that have channels."""
+        """Number of pairs with channels."""
         if self.joined is not None:
             return sum(map(len, self.joined.values()))
         return len(self.producers) * len(self.consumers)

@@ -1,4 +1,4 @@
-"""Transformations: what each call of the API leaves behind, pointing to its inputs.
+"""Transformations: the steps of a program, each with references to its inputs.
 
 Transformation
 ├── PhysicalTransformation             becomes a node of the StreamGraph
@@ -26,13 +26,13 @@ from .resources import UNKNOWN, ResourceSpec
 from .type_information import known_type
 
 _node_ids = itertools.count(1)
-"""One count for the whole process, as Flink's: a program that is built twice gets other ids the
-second time. That is why operators have hashes.
+"""One counter per process, as in Flink: a program that is built twice gets different ids the second
+time. That is why operators have hashes.
 """
 
 
 class StreamExchangeMode(Enum):
-    """What an edge asks for: records while they are made, or all of them at once."""
+    """When an edge exchanges records: while they are produced, or all of them at once."""
 
     PIPELINED = "pipelined"
     BATCH = "batch"
@@ -48,15 +48,15 @@ class Transformation:
     """One step of a program (Flink: Transformation).
 
     Attributes:
-        id: counts over the process.
+        id: numbered per process.
         parallelism: None: that of the job.
-        max_parallelism: None: that of the job, or from the parallelism.
+        max_parallelism: None: that of the job, or derived from the parallelism.
         slot_sharing_group: None: that of the inputs.
-        uid: a name for its state, which outlives changes of the program.
-        uid_hash: hexadecimal hash of an operator that this one was.
-        buffer_timeout_ns: of what it writes; None: that of the job.
-        managed_memory_weight: share of its slot's managed memory, against the others in it.
-        delay_ns_per_record: time it takes for each record, for experiments; not in Flink.
+        uid: a name for its state that stays the same when the program changes.
+        uid_hash: hexadecimal hash of the operator in an older program.
+        buffer_timeout_ns: of its outputs; None: that of the job.
+        managed_memory_weight: relative share of its slot's managed memory.
+        delay_ns_per_record: artificial delay, for experiments; not in Flink.
     """
 
     def __init__(self, name: str, output_type: Any, inputs: Sequence[Transformation] = ()) -> None:
@@ -79,7 +79,7 @@ class Transformation:
 
     @property
     def output_type(self) -> Any:
-        """Type of its records. Raises: ConfigError when it is not known."""
+        """Type of the records. Raises: ConfigError if it is unknown."""
         return known_type(self._output_type)
 
     def set_parallelism(self, parallelism: int) -> None:
@@ -99,7 +99,7 @@ class Transformation:
         self.max_parallelism = max_parallelism
 
     def set_uid_hash(self, uid_hash: str) -> None:
-        """Set the hash of an operator that this one was. Raises: ConfigError."""
+        """Set the hash that the operator had in an older program. Raises: ConfigError."""
         if len(uid_hash) != 32 or not all(digit in "0123456789abcdef" for digit in uid_hash):
             raise ConfigError(
                 f"{self.name}: uid hash {uid_hash!r} is not 32 hexadecimal digits in lower case"
@@ -107,22 +107,23 @@ class Transformation:
         self.uid_hash = uid_hash
 
     def set_resources(self, least: ResourceSpec, preferred: ResourceSpec) -> None:
-        """Set what it needs, and what it would like. Raises: ConfigError."""
+        """Set the needed and the preferred resources. Raises: ConfigError."""
         if not least.is_at_most(preferred):
             raise ConfigError(f"{self.name}: it needs more than it would like to have")
         self.min_resources, self.preferred_resources = least, preferred
 
 
 class PhysicalTransformation(Transformation):
-    """One that becomes a node, and so has an operator (Flink: PhysicalTransformation).
+    """A transformation that becomes a node with an operator (Flink: PhysicalTransformation).
 
     Attributes:
-        assigns_time: it gives records event time; `assigns_own_time`, by a function of the program.
+        assigns_time: whether it assigns event time; `assigns_own_time`: with a function of the
+            program.
     """
 
     name_prefix = ""
     invokable = "OneInputStreamTask"
-    """The class of the task that runs it where it begins a chain."""
+    """Class of the task if the operator is the head of a chain."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class PhysicalTransformation(Transformation):
 
 
 class SourceTransformation(PhysicalTransformation):
-    """A source that is asked for records."""
+    """A source that is polled for records."""
 
     name_prefix = "Source: "
     invokable = "SourceOperatorStreamTask"
@@ -161,7 +162,7 @@ class OneInputTransformation(PhysicalTransformation):
 
 
 class ReduceTransformation(OneInputTransformation):
-    """A reduce by key; streaming and batch have operators of their own for it."""
+    """A reduce by key; streaming and batch have different operators for it."""
 
     def __init__(
         self,
@@ -181,13 +182,13 @@ class TwoInputTransformation(PhysicalTransformation):
 
 
 class MultipleInputTransformation(PhysicalTransformation):
-    """An operator with any number of inputs, which count from 1."""
+    """An operator with any number of inputs, numbered from 1."""
 
     invokable = "MultipleInputStreamTask"
 
 
 class SinkTransformation(PhysicalTransformation):
-    """Where records leave."""
+    """The end of a stream."""
 
     name_prefix = "Sink: "
 
@@ -200,7 +201,7 @@ class UnionTransformation(Transformation):
 
 
 class PartitionTransformation(Transformation):
-    """How the records of an input are dealt out."""
+    """A partitioner for the records of an input."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class PartitionTransformation(Transformation):
 
 
 class SideOutputTransformation(Transformation):
-    """One of the side outputs of an input."""
+    """A side output of an input."""
 
     def __init__(self, source: Transformation, tag: OutputTag) -> None:
         super().__init__("SideOutput", tag.output_type, [source])

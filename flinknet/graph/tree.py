@@ -1,4 +1,4 @@
-"""Every layer as plain text, for people."""
+"""Every layer as plain text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .resources import UNKNOWN
 from .stream_graph import StreamEdge, StreamGraph
 
 LINES_MAX = 16
-"""Subtasks, slots or TaskManagers that are listed one by one; of more only the first."""
+"""Most subtasks, slots or TaskManagers to list; the rest is counted."""
 
 CHANNELS_MAX = 64
-"""Channels that are listed one by one; more are listed by TaskManager only."""
+"""Most channels to list one by one; above it they are listed by TaskManager."""
 
 
 def stream_tree(graph: StreamGraph) -> str:
-    """Nodes with the edges that leave them."""
+    """Nodes with their outgoing edges."""
     kind = "batch" if graph.is_batch else "streaming"
     lines = [
         f'StreamGraph "{graph.job_name}" ({kind}): {counted(len(graph.nodes), "node")},'
@@ -39,7 +39,7 @@ def stream_tree(graph: StreamGraph) -> str:
 
 
 def job_tree(job: JobGraph) -> str:
-    """Vertices with what leaves them."""
+    """Vertices with their outgoing edges."""
     vertices = job.sorted_vertices()
     kind = "batch" if job.is_batch else "streaming"
     lines = [
@@ -68,7 +68,7 @@ def job_tree(job: JobGraph) -> str:
 
 
 def execution_tree(graph: ExecutionGraph) -> str:
-    """Vertices with their subtasks, and what each subtask reads."""
+    """Vertices with their subtasks, and the inputs of each subtask."""
     lines = [
         f'ExecutionGraph "{graph.job.name}":'
         f" {counted(graph.total_vertices, 'execution vertex', 'execution vertices')},"
@@ -235,7 +235,7 @@ def _buffer_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of text, two spaces apart."""
+    """Format columns of text, two spaces apart."""
     everything = [columns, *rows]
     widths = [max(len(row[at]) for row in everything) for at in range(len(columns))]
     return [

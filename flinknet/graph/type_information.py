@@ -1,7 +1,7 @@
-"""Which type of records an operator makes, as far as its function says (Flink: TypeExtractor).
+"""Types of an operator's records, from its function (Flink: TypeExtractor).
 
-A function that says nothing is no error yet: the type is missing, and the next transformation,
-which needs it first, raises the error.
+A function without annotations is no error yet: the type is missing, and the next transformation,
+which needs it, raises the error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UserFunction = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class MissingType:
-    """Stands where a type should be, with why it is not known (Flink: MissingTypeInfo)."""
+    """Placeholder for an unknown type, with the reason (Flink: MissingTypeInfo)."""
 
     operator: str
     why: str
@@ -27,13 +27,13 @@ class MissingType:
 def type_of_results(
     function: UserFunction, operator: str, explicit: Any = None, *, are_elements: bool = False
 ) -> Any:
-    """The type of what a function returns, or of the elements of what it returns.
+    """The type of a function's result, or of the elements of its result.
 
     Args:
-        function: of the user; its return annotation is read. A class makes instances of itself.
-        operator: named in the error that may follow.
-        explicit: the type, where the user gave it; it wins.
-        are_elements: the function returns an iterable of records.
+        function: its return annotation is read. A class returns instances of itself.
+        operator: name for a later error message.
+        explicit: type given by the user, which takes precedence.
+        are_elements: whether the function returns an iterable of records.
 
     Returns: a type, or MissingType.
     """
@@ -54,9 +54,9 @@ def type_of_results(
 
 
 def known_type(output_type: Any) -> Any:
-    """A type that is needed now.
+    """Require a type.
 
-    Raises: ConfigError when it is missing, with what would do (Flink: InvalidTypesException).
+    Raises: ConfigError if it is missing, with the remedy (Flink: InvalidTypesException).
     """
     if isinstance(output_type, MissingType):
         raise ConfigError(
@@ -68,7 +68,7 @@ def known_type(output_type: Any) -> Any:
 
 
 def type_name(output_type: Any) -> str:
-    """A type in words."""
+    """Name of a type, for display."""
     if isinstance(output_type, MissingType):
         return "missing"
     if output_type is None:

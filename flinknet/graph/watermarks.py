@@ -1,6 +1,6 @@
-"""Event time: strategies that a program gives, and what makes watermarks of timestamps.
+"""Event time: watermark strategies of programs, and watermark generators.
 
-Timestamps and watermarks are event time in ms, as Flink's. A watermark says that no record with
+Timestamps and watermarks are event time in ms, as in Flink. A watermark says that no record with
 its timestamp or an earlier one follows.
 """
 
@@ -16,22 +16,22 @@ from flinknet.units import NS_PER_MS, parse_duration_ns
 from .operator_output import Output
 
 MIN_WATERMARK_MS = -(2**63)
-"""Of who has seen none (Flink: Long.MIN_VALUE, also for a record without a timestamp)."""
+"""Initial watermark (Flink: Long.MIN_VALUE; also the timestamp of records without one)."""
 
 MAX_WATERMARK_MS = 2**63 - 1
-"""The end of time: sources that end emit it (Flink: Watermark.MAX_WATERMARK)."""
+"""Final watermark, emitted by sources that end (Flink: Watermark.MAX_WATERMARK)."""
 
 TimestampAssigner = Callable[[Any, int], int]
-"""The timestamp of a record in ms, given the record and the timestamp that it had, or
+"""Returns the timestamp of a record in ms, given the record and its current timestamp or
 MIN_WATERMARK_MS (Flink: TimestampAssigner)."""
 
 
 class WatermarkOutput:
-    """What a generator writes to: watermarks that rise go on, and the first after an idle time
-    makes the output active (Flink: WatermarkOutput, of WatermarkEmitter).
+    """The output of a generator: forwards rising watermarks, and marks the output active on the
+    first after an idle time (Flink: WatermarkOutput, of WatermarkEmitter).
 
     Attributes:
-        watermark_ms: the last.
+        watermark_ms: the last emitted watermark.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,14 @@ class WatermarkOutput:
         self._output: Output | None = None
 
     def to(self, output: Output) -> WatermarkOutput:
-        """The same, writing to this output."""
+        """Write to this output. Returns: itself."""
         self._output = output
         return self
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """No record of this timestamp or before follows; it makes the output active."""
+        """Emit that no record with this timestamp or an earlier one follows; marks the output
+        active.
+        """
         if timestamp_ms > self.watermark_ms:
             self.watermark_ms = timestamp_ms
             self.mark_active()
@@ -53,11 +55,11 @@ class WatermarkOutput:
             self._output.emit_watermark(timestamp_ms)
 
     def mark_idle(self) -> None:
-        """Nobody is to wait for watermarks of this output."""
+        """Mark the output idle: nobody waits for its watermarks."""
         self._mark(is_idle=True)
 
     def mark_active(self) -> None:
-        """Its watermarks count again."""
+        """Mark the output active: its watermarks count again."""
         self._mark(is_idle=False)
 
     def _mark(self, *, is_idle: bool) -> None:
@@ -68,20 +70,20 @@ class WatermarkOutput:
 
 
 class WatermarkGenerator:
-    """Makes watermarks of what passes; those of programs derive from it (Flink:
-    WatermarkGenerator). Unchanged it makes none, and only the end of time is emitted (Flink:
+    """Generates watermarks from records; programs derive their own from it (Flink:
+    WatermarkGenerator). The base class generates none but the final one (Flink:
     NoWatermarksGenerator).
     """
 
     def on_event(self, value: Any, timestamp_ms: int, output: WatermarkOutput) -> None:
-        """A record has passed."""
+        """Process a record."""
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """pipeline.auto-watermark-interval has passed, or there are no more records."""
+        """Emit a watermark: pipeline.auto-watermark-interval has passed, or the input has ended."""
 
 
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
-    """Records are late by so much at most (Flink: BoundedOutOfOrdernessWatermarks)."""
+    """Allows records to be late by a bounded time (Flink: BoundedOutOfOrdernessWatermarks)."""
 
     def __init__(self, out_of_orderness_ms: int) -> None:
         self._bound_ms = out_of_orderness_ms
@@ -95,12 +97,12 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
 
 
 class WatermarksWithIdleness(WatermarkGenerator):
-    """Marks its output idle when nothing has passed for a time (Flink: WatermarksWithIdleness).
+    """Marks its output idle after a time without records (Flink: WatermarksWithIdleness).
 
-    That time begins at the first periodic emission that saw no record since the one before.
+    That time begins at the first periodic emission without a record since the previous one.
 
     Args:
-        clock: time in ns that stands still while the task waits for its output.
+        clock: time in ns that stops while the task waits for its output.
     """
 
     def __init__(
@@ -137,14 +139,13 @@ class WatermarksWithIdleness(WatermarkGenerator):
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStrategy:
-    """How the records of a stream get timestamps, and watermarks (Flink: WatermarkStrategy).
+    """How a stream gets timestamps and watermarks (Flink: WatermarkStrategy).
 
     Attributes:
-        create: makes the generator of a subtask.
-        assigner: None: records keep the timestamp they have, which behind a source is when they
-            were due there.
+        create: creates the generator of a subtask.
+        assigner: None: records keep their timestamp, which after a source is their due instant.
         idle_timeout_ns: None: the stream is never idle.
-        is_custom: the generator is the program's, which sees every record.
+        is_custom: whether the generator is the program's, which sees every record.
     """
 
     create: Callable[[], WatermarkGenerator]
@@ -154,32 +155,33 @@ class WatermarkStrategy:
 
     @classmethod
     def for_monotonous_timestamps(cls) -> WatermarkStrategy:
-        """Timestamps never fall."""
+        """For timestamps that never decrease."""
         return cls.for_bounded_out_of_orderness(0)
 
     @classmethod
     def for_bounded_out_of_orderness(cls, bound: str | int) -> WatermarkStrategy:
-        """A record is late by so much at most: "5s", in whole ms. Raises: ConfigError."""
+        """For records that are late by at most this: "5s", in whole ms. Raises: ConfigError."""
         bound_ms = _duration_ns(bound, "out-of-orderness") // NS_PER_MS
         return cls(lambda: BoundedOutOfOrdernessWatermarks(bound_ms))
 
     @classmethod
     def for_generator(cls, create: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """Watermarks as a generator of the program says; one is made for each subtask."""
+        """For a generator of the program; one is created per subtask."""
         return cls(create, is_custom=True)
 
     @classmethod
     def no_watermarks(cls) -> WatermarkStrategy:
-        """Timestamps only."""
+        """For timestamps without watermarks."""
         return cls(WatermarkGenerator)
 
     def with_timestamp_assigner(self, assigner: TimestampAssigner) -> WatermarkStrategy:
-        """The timestamp in ms is what a function of the record and its present one says."""
+        """Assign timestamps in ms with a function of the record and its current timestamp."""
         return replace(self, assigner=assigner)
 
     def with_idleness(self, timeout: str | int) -> WatermarkStrategy:
-        """The stream is idle when nothing has come for so long: nobody waits for its watermarks
-        then. Raises: ConfigError.
+        """Mark the stream idle after this time without records: nobody waits for its watermarks
+        then.
+        Raises: ConfigError.
         """
         timeout_ns = _duration_ns(timeout, "idleness")
         if not timeout_ns:
@@ -195,12 +197,12 @@ class WatermarkStrategy:
 
 
 class CombinedWatermark:
-    """The watermark of an operator with several inputs: the least of those that are not idle; once
-    all are idle, the greatest (Flink: IndexedCombinedWatermarkStatus).
+    """The watermark of an operator with several inputs: the lowest of the active ones; once all are
+    idle, the highest (Flink: IndexedCombinedWatermarkStatus).
 
     Attributes:
-        watermark_ms: of all.
-        is_idle: all inputs are.
+        watermark_ms: combined over all inputs.
+        is_idle: whether all inputs are idle.
     """
 
     def __init__(self, inputs: int) -> None:
@@ -210,13 +212,13 @@ class CombinedWatermark:
         self._idle = [False] * inputs
 
     def update_watermark(self, index: int, timestamp_ms: int) -> bool:
-        """An input has another watermark. Returns: whether that of all has risen."""
+        """Update the watermark of an input. Returns: whether the combined one has risen."""
         self._idle[index] = False
         self._watermarks_ms[index] = max(self._watermarks_ms[index], timestamp_ms)
         return self._update()
 
     def update_status(self, index: int, is_idle: bool) -> bool:
-        """An input is idle, or is no more. Returns: whether the watermark of all has risen."""
+        """Mark an input idle or active. Returns: whether the combined watermark has risen."""
         self._idle[index] = is_idle
         return self._update()
 

@@ -1,7 +1,7 @@
 """Wiring: which subpartition of which partition each consumer reads (Flink:
 VertexInputInfoComputationUtils).
 
-Everything is arithmetic on the two numbers of subtasks; nothing is kept for single channels.
+Everything is computed from the two parallelisms; nothing is stored per channel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class DistributionPattern(Enum):
-    """Which producers and consumers are joined (Flink: DistributionPattern)."""
+    """Which producers and consumers are connected (Flink: DistributionPattern)."""
 
     POINTWISE = "pointwise"
     ALL_TO_ALL = "all-to-all"
@@ -23,8 +23,8 @@ class Wiring:
     """The channels of one edge.
 
     All to all: consumer i reads subpartition i of every partition. Pointwise: with as many or more
-    producers each consumer reads a run of partitions, which have one subpartition each; with fewer
-    each partition feeds a run of k consumers, and consumer c reads its subpartition c mod k.
+    producers, each consumer reads a run of partitions with one subpartition each; with fewer, each
+    partition feeds a run of k consumers, and consumer c reads its subpartition c mod k.
     """
 
     pattern: DistributionPattern
@@ -33,7 +33,7 @@ class Wiring:
 
     @property
     def is_all_to_all(self) -> bool:
-        """Whether every producer is joined to every consumer."""
+        """Whether every producer is connected to every consumer."""
         return self.pattern is DistributionPattern.ALL_TO_ALL
 
     @property
@@ -72,7 +72,7 @@ class Wiring:
         return len(self.consumers_of(producer))
 
     def subpartition(self, producer: int, consumer: int) -> int:
-        """Which subpartition of a partition a consumer reads."""
+        """The subpartition of a partition that a consumer reads."""
         return consumer if self.is_all_to_all else consumer % self.subpartitions(producer)
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:

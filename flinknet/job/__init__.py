@@ -1,33 +1,33 @@
-"""What a TaskManager runs: StreamTasks, each reading gates and writing partitions.
+"""What a TaskManager runs: StreamTasks that read gates and write partitions.
 
-    stream_task     the task: reads or makes records, runs a chain, writes
-    task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
-    task_inputs     gates and sources of a task: network_input: from buffers to the chain;
-                    channel_input: one channel of it
-    task_outputs    all outputs of a task: task_output, record_output: from the chain to buffers
-    hand_over       the chain while a thread has it (task_worker)
-    descriptor      what a TaskManager gets to run a subtask
-    gates           from a descriptor to partitions and gates with their pools
-    program_tasks   the task of a program between them; task_frame: what every task has
-    selectors       to which channel a record goes           scheduling  what waits for what
+    stream_task     the task: reads or generates records, runs a chain, writes
+    task_chain      what a task runs: a program's operators (chain_runner) or load (load)
+    task_inputs     gates and sources of a task; network_input: from buffers to the chain;
+                    channel_input: one channel
+    task_outputs    outputs of a task; task_output, record_output: from the chain to buffers
+    hand_over       lends the chain to a thread (task_worker)
+    descriptor      what a TaskManager needs to run a subtask
+    gates           builds partitions, gates and their pools from a descriptor
+    program_tasks   builds the task of a program; task_frame: what every task has
+    selectors       choose a record's channel                scheduling  what waits for what
     flow_control    with credit, or as before Flink 1.5
-    producer_states what becomes of a channel whose producer does not have its partition
-    barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
-                    for the task; checkpoint_coordinator: what begins and completes them
-    serializers     values as bytes, as Flink writes them; basic_serializers: single ones
+    producer_states handles a channel whose producer does not have its partition
+    barriers        checkpoints of a task's inputs and outputs; checkpoints: one answer for
+                    the task; checkpoint_coordinator: triggers and completes them
+    serializers     values as bytes, as Flink writes them; basic_serializers: single values
     elements        records with their timestamps
-    keys            hashes of keys, as Java's               sources, sinks, task_operators, io
-    event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
-    latency_stats   the histograms of latency markers
-    latency_meter   how old records are at their end        context  the record at hand
-    times           how long a task is busy, idle, back-pressured
-    metrics, task_metrics   under Flink's names          fill_levels  of its pools, over time
-    debloating      when gates get smaller buffers
-    load            the load generator, relays and measuring sinks of bench
+    keys            Java's hashes of keys                    sources, sinks, task_operators, io
+    event_time      timestamps, watermarks, timers           watermark_valve  joins watermarks
+    latency_stats   histograms of latency markers
+    latency_meter   age of records at the sinks              context  the current record
+    times           busy, idle and back-pressured time of a task
+    metrics, task_metrics   under Flink's names              fill_levels  of queues and pools
+    debloating      adapts the buffer size of gates
+    load            load generator, relays and measuring sinks of bench
 
-Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and learns when to step it
-again. The tasks of a TaskManager take turns on its event loop; functions of a program may be called
-elsewhere (task_worker), as threads of the runtime do.
+Sans-IO: a driver (`runtime` or `simulator`) steps a task at an instant and learns when to step it
+again. The tasks of a TaskManager take turns on its event loop; a program's functions may run
+elsewhere (task_worker), such as in threads of the runtime.
 """
 
 from .descriptor import (

@@ -1,6 +1,6 @@
-"""What tasks do for a checkpoint: sources write its barrier, readers wait for it, all acknowledge.
+"""Checkpoint barriers of a task: sources write them, readers align them, all acknowledge.
 
-Nothing is stored: a checkpoint here is its barriers, and the data they overtake.
+No state is stored: a checkpoint here is its barriers and the data they overtake.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from .checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckp
 AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
 
 ALIGNED_ONLY = frozenset({"forward", "rescale", "broadcast"})
-"""Partitioners of edges that data may not be overtaken on (Flink: pointwise and broadcast edges);
-a user's partitioner is another, unless execution.checkpointing.unaligned.forced says otherwise."""
+"""Partitioners of edges whose data must not be overtaken (Flink: pointwise and broadcast edges). A
+custom partitioner is one too, unless execution.checkpointing.unaligned.forced is set."""
 
 
 CheckpointResponder = Callable[[Answer], None]
-"""Takes a task's answers to the coordinator (Flink: CheckpointResponder)."""
+"""Sends a task's answers to the coordinator (Flink: CheckpointResponder)."""
 
 
 def ignore(_answer: Answer) -> None:
-    """The responder of a task that nobody asks for checkpoints."""
+    """Drop the answer: the responder of a task without checkpoints."""
 
 
 def barrier_of(
     network: NetworkConfig, partitioner: str, checkpoint_id: int, timestamp_ms: int
 ) -> CheckpointBarrier:
-    """The barrier that a source writes to an edge of this partitioner (Flink: CheckpointOptions,
+    """The barrier that a source writes to an edge with this partitioner (Flink: CheckpointOptions,
     forConfig and withUnalignedUnsupported).
     """
     timeout_ms = NO_ALIGNMENT_TIMEOUT_MS
@@ -78,19 +78,19 @@ def _supports_unaligned(network: NetworkConfig, partitioner: str) -> bool:
 
 
 class OutputCheckpoints:
-    """Writes the barriers of one output (Flink: SubtaskCheckpointCoordinatorImpl, what it does for
-    the outputs).
+    """Writes the barriers of one output (Flink: the output side of
+    SubtaskCheckpointCoordinatorImpl).
 
-    A barrier waits while a record is written in part, as the task thread does in Flink. One that
-    may time out is watched until it has left.
+    A barrier waits while a record is partly written, as the task thread does in Flink. A barrier
+    that may time out is watched until it has left.
 
     Attributes:
-        is_pending: `advance` must be called in every step.
+        is_pending: whether `advance` must be called in every step.
 
     Args:
         task: name of the task.
-        channels: indices of the partition's channels in the run.
-        epoch_ns: the instant of the run's clock at which timestamps are 0.
+        channels: the partition's channels, as indices in the run.
+        epoch_ns: instant of the run's clock that is timestamp 0.
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class OutputCheckpoints:
         self._overtaken_bytes = 0
 
     def write(self, event: CheckpointBarrier | CancelCheckpointMarker, *, now_ns: int) -> None:
-        """Write a barrier or a cancellation to every channel, now or at the end of the record."""
+        """Write a barrier or cancellation to every channel, now or after the current record."""
         self._waiting.append(event)
         self.advance(now_ns=now_ns)
 
     def abort(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up: a barrier that has not been written becomes a cancellation,
-        and one that was written times out no more.
+        """Abort a checkpoint: a barrier not yet written becomes a cancellation, one already written
+        no longer times out.
         """
         if checkpoint_id > self._written_id:
             self._aborted.add(checkpoint_id)
@@ -131,7 +131,7 @@ class OutputCheckpoints:
             self._watched = None
 
     def advance(self, *, now_ns: int) -> None:
-        """Write what waits if no record is cut by it; let a barrier time out that is late."""
+        """Write what is waiting, unless a record is partly written; time out a late barrier."""
         if self._watched is not None:
             self._watch(self._watched, now_ns)
         if self._waiting and not self._writer.is_inside_record:
@@ -141,7 +141,7 @@ class OutputCheckpoints:
         self.is_pending = bool(self._waiting) or self._watched is not None
 
     def next_deadline_ns(self) -> int | None:
-        """When the barrier that is watched times out."""
+        """When the watched barrier times out."""
         return None if self._watched is None else self._timeout_ns(self._watched)
 
     def _write(self, event: CheckpointBarrier | CancelCheckpointMarker, now_ns: int) -> None:
@@ -167,7 +167,9 @@ class OutputCheckpoints:
             self._acknowledge(event)
 
     def _watch(self, barrier: CheckpointBarrier, now_ns: int) -> None:
-        """The barrier has left every channel, or it times out in those where it has not."""
+        """Acknowledge a barrier that has left every channel; time it out in the others when it is
+        due.
+        """
         if not self._partition.holds_barrier(barrier.checkpoint_id):
             self._acknowledge(barrier)
         elif now_ns >= self._timeout_ns(barrier):
@@ -190,15 +192,15 @@ class OutputCheckpoints:
 
 
 class InputCheckpoints(CheckpointedInput):
-    """The checkpoints of one input: handles its events and acknowledges what is complete (Flink:
-    StreamTask, what barrier handlers tell it).
+    """Checkpoints of one input: handles its events and acknowledges complete checkpoints (Flink:
+    the CheckpointableTask side of StreamTask).
 
     Attributes:
-        last_alignment: of the last checkpoint whose barriers have all come.
+        last_alignment: of the last checkpoint whose barriers have all arrived.
 
     Args:
         task: name of the task.
-        epoch_ns: the instant of the run's clock at which timestamps are 0.
+        epoch_ns: instant of the run's clock that is timestamp 0.
     """
 
     def __init__(
@@ -230,7 +232,7 @@ class InputCheckpoints(CheckpointedInput):
         *,
         now_ns: int,
     ) -> None:
-        """Act on an event that was read from a channel."""
+        """Handle an event read from a channel."""
         if isinstance(event, CheckpointBarrier):
             if event.checkpoint_id > self._begun_id:
                 self._begun_id = event.checkpoint_id
@@ -240,14 +242,14 @@ class InputCheckpoints(CheckpointedInput):
         super().handle(event, data_type, channel, sequence_number, now_ns=now_ns)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """A sink has no state to save here, and nobody to forward the barrier to."""
+        """Do nothing: a sink has no state to save here, and no output to forward the barrier to."""
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Tell the coordinator."""
+        """Decline the checkpoint."""
         self._respond(DeclineCheckpoint(self._task, checkpoint_id, reason.value))
 
     def complete_alignment(self, alignment: Alignment) -> None:
-        """Acknowledge the checkpoint with how long its barriers took."""
+        """Acknowledge the checkpoint, with the time its barriers took."""
         self.last_alignment = alignment
         self._respond(
             AcknowledgeCheckpoint(

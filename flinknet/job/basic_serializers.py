@@ -19,36 +19,38 @@ class TypeSerializer:
     """Reads and writes the values of one type (Flink: TypeSerializer).
 
     Attributes:
-        name: as Flink calls the type.
+        name: Flink's name of the type.
     """
 
     name = ""
 
     def write(self, value: Any, out: bytearray) -> None:
-        """Append a value. Raises: TypeError, ValueError or struct.error for one of another type."""
+        """Append a value. Raises: TypeError, ValueError or struct.error for a value of another
+        type.
+        """
         raise NotImplementedError
 
     def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        """The value that begins at a position, and the position behind it.
+        """The value at a position, and the position after it.
 
-        Raises: IndexError, struct.error or ValueError where there is none.
+        Raises: IndexError, struct.error or ValueError if there is no valid value.
         """
         raise NotImplementedError
 
     def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
-        """How values of so many bytes lie in memory; None if not all of these look alike."""
+        """Memory layout of values of this size; None if not all of them share one."""
         return None
 
     def array_bytes(self, values: Array) -> int | None:
-        """Bytes of each value of an array; None if it does not hold values of this type."""
+        """Bytes per value of an array; None if its values are not of this type."""
         return None
 
     def take(self, wire: Array) -> Array | None:
-        """Values out of memory of `wire_type`; None if they are not alike after all."""
+        """Values from memory of `wire_type`; None if their layouts differ after all."""
         raise NotImplementedError
 
     def put(self, values: Array, wire: Array) -> None:
-        """Values into memory of `wire_type`."""
+        """Copy values to memory of `wire_type`."""
         raise NotImplementedError
 
 
@@ -83,7 +85,7 @@ class NumberSerializer(TypeSerializer):
 
 
 class StringSerializer(TypeSerializer):
-    """Flink: StringSerializer, which writes a StringValue."""
+    """Strings, written as StringValue (Flink: StringSerializer)."""
 
     name = "String"
 
@@ -113,7 +115,7 @@ class StringSerializer(TypeSerializer):
 
 
 class ByteArraySerializer(TypeSerializer):
-    """Flink: BytePrimitiveArraySerializer."""
+    """Bytes with their length in front (Flink: BytePrimitiveArraySerializer)."""
 
     name = "byte[]"
 
@@ -147,7 +149,7 @@ class ByteArraySerializer(TypeSerializer):
 
 
 def read_size(data: bytes, position: int) -> tuple[int, int]:
-    """An i32 that counts what follows, each of which has a byte at least."""
+    """Read an i32 count of the bytes or elements that follow; each takes at least one byte."""
     (size,) = LENGTH.unpack_from(data, position)
     position += LENGTH.size
     if not 0 <= size <= len(data) - position:
@@ -156,7 +158,7 @@ def read_size(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _write_units(text: str | None, out: bytearray) -> None:
-    """Length + 1 (0 for None), then each UTF-16 unit, all in variable length."""
+    """Write length + 1 (0 for None), then each UTF-16 unit, all as varints."""
     if text is None:
         out.append(0)
         return
@@ -170,7 +172,7 @@ def _write_units(text: str | None, out: bytearray) -> None:
 
 
 def _read_number(data: bytes, position: int) -> tuple[int, int]:
-    """A number in variable length: seven bits a byte, the lowest first."""
+    """Read a varint: seven bits a byte, the lowest first."""
     number = shift = 0
     while True:
         byte = data[position]

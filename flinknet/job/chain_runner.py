@@ -1,6 +1,6 @@
 # mypyc
-"""ChainRunner: hands batches of records to the operators of a chain, a portion at a time; what a
-function of the program raises becomes one line that names the operator, the record and the place.
+"""ChainRunner: passes batches of records to the operators of a chain, a portion at a time. An
+exception of a program's function becomes one line with operator, record and source line.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from .task_operators import delay_of, plain
 from .watermark_valve import Passed
 
 MADE = -1
-"""In place of an input number: the records were made by the operator, a source."""
+"""Input number of records that a source of the chain generated."""
 
 PORTION_NS = 1_000_000
-"""Work that is done before what it put out is written."""
+"""Work done before its output is written."""
 
 
 class ChainRunner(TaskChain):
-    """Hands values to the operators of a program (Flink: OperatorChain's main input, called by the
+    """Passes values to the operators of a program (Flink: OperatorChain's main input, called by the
     mailbox loop's default action).
 
     Args:
-        task: its name, for error messages.
-        names: of the operators, by the operator's id().
-        batched: ids of operators that take batches, as all that is chained behind them does.
-        sources: ids of the sources in the chain.
-        timers: of its operators.
-        latency_stats: what latency markers told them.
+        task: task name, for error messages.
+        names: operator names, by the operator's id().
+        batched: ids of operators that take batches; all operators chained after them do, too.
+        sources: ids of the chain's sources.
+        timers: of the chain's operators.
+        latency_stats: latencies from latency markers.
     """
 
     def __init__(
@@ -74,23 +74,23 @@ class ChainRunner(TaskChain):
         self._context = context
         self._sources = tuple(sources)
         self._timers = tuple(timers)
-        self._watermarks_ms: dict[tuple[str, int], int] = {}  # of each input, the last
+        self._watermarks_ms: dict[tuple[str, int], int] = {}  # the last of each input
         self.latency_stats = latency_stats
         self._set_timer()
         self.sent_events = chain.sent_events
 
     @property
     def listens_to(self) -> frozenset[str]:
-        """What the operators listen to."""
+        """Task events that the operators subscribe to."""
         return self._chain.listens_to
 
     def add_task_event(self, event: TaskEvent) -> None:
-        """Take an event, behind the records that were taken before it."""
+        """Queue an event after the records taken so far."""
         self.batches.append(event)
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
-        """Those of the sinks of the chain."""
+        """Meters of the chain's sinks."""
         operators = plain(list(self._chain.operators.values()))
         return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 
@@ -100,21 +100,21 @@ class ChainRunner(TaskChain):
 
     @property
     def current_watermark_ms(self) -> int:
-        """The least watermark of its inputs that was let through, MIN_WATERMARK_MS before one was
-        (Flink: currentInputWatermark).
+        """Lowest current watermark of the inputs, MIN_WATERMARK_MS before the first (Flink:
+        currentInputWatermark).
         """
         return min(self._watermarks_ms.values(), default=MIN_WATERMARK_MS)
 
     def finish(self) -> None:
-        """There will be no more records: sources tell the end of time, and operators what they
-        kept (Flink: StreamTask.endData). Raises: TaskFailedError.
+        """End the input: sources emit the final watermark, operators what they still hold (Flink:
+        StreamTask.endData). Raises: TaskFailedError.
         """
         for operator_id in self._sources:
             self._guarded(self._chain.emit_watermark, MAX_WATERMARK_MS, operator_id)
         self._guarded(self._chain.finish)
 
     def fire_timers(self, now_ns: int) -> None:
-        """Call back whatever timer is due. Raises: TaskFailedError."""
+        """Fire all due timers. Raises: TaskFailedError."""
         context = self._context
         context.now_ns, context.work_ns = now_ns, 0
         context.instant_ns = context.timestamp_ms = NO_TIMESTAMP
@@ -127,19 +127,19 @@ class ChainRunner(TaskChain):
         self._guarded(self._chain.close)
 
     def cancel(self) -> None:
-        """Close the operators; what counts is why the task was cancelled."""
+        """Close the operators; ignore their errors, since the task already has a reason to end."""
         with suppress(Exception, SystemExit):
             self._guarded(self._chain.close)
 
     def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
-        """Take records that a source of the chain has made."""
+        """Queue records that a source of the chain has generated."""
         self.batches.append(RecordBatch(operator_id, MADE, values, instants))
 
     def process_portion(self, began_ns: int) -> None:
-        """Hand records of the first batch to their operator, until a portion is done.
+        """Pass records of the first batch to their operator, up to one portion.
 
         Args:
-            began_ns: when the task begins with it.
+            began_ns: when the task starts on them.
 
         Raises: TaskFailedError.
         """
@@ -218,7 +218,7 @@ class ChainRunner(TaskChain):
     def _process_passed(
         self, passed: Sequence[Passed], operator_id: str, input_number: int
     ) -> None:
-        """Hand what a valve has let through to the operator of the input."""
+        """Pass what a valve has let through to the operator of the input."""
         for each in passed:
             if isinstance(each, Watermark):
                 self._watermarks_ms[operator_id, input_number] = each.timestamp_ms
@@ -236,12 +236,12 @@ class ChainRunner(TaskChain):
             call(*arguments)
         except (FlinknetError, SystemExit, KeyboardInterrupt):
             raise
-        except BaseException as error:  # asyncio's CancelledError, too, ends the task alone
+        except BaseException as error:  # asyncio's CancelledError, too, ends only the task
             where = self._place(error, call == self._process_batch, *arguments)
             raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
 
     def _place(self, error: BaseException, is_batch: bool, *arguments: Any) -> str:
-        """Which operator raised, at which record of the task, and where in the program."""
+        """Name the operator that raised, the task's record, and the line of the program."""
         operator = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             found = frame.f_locals.get("self")

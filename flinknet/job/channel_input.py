@@ -18,12 +18,12 @@ from .watermark_valve import StatusWatermarkValve
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Records on their way to an operator; those before `position` have been processed. Values are
-    a list or an array (see `elements.Values`).
+    """Records on their way to an operator; those before `position` are processed. Values are a list
+    or an array (see `elements.Values`).
 
     Attributes:
-        instants: when they were due, NO_TIMESTAMP where that is not known.
-        timestamps: their event time; None where the program assigns none.
+        instants: when the records were due, NO_TIMESTAMP if unknown.
+        timestamps: event time; None if the program assigns none.
     """
 
     operator_id: str
@@ -36,11 +36,11 @@ class RecordBatch:
 
 @dataclass(slots=True)
 class ElementBatch:
-    """An element that is no record on its way to an operator, in its place among the records.
+    """A stream element other than a record on its way to an operator, in order among the records.
 
     Attributes:
-        valve: of the input that it belongs to.
-        channel: where it came from, among those of the input.
+        valve: of the element's input.
+        channel: the element's channel within the input.
     """
 
     operator_id: str
@@ -55,13 +55,14 @@ class ChannelInput:
 
     Attributes:
         edge: index of the edge.
-        records: read so far.
+        records: records read so far.
 
     Args:
-        channel: its number among those of the input.
-        valve: of all channels of the input.
-        has_event_time: timestamps of the records are event time in ms, and not when they were due.
-        due_epoch_ns: event time is when a record was due, counted from there; None if it is not.
+        channel: number of the channel within the input.
+        valve: shared by all channels of the input.
+        has_event_time: timestamps of the records are event time in ms, not due instants.
+        due_epoch_ns: instant that is event time 0, if event time is when a record was due; else
+            None.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class ChannelInput:
         self._due_epoch_ns = due_epoch_ns
 
     def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
-        """Make batches of the elements of a buffer; their arrays may lie in it."""
+        """Split a buffer's elements into batches; their arrays may share its memory."""
         self.received_records, self.first_record_ns, self.last_record_ns = 0, -1, -1
         self.batches = []
         for each in self._elements.read(runs):
@@ -110,7 +111,7 @@ class ChannelInput:
         return now_ns
 
     def _due(self, timestamps: Instants) -> Instants:
-        """When records of this event time were due, in whole ms."""
+        """When records with these event times were due, in whole ms."""
         unknown = np.full(len(timestamps), NO_TIMESTAMP, np.int64)
         if self._due_epoch_ns is None:
             return unknown
@@ -118,9 +119,9 @@ class ChannelInput:
         return np.where(timestamps == NO_TIMESTAMP, unknown, due_ns)
 
     def settle(self) -> None:
-        """Counts are always up to date."""
+        """Do nothing: counts are always up to date."""
 
 
 def _instant(timestamp: int) -> int:
-    """As traces have it."""
+    """A timestamp as traces store it."""
     return -1 if timestamp == NO_TIMESTAMP else int(timestamp)

@@ -1,8 +1,8 @@
-"""CheckpointCoordinator: when checkpoints begin, and what became of them (Flink:
+"""CheckpointCoordinator: triggers checkpoints and records their outcome (Flink:
 CheckpointCoordinator).
 
-Sans-IO: the JobManager, the launcher and the simulator each drive one. Nothing is stored by a
-checkpoint here; what is looked at is how its barriers travel.
+Sans-IO: the JobManager, the launcher and the simulator each drive one. A checkpoint stores no
+state here; what is measured is how its barriers travel.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from flinknet.units import NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """To every task: begin a checkpoint; sources write its barrier.
+    """Command to every task: begin a checkpoint; sources write its barrier.
 
     Attributes:
-        timestamp_ms: since 1970, as barriers carry it.
+        timestamp_ms: ms since 1970, as in barriers.
     """
 
     checkpoint_id: int
@@ -29,8 +29,8 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """To every task: the checkpoint was given up, for it took too long or a task has declined it;
-    who has not begun it never will (Flink: notifyCheckpointAborted).
+    """Command to every task: the checkpoint timed out or a task declined it. A task that has not
+    begun it never will (Flink: notifyCheckpointAborted).
     """
 
     checkpoint_id: int
@@ -38,18 +38,18 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeCheckpoint:
-    """From a task: its part of the checkpoint is done.
+    """Answer of a task: its part of the checkpoint is done.
 
     Attributes:
-        task: its name, unique in the run.
-        written_ns: by channel of the run, when the task wrote the barrier to it.
-        read_ns: by channel of the run, when the task read the barrier from it.
-        start_delay_ns, alignment_ns: see core.consumer.checkpoint_barriers.Alignment; None for a
-            task without inputs, or whose inputs had ended.
-        overtaken_bytes: data in front of which the barrier was put, at the task's outputs and
-            inputs; a checkpoint that stored state would store these bytes too.
+        task: name, unique in the run.
+        written_ns: when the task wrote the barrier, by channel of the run.
+        read_ns: when the task read the barrier, by channel of the run.
+        start_delay_ns, alignment_ns: see core.consumer.checkpoint_barriers.Alignment; None if the
+            task has no inputs or they had ended.
+        overtaken_bytes: data that the barrier overtook at the task's outputs and inputs; a
+            checkpoint that stores state would store these bytes too.
         processed_bytes: data that the task read between the first and the last barrier.
-        is_unaligned: the task did not wait for all barriers.
+        is_unaligned: whether the task proceeded before all barriers had arrived.
     """
 
     task: str
@@ -65,7 +65,7 @@ class AcknowledgeCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeclineCheckpoint:
-    """From a task: it cannot take part, for the whole checkpoint to be given up."""
+    """Answer of a task: it cannot take part, so the whole checkpoint is aborted."""
 
     task: str
     checkpoint_id: int
@@ -73,14 +73,14 @@ class DeclineCheckpoint:
 
 
 Command = TriggerCheckpoint | AbortCheckpoint
-"""What the coordinator says to tasks."""
+"""Message of the coordinator to tasks."""
 
 Answer = AcknowledgeCheckpoint | DeclineCheckpoint
-"""What tasks say to the coordinator."""
+"""Message of a task to the coordinator."""
 
 
 class _Pending:
-    """A checkpoint that was triggered and is not over."""
+    """A checkpoint that was triggered and is not yet complete or aborted."""
 
     __slots__ = ("acknowledged", "began_ns", "checkpoint_id")
 
@@ -91,19 +91,19 @@ class _Pending:
 
 
 class CheckpointCoordinator:
-    """Triggers a checkpoint every `interval_ns`, one at a time: a beat that comes while one is
-    pending is made up for when that is over.
+    """Triggers a checkpoint every `interval_ns`, one at a time: a trigger that falls due while one
+    is pending waits until that is over.
 
     Checkpoints that begin in [measured_from_ns, measured_to_ns) count for the summary.
 
     Args:
         tasks: names of all tasks; a checkpoint is complete when all have acknowledged it.
-        timeout_ns: after which a pending checkpoint is aborted.
-        end_ns: no checkpoint begins from then on; None for no end.
-        epoch_ns: the instant of the run's clock at which timestamps are 0.
+        timeout_ns: age at which a pending checkpoint is aborted.
+        end_ns: no checkpoint begins from this instant on; None for no end.
+        epoch_ns: instant of the run's clock that is timestamp 0.
 
     Attributes:
-        completed: how many of those that count are complete.
+        completed: measured checkpoints that are complete.
     """
 
     def __init__(
@@ -139,20 +139,20 @@ class CheckpointCoordinator:
 
     @property
     def pending_id(self) -> int | None:
-        """The checkpoint that is going on."""
+        """Id of the checkpoint in progress."""
         return None if self._pending is None else self._pending.checkpoint_id
 
     def next_deadline_ns(self) -> int | None:
-        """When `advance` wants to be called, None for never."""
+        """When to call `advance` next, None for never."""
         if self._pending is not None:
             return self._pending.began_ns + self._timeout_ns
         return self._next_ns
 
     def advance(self, *, now_ns: int, finished: Collection[str] = ()) -> list[Command]:
-        """What to tell every task now.
+        """The commands to send to every task now.
 
         Args:
-            finished: tasks that have ended and do not answer any more.
+            finished: tasks that have ended and no longer answer.
         """
         commands: list[Command] = []
         self._finished = finished
@@ -174,20 +174,20 @@ class CheckpointCoordinator:
         return commands
 
     def stop(self) -> None:
-        """Begin no more checkpoints; the pending one may still complete."""
+        """Trigger no more checkpoints; the pending one may still complete."""
         self._next_ns = None
 
     def give_up(self) -> list[Command]:
-        """Tasks begin again: the pending checkpoint will never complete.
+        """Abort the pending checkpoint, because tasks restart.
 
-        Returns: what to tell every task now.
+        Returns: commands to send to every task now.
         """
         return [] if self._pending is None else [self._abort(self._pending)]
 
     def receive(self, answer: Answer, *, now_ns: int) -> list[Command]:
-        """Take a task's answer; one about a checkpoint that is over changes nothing.
+        """Handle a task's answer; one to a checkpoint that is over is ignored.
 
-        Returns: what to tell every task now.
+        Returns: commands to send to every task now.
         """
         pending = self._pending
         if pending is None or answer.checkpoint_id != pending.checkpoint_id:
@@ -199,7 +199,7 @@ class CheckpointCoordinator:
         return []
 
     def summary(self) -> CheckpointSummary:
-        """What became of the checkpoints so far."""
+        """Statistics of the checkpoints so far."""
         completed = self.completed
         return CheckpointSummary(
             triggered=self._triggered,
@@ -220,7 +220,7 @@ class CheckpointCoordinator:
         return self._measured_from_ns <= at_ns and (to_ns is None or at_ns < to_ns)
 
     def _complete(self, pending: _Pending, now_ns: int) -> None:
-        """The checkpoint is over if every task has answered that will."""
+        """Complete the checkpoint if every task that still runs has answered."""
         missing = self._tasks - pending.acknowledged.keys()
         if missing.issubset(self._finished):
             self._pending = None

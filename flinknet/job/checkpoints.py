@@ -1,4 +1,4 @@
-"""The checkpoints of a task with any number of outputs, answered once for the whole task."""
+"""One checkpoint answer for a task with any number of outputs."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from .checkpoint_coordinator import (
 )
 
 INPUT = "input"
-"""Name of a task's input among the parts that acknowledge."""
+"""Name of a task's input among its acknowledging parts."""
 
 
 def output_name(edge: int) -> str:
-    """Name of the output that writes an edge, among them."""
+    """Name of an edge's output among the acknowledging parts."""
     return f"output {edge}"
 
 
 class TaskAcknowledgements:
-    """Makes the answer of a task from those of its input and its outputs.
+    """Merges the answers of a task's input and outputs into the answer of the task.
 
-    A task that has ended acknowledges whatever it is asked, and what it was asked before and did
-    not answer: nobody waits for it (Flink: checkpoints after tasks finish).
+    A task that has ended acknowledges every checkpoint, including those still open when it ended:
+    the coordinator does not wait for it (Flink: checkpoints after tasks finish).
 
     Args:
         task: its id.
-        parts: names of its input and outputs, all of which have to acknowledge.
+        parts: names of the input and outputs that must all acknowledge.
     """
 
     def __init__(self, task: str, parts: Iterable[str], respond: CheckpointResponder) -> None:
@@ -52,18 +52,18 @@ class TaskAcknowledgements:
         self._has_ended = False
 
     def ask(self, checkpoint_id: int) -> None:
-        """A checkpoint has begun."""
+        """Begin a checkpoint."""
         if self._has_ended or not self._parts:
             self._respond(AcknowledgeCheckpoint(self._task, checkpoint_id))
         else:
             self._asked.add(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
+        """Abort a checkpoint."""
         self._forget(checkpoint_id)
 
     def receive(self, answer: Answer) -> None:
-        """The answer of a part."""
+        """Take the answer of a part."""
         checkpoint_id = answer.checkpoint_id
         if isinstance(answer, DeclineCheckpoint):
             self._forget(checkpoint_id)
@@ -76,7 +76,7 @@ class TaskAcknowledgements:
             self._respond(_merged(self._task, checkpoint_id, list(found.values())))
 
     def end(self) -> None:
-        """The task has ended."""
+        """End the task: acknowledge all open checkpoints."""
         if not self._has_ended:
             self._has_ended = True
             for checkpoint_id in sorted(self._asked | self._found.keys()):
@@ -91,13 +91,13 @@ class TaskAcknowledgements:
 
 
 class BranchingCheckpoints(InputCheckpoints):
-    """What the input of a task decides goes on to all of its outputs.
+    """Checkpoints of an input whose barriers go on to all outputs of its task.
 
     Args:
         task: name of the input.
-        outputs: with the partitioner of the edge that each writes, which decides how the barrier
-            is aligned there.
-        before_barrier: called before a barrier is written, so that what was put out goes before.
+        outputs: each with the partitioner of its edge, which decides how the barrier is aligned
+            there.
+        before_barrier: called before a barrier is written, to write the pending output first.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class BranchingCheckpoints(InputCheckpoints):
         self._before_barrier = before_barrier
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Forward the barrier; one that came unaligned goes on so where the edge allows it."""
+        """Forward the barrier; an unaligned one stays unaligned where the edge allows it."""
         self._before_barrier()
         for output, partitioner in self._outputs:
             outgoing = barrier_of(
@@ -127,7 +127,7 @@ class BranchingCheckpoints(InputCheckpoints):
             output.write(outgoing, now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Tell the coordinator, and those downstream."""
+        """Decline the checkpoint and cancel it downstream."""
         super().abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
         for output, _ in self._outputs:
             output.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)

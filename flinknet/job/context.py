@@ -1,4 +1,4 @@
-"""ProcessingContext: which record a task is at, and how long it has worked on this turn."""
+"""ProcessingContext: the record a task is processing, and the work done in this turn."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class ProcessingContext:
     """Shared by the operators, outputs and sinks of a task.
 
     Attributes:
-        now_ns: when the task began with the records at hand.
-        work_ns: time that it has taken since, by the delays of its operators.
-        instant_ns: when the record at hand was due; of a batch, that of its earliest.
-        instants: those of the records of the batch at hand; None outside of batches.
-        timestamp_ms, timestamps: the same of event time, where the program assigns it.
-        pending_records: that were put out and not handed to writers, other elements too.
-        clock: that passes while operators work; None where no time does.
-        pressed_ns: how long the task has waited for its outputs, up to `pressed_since_ns` if it
-            waits now, which is -1 if not.
+        now_ns: when the task started on the current records.
+        work_ns: work since then, from the delays of operators.
+        instant_ns: when the current record was due; of a batch, the earliest.
+        instants: due instants of the current batch; None outside of batches.
+        timestamp_ms, timestamps: the same in event time, if the program assigns it.
+        pending_records: records and other elements emitted and not yet passed to writers.
+        clock: real time while operators work; None in virtual time.
+        pressed_ns: time spent waiting for outputs; excludes a wait in progress.
+        pressed_since_ns: start of the wait in progress; -1 if there is none.
 
     Args:
-        epoch_ns: the instant at which the time of day was 0.
+        epoch_ns: instant that is time of day 0.
     """
 
     __slots__ = (
@@ -58,39 +58,37 @@ class ProcessingContext:
 
     @property
     def done_ns(self) -> int:
-        """When the task is done with the record at hand."""
+        """When the task is done with the current record."""
         done_ns = self.now_ns + self.work_ns
         return done_ns if self.clock is None else max(done_ns, self.clock())
 
     @property
     def time_of_day_ms(self) -> int:
-        """Of now, with the work that is done (Flink: currentTimeMillis)."""
+        """The current time of day, work included (Flink: currentTimeMillis)."""
         return (self.done_ns - self._epoch_ns) // NS_PER_MS
 
     @property
     def due_ms(self) -> int:
-        """The time of day at which the record at hand was due; NO_TIMESTAMP if that is not
-        known.
-        """
+        """The time of day at which the current record was due; NO_TIMESTAMP if unknown."""
         instant_ns = self.instant_ns
         if instant_ns == NO_TIMESTAMP:
             return NO_TIMESTAMP
         return (instant_ns - self._epoch_ns) // NS_PER_MS
 
     def event_time_ms(self) -> int | None:
-        """Event time of the record at hand; None if it has none."""
+        """Event time of the current record; None if it has none."""
         return None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
 
     @property
     def active_ns(self) -> int:
-        """Time that the task did not wait for its outputs (Flink: PausableRelativeClock)."""
+        """Time the task did not wait for its outputs (Flink: PausableRelativeClock)."""
         if self.pressed_since_ns >= 0:
             return self.pressed_since_ns - self.pressed_ns
         return self.now_ns - self.pressed_ns
 
     def timestamps_of(self, count: int) -> Instants:
-        """Event time of the records of the batch at hand: those that they have, or when they were
-        due. Where an operator made more or fewer than it was given, all have the earliest.
+        """Event time of the records of the current batch: their timestamps, or when they were due.
+        If an operator changed the number of records, all get the earliest.
         """
         timestamps = self.timestamps
         if timestamps is not None:

@@ -1,6 +1,6 @@
 # mypyc
-"""Buffer debloating of the gates of a TaskManager: every period each gate tells its producers how
-large buffers should be.
+"""Buffer debloating in a TaskManager: every period each gate announces a buffer size to its
+producers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from flinknet.results import DebloatingSample
 from .stream_task import StreamTask
 
 SAMPLES_MAX = 4096
-"""Of each gate."""
+"""Samples kept per gate."""
 
 
 def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
-    """What the options say; None if debloating is off."""
+    """Debloating settings from the options; None if debloating is off."""
     if not network.debloating_enabled:
         return None
     return DebloatingConfig(
@@ -38,15 +38,15 @@ def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
 
 
 class GateDebloating:
-    """Sizes of the buffers of one gate (Flink: SingleInputGate.triggerDebloating).
+    """Buffer sizes of one gate (Flink: SingleInputGate.triggerDebloating).
 
-    Differs from Flink in that throughput counts data and no events, and that its clock stands still
-    while the task is idle: Flink's stops as soon as the gate is empty, also where the task then
-    waits for its output.
+    Differs from Flink in that throughput counts data without events, and in that its clock stops
+    while the task is idle. Flink's stops as soon as the gate is empty, even if the task then waits
+    for its output.
 
     Attributes:
-        task_name: of the task that reads the gate.
-        samples: one for each evaluation; of a long run, for every second, fourth, … one.
+        task_name: the task that reads the gate.
+        samples: one per evaluation; long runs keep every second, fourth, … one.
     """
 
     def __init__(
@@ -71,24 +71,22 @@ class GateDebloating:
 
     @property
     def name(self) -> str:
-        """Of the gate: of its task, and its number where it is not the first."""
+        """Name of the gate: its task, and its number unless it is the first."""
         return self.task_name + (f" gate {self.gate.index}" if self.gate.index else "")
 
     @property
     def announced_bytes(self) -> int:
-        """The size that the producers were told last (Flink: debloatedBufferSize)."""
+        """The size announced to the producers last (Flink: debloatedBufferSize)."""
         return self._debloater.announced_bytes
 
     @property
     def consume_ns(self) -> int:
-        """How long it would take to consume what is in flight (Flink:
-        estimatedTimeToConsumeBuffersMs).
-        """
+        """Time to consume the data in flight (Flink: estimatedTimeToConsumeBuffersMs)."""
         return self._debloater.consume_ns
 
     def evaluate(self, *, now_ns: int) -> None:
-        """Take a sample, and announce a size that has changed enough; a gate that has come to its
-        end does nothing.
+        """Take a sample, and announce the size if it changed enough. Does nothing once the gate has
+        ended.
         """
         gate, debloater = self.gate, self._debloater
         if gate.is_finished or gate.is_closed:
@@ -121,8 +119,8 @@ class GateDebloating:
                     channel.set_buffer_size(size, now_ns=now_ns)
 
     def _in_flight_bytes(self) -> int:
-        """Data that the gate or a local subpartition holds, and of what remote producers hold as
-        many buffers as they said, of the size that they were told.
+        """Data queued in the gate or in local subpartitions, plus the remote producers' announced
+        backlog in buffers of the announced size.
         """
         size, found = self._debloater.announced_bytes, 0
         for channel in self.gate.channels:
@@ -135,7 +133,7 @@ class GateDebloating:
 def debloated_gates(
     tasks: Iterable[StreamTask], network: NetworkConfig, *, now_ns: int
 ) -> list[GateDebloating]:
-    """All gates that these tasks read; none if debloating is off."""
+    """All gates of these tasks; none if debloating is off."""
     config = debloating_config(network)
     if config is None:
         return []
@@ -147,7 +145,7 @@ def debloated_gates(
 class BufferDebloating:
     """Evaluates the gates of a TaskManager every period (Flink: StreamTask.debloat).
 
-    The next period begins when the gates were evaluated, so that delays add up, as in Flink.
+    The next period begins after the evaluation, so delays add up, as in Flink.
     """
 
     def __init__(self, gates: Sequence[GateDebloating], period_ns: int, *, start_ns: int) -> None:
@@ -156,11 +154,11 @@ class BufferDebloating:
         self._due_ns = start_ns + period_ns
 
     def next_deadline_ns(self) -> int | None:
-        """When to evaluate; None for a TaskManager without gates."""
+        """When to evaluate next; None for a TaskManager without gates."""
         return self._due_ns if self.gates else None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Evaluate all gates if it is time."""
+        """Evaluate all gates if a period has passed."""
         if self.gates and now_ns >= self._due_ns:
             for gate in self.gates:
                 gate.evaluate(now_ns=now_ns)

@@ -1,7 +1,7 @@
-"""What a TaskManager is told to run a subtask: plain values, made from a plan.
+"""What a TaskManager needs to run a subtask: plain values, derived from a plan.
 
-Pure. Ids follow from the plan and from the numbers of the attempts, so that what was sent to or by
-an attempt that is over has another id than what belongs to the one that counts.
+Pure. Ids depend on the plan and on attempt numbers, so messages to or from an old attempt never
+match the current one.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class ResultPartitionDeploymentDescriptor:
     """A partition that a task writes (Flink: ResultPartitionDeploymentDescriptor).
 
     Attributes:
-        edge: index of the edge it feeds; the first of them, where several read it.
-        partitioner: name of how records are dealt out, such as "hash".
-        target_key_groups: maximum parallelism of those that read it.
-        channels: index in the job of the channel of each subpartition.
-        buffer_timeout_ns: as long as a record waits in a buffer at most; -1: until it is full.
+        edge: index of the edge it feeds; the first edge if several read it.
+        partitioner: how records are distributed, such as "hash".
+        target_key_groups: maximum parallelism of the readers.
+        channels: index in the job of each subpartition's channel.
+        buffer_timeout_ns: longest time a record waits in a buffer; -1: until the buffer is full.
     """
 
     edge: int
@@ -51,23 +51,23 @@ class ResultPartitionDeploymentDescriptor:
 
     @property
     def subpartitions(self) -> int:
-        """How many it has."""
+        """Number of subpartitions."""
         return len(self.channels)
 
     @property
     def data_set_id(self) -> IntermediateDataSetID:
-        """The data set it is a part of."""
+        """The data set that the partition belongs to."""
         return self.partition_id.partition_id.intermediate_data_set_id
 
 
 @dataclass(frozen=True, slots=True)
 class InputChannelDescriptor:
-    """A channel of a gate, and where it comes from (Flink: NettyShuffleDescriptor).
+    """A channel of a gate and its producer (Flink: NettyShuffleDescriptor).
 
     Attributes:
-        index: of the channel in the job, for traces.
-        producer: subtask that writes it, on TaskManager `task_manager`.
-        connection_index: which of the TCP connections between the two TaskManagers carries it.
+        index: index of the channel in the job, as in traces.
+        producer: producing subtask, on TaskManager `task_manager`.
+        connection_index: number of the TCP connection, among those between the two TaskManagers.
     """
 
     index: int
@@ -82,17 +82,17 @@ class InputChannelDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class InputGateDeploymentDescriptor:
-    """What a task reads along one edge (Flink: InputGateDeploymentDescriptor).
+    """A task's input along one edge (Flink: InputGateDeploymentDescriptor).
 
     Attributes:
         edge: index of the edge in the job.
-        stream_edge_id: its name in the StreamGraph, by which the operator that reads it is found.
-        partitioner: name of how its records are dealt out.
-        exclusive_buffers: of each remote channel.
-        pool: of the gate.
+        stream_edge_id: name in the StreamGraph; identifies the operator that reads it.
+        partitioner: how the records are distributed.
+        exclusive_buffers: buffers per remote channel.
+        pool: pool of the gate.
         channels: by producer.
-        is_consumable: False: the partitions are not to be requested before the JobManager says so
-            (Flink: UnknownInputChannel).
+        is_consumable: whether the partitions may be requested already; if not, the JobManager
+            announces them later (Flink: UnknownInputChannel).
     """
 
     edge: int
@@ -107,27 +107,27 @@ class InputGateDeploymentDescriptor:
 
     @property
     def buffers(self) -> GateBuffers:
-        """Exclusive buffers and pool."""
+        """Exclusive buffers and pool of the gate."""
         return GateBuffers(self.exclusive_buffers, self.pool)
 
     @property
     def remote_channels(self) -> int:
-        """How many of the channels come over a connection."""
+        """Number of channels that use a connection."""
         return sum(not each.is_local for each in self.channels)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDeploymentDescriptor:
-    """All that a TaskManager needs to run one attempt of a subtask, but for the functions, which it
-    finds by running the program (Flink: TaskDeploymentDescriptor with JobInformation and
+    """All that a TaskManager needs to run one attempt of a subtask, except the functions, which it
+    gets by running the program (Flink: TaskDeploymentDescriptor with JobInformation and
     TaskInformation).
 
     Attributes:
         job_id: 32 hexadecimal digits.
         vertex: index in the plan, in topological order.
-        vertex_name, name: of the vertex, and of the task: with its number among its like.
+        vertex_name, name: of the vertex, and of the task, which adds the subtask number.
         stage: tasks of a stage start when those of lower stages have ended.
-        stream_config: of the head of the chain, as JSON.
+        stream_config: configuration of the chain's head, as JSON.
     """
 
     job_id: str
@@ -153,24 +153,24 @@ class TaskDeploymentDescriptor:
 
     @property
     def execution_vertex_id(self) -> str:
-        """The subtask as text, under which it acknowledges checkpoints: names may be those of other
-        vertices, too.
+        """The subtask as text, which identifies it in checkpoints: task names may repeat across
+        vertices.
         """
         return str(self.attempt_id.execution_vertex_id)
 
     @property
     def attempt_number(self) -> int:
-        """Counts from 0."""
+        """Number of the attempt, from 0."""
         return self.attempt_id.attempt_number
 
     @property
     def key(self) -> SubtaskKey:
-        """The subtask, whichever attempt it is."""
+        """The subtask, regardless of the attempt."""
         return self.vertex, self.subtask
 
     @property
     def buffers(self) -> TaskBuffers:
-        """What it needs of its TaskManager's network memory."""
+        """Its demand on the TaskManager's network memory."""
         return task_buffers(
             self.task_manager,
             self.stage,
@@ -193,9 +193,8 @@ def descriptors_of(
     """The tasks of each TaskManager of a plan, by vertex and subtask.
 
     Args:
-        attempt_numbers: of subtasks; those that are not there have the attempt that counts in the
-            graph of the plan.
-        only: subtasks to be deployed, when a region begins again; None: all.
+        attempt_numbers: by subtask; others have the current attempt of the plan's graph.
+        only: subtasks to deploy, when a region restarts; None: all.
     """
     found: list[list[TaskDeploymentDescriptor]] = [[] for _ in range(plan.task_managers)]
     attempts = _Attempts(plan, attempt_numbers or {})
@@ -207,8 +206,8 @@ def descriptors_of(
 
 
 def channel_offsets(plan: PhysicalPlan) -> list[int]:
-    """Index in the job of the first channel of each edge; within an edge channels count by producer
-    and then by consumer, as its wiring has them.
+    """Index in the job of the first channel of each edge. Within an edge, channels are ordered by
+    producer, then by consumer.
     """
     offsets, offset = [], 0
     for edge in plan.edges:
@@ -228,17 +227,17 @@ def channel_index(edge: PlannedEdge, offset: int, producer: int, consumer: int) 
 def receiver_id_of(
     index: int, reader: ExecutionAttemptID, partition_id: ResultPartitionID
 ) -> InputChannelID:
-    """By which id an attempt calls the channel through which it reads a partition.
+    """The id of the channel through which an attempt reads a partition.
 
     Args:
-        index: of the channel in the job.
+        index: index of the channel in the job.
     """
     seed = b"flinknet channel %d" % index + reader.encode() + partition_id.encode()
     return InputChannelID(hashlib.sha256(seed).digest()[:16])
 
 
 class _Attempts:
-    """Ids of the attempts of a plan, and of what they write and read."""
+    """Ids of a plan's attempts and their partitions."""
 
     def __init__(self, plan: PhysicalPlan, numbers: Mapping[SubtaskKey, int]) -> None:
         self._plan = plan
@@ -246,7 +245,7 @@ class _Attempts:
         self._known: dict[SubtaskKey, ExecutionAttemptID] = {}
 
     def id_of(self, vertex: int, subtask: int) -> ExecutionAttemptID:
-        """The attempt at a subtask."""
+        """The attempt of a subtask."""
         key = vertex, subtask
         if key not in self._known:
             execution_vertex = self._plan.vertices[vertex].vertex.task_vertices[subtask]

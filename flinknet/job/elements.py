@@ -1,9 +1,9 @@
-"""Elements: records with their timestamps, and what stands between them, as they lie in buffers
+"""Stream elements in buffers: records with their timestamps, and the elements between them
 (Flink: StreamElementSerializer).
 
-Where the program assigns timestamps, they are its event time in ms, as Flink's. Elsewhere they are
-instants of the run's clock in ns: when a record was due at its source. Differs from Flink, which
-would have none; so latency and traces know from where it counts.
+If the program assigns timestamps, they are event time in ms, as in Flink. Otherwise they are
+instants of the run's clock in ns: when a record was due at its source. Flink would store none; they
+are what latency counts from.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from flinknet.errors import FrameCorruptedError
 from .basic_serializers import TypeSerializer
 
 NO_TIMESTAMP = -(2**63)
-"""As Flink's TimestampAssigner has it. A record of exactly this instant is written without one."""
+"""Same value as in Flink's TimestampAssigner. A record at exactly this instant is written without
+a timestamp."""
 
 Values = Sequence[Any] | NDArray[Any]
-"""Records of one type: a list, or an array (see `serializers`)."""
+"""Records of one type, as a list or an array (see `serializers`)."""
 
 Instants = NDArray[np.int64]
 """The timestamp of each record, NO_TIMESTAMP where it has none."""
 
 Found = tuple[Values, Instants] | StreamElement
-"""Records that follow each other, or an element that is none."""
+"""Consecutive records, or another stream element."""
 
 _HEADER = struct.Struct(">ibq")
 _SHORT_HEADER = struct.Struct(">ib")
@@ -47,17 +48,17 @@ _TIMESTAMP = struct.Struct(">q")
 _WITH, _WITHOUT = TAG_REC_WITH_TIMESTAMP, TAG_REC_WITHOUT_TIMESTAMP
 
 SHORT_RUN_RECORDS = 4
-"""Records of one length that are read one by one rather than as an array."""
+"""Longest run of records of equal length that is read one by one, not as an array."""
 
 _WRONG_VALUE = (struct.error, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 _BROKEN = (struct.error, ValueError, IndexError, OverflowError, TypeError)
 
 
 class WrongValueError(ValueError):
-    """A value is not of the type that the records should have.
+    """A value does not have the type of its edge.
 
     Attributes:
-        position: among those that were to be written.
+        position: of the value among those to be written.
     """
 
     def __init__(self, text: str, position: int) -> None:
@@ -69,7 +70,7 @@ class StreamElementSerializer:
     """Reads and writes the records of an edge.
 
     Args:
-        has_arrays: records come in arrays wherever that is possible, also a few of them.
+        has_arrays: read records into arrays wherever possible, even short runs.
     """
 
     def __init__(self, serializer: TypeSerializer, *, has_arrays: bool = False) -> None:
@@ -80,13 +81,12 @@ class StreamElementSerializer:
     def write(
         self, values: Values, timestamps: Instants, due_ns: Instants | None = None
     ) -> SerializedRecords:
-        """Records back to back, each with its length in front.
+        """Serialise records back to back, each with its length in front.
 
         Args:
-            due_ns: instants of the records for the trace, -1 where that is not known; None: their
-                timestamps.
+            due_ns: due instants for the trace, -1 if unknown; None: the timestamps.
 
-        Raises: WrongValueError for the first value that is of another type.
+            Raises: WrongValueError for the first value of another type.
         """
         instants = timestamps if due_ns is None else due_ns
         if isinstance(values, np.ndarray):
@@ -119,10 +119,10 @@ class StreamElementSerializer:
         return SerializedRecords(data, instants, ends=np.array(ends, np.int64))
 
     def read(self, runs: Sequence[RecordRun]) -> list[Found]:
-        """The elements of a buffer, in order: long runs of records as arrays where that is
-        possible, what lies between them as lists.
+        """The elements of a buffer, in order: long runs of records as arrays where possible, the
+        rest as lists.
 
-        Raises: FrameCorruptedError for bytes that are none.
+        Raises: FrameCorruptedError if the bytes are not valid elements.
         """
         found: list[Found] = []
         values: list[Any] = []
@@ -150,9 +150,9 @@ class StreamElementSerializer:
         stamps: list[int],
         found: list[Found],
     ) -> tuple[list[Any], list[int]]:
-        """Add records to those at hand. An element that is none goes behind them to what was found.
+        """Append records to `values` and `stamps`. Another element ends them and goes to `found`.
 
-        Returns: the records at hand, and their timestamps.
+        Returns: the records not yet in `found`, and their timestamps.
         """
         data = bytes(memory[offset : offset + count * record_bytes])
         read = self.serializer.read
@@ -225,7 +225,7 @@ class StreamElementSerializer:
         return values, np.full(count, NO_TIMESTAMP, np.int64)
 
     def _element_type(self, record_bytes: int, has_timestamp: bool) -> np.dtype[Any] | None:
-        """How records of a length lie in memory; None if not all of these look alike."""
+        """Memory layout of records of this length; None if not all of them share one."""
         key = record_bytes, has_timestamp
         if key not in self._element_types:
             if len(self._element_types) > 64:

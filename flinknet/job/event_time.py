@@ -16,15 +16,14 @@ from .elements import NO_TIMESTAMP, Instants
 
 
 class TimestampsAndWatermarksOperator(StreamOperator):
-    """Gives records timestamps and makes watermarks of them (Flink:
-    TimestampsAndWatermarksOperator). Watermarks from before it do not count, but for the end of
-    time.
+    """Assigns timestamps and generates watermarks (Flink: TimestampsAndWatermarksOperator).
+    Upstream watermarks are dropped, except the final one.
 
     Attributes:
-        calls_functions: of the program, in the assigner or the generator.
+        calls_functions: whether assigner or generator are functions of the program.
 
     Args:
-        is_progressive: watermarks are made on the way; batch jobs have only the last.
+        is_progressive: emit watermarks along the way; batch jobs have only the final one.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         pass
 
     def emit_periodic(self, output: Output) -> None:
-        """pipeline.auto-watermark-interval has passed."""
+        """Emit a watermark: pipeline.auto-watermark-interval has passed."""
         self._generator.on_periodic_emit(self._output.to(output))
 
     def finish(self, output: Output) -> None:
@@ -98,11 +97,11 @@ class TimestampsAndWatermarksOperator(StreamOperator):
 
 
 class Timer:
-    """Calls back every so often, counted from when it was called (Flink: ProcessingTimeService,
+    """Calls back at a fixed delay after each call (Flink: ProcessingTimeService,
     scheduleWithFixedDelay).
 
     Attributes:
-        next_ns: when it is to be called.
+        next_ns: when the next call is due.
     """
 
     def __init__(self, callback: Callable[[], None], interval_ns: int, *, first_ns: int) -> None:
@@ -111,7 +110,7 @@ class Timer:
         self._interval_ns = interval_ns
 
     def fire(self, now_ns: int) -> None:
-        """Call back, if it is time."""
+        """Call back if due."""
         if now_ns >= self.next_ns:
             self._callback()
             self.next_ns = now_ns + self._interval_ns

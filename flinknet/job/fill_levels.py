@@ -1,7 +1,7 @@
-"""Fill levels: how many bytes lie in the places between two operators that are the stack's own, and
-how many there can be.
+"""Fill levels of the stack's own queues between two operators: their bytes, and the most they can
+hold.
 
-The kernel's two places and what the socket has not taken are known to drivers only.
+The kernel's two queues and bytes not yet taken by the socket are known only to drivers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flinknet.core.producer import ResultPartition
 
 
 def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
-    """What was written and not handed to a connection. A buffer that several subpartitions share
+    """Bytes written and not yet passed to a connection. A buffer shared by several subpartitions
     counts in each.
     """
     return sum(each.queued_bytes for partition in partitions for each in partition.subpartitions)
@@ -24,10 +24,10 @@ def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
 def subpartition_bytes_max(
     partitions: Iterable[ResultPartition], total_buffers: int, *, is_shared: bool
 ) -> int:
-    """What the pools of these partitions hold at most, overdraft and all.
+    """Capacity of these partitions' pools, overdraft included.
 
     Args:
-        total_buffers: of the TaskManager; a pool without a limit ends there.
+        total_buffers: of the TaskManager; the limit of an unlimited pool.
         is_shared: whether all subpartitions of a partition share their buffers (broadcast).
     """
     most = 0
@@ -40,7 +40,7 @@ def subpartition_bytes_max(
 
 
 def input_channel_bytes(gates: Iterable[SingleInputGate]) -> int:
-    """Data that has arrived over connections and that no task has taken."""
+    """Bytes that have arrived over connections and that no task has taken."""
     return sum(
         buffer.size_bytes
         for channel in _remote_channels(gates)
@@ -50,7 +50,7 @@ def input_channel_bytes(gates: Iterable[SingleInputGate]) -> int:
 
 
 def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
-    """What exclusive buffers and the pools of these gates hold at most."""
+    """Capacity of the exclusive buffers and pools of these gates."""
     pools: dict[int, LocalBufferPool] = {}
     most = 0
     for channel in _remote_channels(gates):
@@ -61,24 +61,24 @@ def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
 
 
 def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
-    """What was read and is staged for want of a buffer; never any with credit."""
+    """Bytes read and staged for lack of a buffer; always 0 with credit."""
     return sum(each.snapshot(now_ns=0).staged_bytes for each in connections)
 
 
 def netty_inbound_bytes_max(
     connections: Iterable[ConsumerConnection], *, receive_bytes: int, segment_size_bytes: int
 ) -> int:
-    """What one read and one message that had come in part leave staged at most.
+    """The most that one read and one partly received message leave staged.
 
     Args:
-        receive_bytes: that the driver hands over in one go.
+        receive_bytes: the most the driver passes on at once.
     """
     without_credit = sum(not each.is_credit_based for each in connections)
     return without_credit * (receive_bytes + segment_size_bytes)
 
 
 def is_reading(connections: Iterable[ConsumerConnection]) -> bool:
-    """Whether every one of these wants to be read."""
+    """Whether all of these connections want to be read."""
     return all(each.wants_data for each in connections)
 
 

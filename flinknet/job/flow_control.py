@@ -2,7 +2,7 @@
 `tcp` (before).
 
 With `tcp` there is no credit on the wire. A consumer without a free buffer stops reading its
-socket, and a producer goes on until the socket takes no more; so one slow channel holds up all
+socket, and the producer writes until the socket takes no more. So one slow channel blocks all
 others of its connection.
 """
 
@@ -19,7 +19,7 @@ from flinknet.errors import ConfigError
 
 
 def check_flow_control(flow_control: str) -> None:
-    """Raises: ConfigError for a name that is none."""
+    """Raises: ConfigError for an unknown name."""
     if flow_control not in FLOW_CONTROLS:
         raise ConfigError(
             f"flow control {flow_control!r} is not known; choose from {', '.join(FLOW_CONTROLS)}"
@@ -35,8 +35,8 @@ def create_producer_connection(
     partition_request_timeout_ns: int,
     segment_size_bytes: int,
 ) -> ProducerConnection:
-    """The end of a connection that serves partitions: with Netty's water marks, and without credit
-    those of the time.
+    """The producer's end of a connection, with Netty's water marks: with `tcp`, those of Flink
+    before 1.5.
     """
     return ProducerConnection(
         partitions,
@@ -49,5 +49,5 @@ def create_producer_connection(
 
 
 def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
-    """The end of a connection that reads partitions."""
+    """The consumer's end of a connection."""
     return ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)

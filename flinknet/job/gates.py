@@ -1,4 +1,4 @@
-"""Gates and partitions with their pools, as descriptors have them, for both drivers; the tasks
+"""Gates and partitions with their pools, built from descriptors; shared by both drivers. The tasks
 between them come from `program_tasks` and `load.load_tasks`.
 """
 
@@ -44,7 +44,7 @@ from .descriptor import (
 )
 
 Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
-"""The connection that a channel comes over, opened when it is first asked for."""
+"""Returns a channel's connection, opened when it is first requested."""
 
 
 def create_partitions(
@@ -55,13 +55,13 @@ def create_partitions(
     *,
     storage: BlockingStorage | None = None,
 ) -> tuple[ResultPartition, ...]:
-    """The result partitions of a task, in the order of its outputs, set up: with their pools, and
-    registered.
+    """The result partitions of a task, in the order of its outputs, registered and with their
+    pools.
 
     Args:
-        storage: of the TaskManager; None to keep a blocking partition in memory of its own.
+        storage: of the TaskManager; None: each blocking partition keeps its data in memory.
 
-    Raises: InsufficientBuffersError; those that were made are released then.
+        Raises: InsufficientBuffersError; the partitions created so far are released.
     """
     factory = _partition_factory(network, memory, manager, storage)
     made: list[ResultPartition] = []
@@ -88,7 +88,7 @@ def _partition_factory(
     manager: ResultPartitionManager,
     storage: BlockingStorage | None = None,
 ) -> ResultPartitionFactory:
-    """What makes the partitions of a TaskManager."""
+    """The factory of a TaskManager's partitions."""
     return ResultPartitionFactory(
         memory,
         manager,
@@ -107,10 +107,10 @@ def blocking_storage(
     network: NetworkConfig,
     create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
 ) -> BlockingStorage:
-    """What the blocking partitions of a TaskManager share.
+    """Storage shared by the blocking partitions of a TaskManager.
 
     Args:
-        create_data: where a partition keeps its bytes.
+        create_data: creates a partition's data store.
     """
     return BlockingStorage(
         BatchShuffleReadBufferPool(network.batch_shuffle_read_bytes, network.segment_size_bytes),
@@ -119,14 +119,14 @@ def blocking_storage(
 
 
 class GateSetup:
-    """Memory of the gates of a task: their pools, and the exclusive segments of their channels,
-    which are waited for up to taskmanager.network.memory.buffers-request-timeout (Flink:
+    """Memory of a task's gates: their pools, and the exclusive segments of their channels. Segments
+    are waited for up to taskmanager.network.memory.buffers-request-timeout (Flink:
     SingleInputGate.setup).
 
-    Differs from Flink in that nothing sleeps: the driver calls `is_complete` until it is, and gives
-    others their turns meanwhile.
+    Differs from Flink in that nothing sleeps: the driver polls `is_complete` and runs other tasks
+    in between.
 
-    Raises: InsufficientBuffersError, at once, when others need what is asked for.
+    Raises: InsufficientBuffersError, at once, if the memory is reserved by others.
     """
 
     def __init__(
@@ -158,9 +158,9 @@ class GateSetup:
             raise
 
     def is_complete(self, *, now_ns: int) -> bool:
-        """Whether every segment is there.
+        """Whether all segments are there.
 
-        Raises: ExclusiveBuffersTimeoutError when they have not come in time.
+        Raises: ExclusiveBuffersTimeoutError if they are not there in time.
         """
         for each in self._promised.values():
             if not each.collect():
@@ -174,7 +174,7 @@ class GateSetup:
         return True
 
     def cancel(self) -> None:
-        """Give everything back."""
+        """Return all segments and pools."""
         for each in self._promised.values():
             each.cancel()
         for pool in self._pools:
@@ -187,13 +187,13 @@ class GateSetup:
         connect: Connect,
         probe: Probe | None = None,
     ) -> tuple[SingleInputGate, ...]:
-        """The input gates of the task, in the order of its inputs, with their channels; none of
-        them is requested yet. To be called once, when everything is complete.
+        """The input gates of the task with their channels, in the order of its inputs. No channel
+        has requested its partition yet. Call once, after `is_complete`.
 
         Args:
-            partitions: those of the TaskManager, for local channels.
-            connect: gives a remote channel its connection when it is requested.
-            probe: of local channels; those of connections have their own.
+            partitions: of the TaskManager, for local channels.
+            connect: called when a remote channel is requested; returns its connection.
+            probe: for local channels; connections have their own.
         """
         return tuple(
             self._gate(index, described, pool, partitions, connect, probe or NullProbe())
@@ -215,7 +215,7 @@ class GateSetup:
         backoff = request_backoff_of(network)
         codec = CompressionCodec(network.compression_codec)
         gate = SingleInputGate(index, channels=len(described.channels), pool=pool)
-        # complete partitions may be compressed
+        # only complete partitions may be compressed
         is_blocking = described.partition_type.is_blocking_or_blocking_persistent
         if is_blocking and codec is not CompressionCodec.NONE:
             gate = DecompressingInputGate(
@@ -266,10 +266,10 @@ def create_gates(
     connect: Connect,
     probe: Probe | None = None,
 ) -> tuple[SingleInputGate, ...]:
-    """The input gates of a task where nobody else holds buffers yet, so that nothing is waited for;
-    see GateSetup.
+    """The input gates of a task where no other task holds buffers, so nothing is waited for; see
+    GateSetup.
 
-    Raises: InsufficientBuffersError; ExclusiveBuffersTimeoutError where somebody does.
+    Raises: InsufficientBuffersError; ExclusiveBuffersTimeoutError if another task holds buffers.
     """
     setup = GateSetup(descriptor, replace(network, buffers_request_timeout_ns=0), memory, now_ns=0)
     setup.is_complete(now_ns=0)
@@ -277,7 +277,7 @@ def create_gates(
 
 
 def request_backoff_of(network: NetworkConfig) -> RequestBackoffPolicy:
-    """How patiently partitions are asked for that are not there."""
+    """How often and how long to request a partition that does not exist yet."""
     return RequestBackoffPolicy(
         network.request_backoff_initial_ms * NS_PER_MS,
         network.request_backoff_max_ms * NS_PER_MS,
@@ -286,5 +286,5 @@ def request_backoff_of(network: NetworkConfig) -> RequestBackoffPolicy:
 
 
 def input_of(gates: Sequence[SingleInputGate]) -> SingleInputGate | UnionInputGate:
-    """What a task reads: its one gate, or the union of them."""
+    """The input of a task: its only gate, or the union of its gates."""
     return gates[0] if len(gates) == 1 else UnionInputGate(gates)

@@ -1,5 +1,5 @@
 # mypyc
-"""HandOver: the operators of a task, while a worker has them."""
+"""HandOver: lends the operators of a task to a worker."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from .task_worker import TaskWorker
 from .times import TaskTimes
 
 HAND_BACK_NS = 5_000_000
-"""A worker that has had its records for so long is asked for what it has put out: where a function
-takes its time, that is after each record."""
+"""A worker that has been working for this long is asked to return early; with a slow function that
+is after each record."""
 
 
 class HandOver:
-    """From the task to its worker and back.
+    """Lends the operators to the worker and takes them back.
 
     Args:
-        worker: None where all work is done at once, in the steps of the task.
+        worker: None to do all work at once, in the steps of the task.
 
     Attributes:
-        is_under_way: the worker has the operators: they and what they put out are to be left alone.
-        ask_back_ns: when it is to be asked for them; None if it was, or there is no need.
+        is_under_way: whether the worker has the operators; the task must not touch them or their
+            pending output.
+        ask_back_ns: when to ask for them back; None if already asked, or not lent.
     """
 
     def __init__(
@@ -45,12 +46,12 @@ class HandOver:
 
     @property
     def has_worker(self) -> bool:
-        """Whether functions of the program are called elsewhere."""
+        """Whether functions of the program run in a worker."""
         return self._worker is not None
 
     def begin(self, work: Callable[[], None], now_ns: int) -> bool:
-        """Let the worker do what functions of the program may have a part in. Returns: whether that
-        is over; if not, it is taken back in a later step.
+        """Run work that may call functions of the program. Returns: whether it is done; if not, a
+        later step takes it back.
         """
         worker = self._worker
         if worker is None:
@@ -67,8 +68,8 @@ class HandOver:
         return False
 
     def take_back(self, now_ns: int) -> bool:
-        """Take what the worker has, if it is done. Returns: whether it was. Raises: what the work
-        raised.
+        """Take the operators back if the worker is done. Returns: whether it is. Raises: the error
+        of the work.
         """
         worker = self._worker
         assert worker is not None
@@ -83,8 +84,8 @@ class HandOver:
         return True
 
     def cancel(self) -> bool:
-        """The task ends early. Returns: whether the operators are back; a function that is in work
-        goes on to its end.
+        """Cancel the task. Returns: whether the operators are back; a running function runs to its
+        end.
         """
         worker = self._worker
         if self.is_under_way and worker is not None:
@@ -92,11 +93,11 @@ class HandOver:
             if not worker.is_over:
                 return False
             self.is_under_way = False
-            with suppress(Exception, SystemExit):  # what counts is why the task ends
+            with suppress(Exception, SystemExit):  # the task already has a reason to end
                 worker.end()
         return True
 
     def release(self) -> None:
-        """Nothing more will be handed over."""
+        """Release the worker: nothing more will be lent."""
         if self._worker is not None:
             self._worker.release()

@@ -1,7 +1,6 @@
-"""What tasks need of the world: text that comes in, lines and files that go out.
+"""Input and output of tasks: text read, lines printed and files written.
 
-The driver fills text inputs, and does what a `TaskIO` is called for; there is no socket and no file
-here.
+The driver fills text inputs and implements `TaskIO`; there is no socket and no file here.
 """
 
 from __future__ import annotations
@@ -12,33 +11,33 @@ from typing import Protocol
 from flinknet.errors import TaskFailedError
 
 WAITING_LINES_MAX = 4096
-"""With so many lines waiting, no more text is asked for."""
+"""Above this many waiting lines, no more text is read."""
 
 LINE_BYTES_MAX = 1 << 28
 
 
 class TaskIO(Protocol):
-    """Takes what sinks put out."""
+    """Takes the output of sinks."""
 
     def print_line(self, line: str) -> None:
-        """A line for standard output."""
+        """Print a line to standard output."""
 
     def open_file(self, path: str) -> None:
-        """Begin a file anew, with its directory."""
+        """Create or truncate a file; creates its directory, too."""
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Append to a file that is open."""
+        """Append to an open file."""
 
     def close_file(self, path: str) -> None:
-        """Nothing more is written to it."""
+        """Close a file."""
 
 
 class MemoryIO:
-    """Keeps everything; for simulations and tests.
+    """Keeps all output in memory, for simulations and tests.
 
     Attributes:
-        lines: printed, in order.
-        files: by path.
+        lines: printed lines, in order.
+        files: contents by path.
     """
 
     def __init__(self) -> None:
@@ -51,26 +50,25 @@ class MemoryIO:
         self.lines.append(line)
 
     def open_file(self, path: str) -> None:
-        """Begin a file."""
+        """Create or truncate a file."""
         self.files[path] = b""
         self.open_files.add(path)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Append to it."""
+        """Append to a file."""
         self.files[path] += data
 
     def close_file(self, path: str) -> None:
-        """It is complete."""
+        """Close a file."""
         self.open_files.remove(path)
 
 
 class TextInput:
-    """Text as bytes in, as lines out. The driver brings bytes while `wants_data`, then says that
-    there are no more.
+    """Splits bytes into lines. The driver feeds bytes while `wants_data`, then calls `receive_eof`.
 
     Attributes:
-        is_ended: nothing more comes.
-        received_bytes: so far.
+        is_ended: whether the input has ended.
+        received_bytes: bytes received so far.
     """
 
     def __init__(self, delimiter: str) -> None:
@@ -84,21 +82,21 @@ class TextInput:
 
     @property
     def wants_data(self) -> bool:
-        """Whether more text may be brought; if not, the task has enough to do."""
+        """Whether more text may be fed; if not, enough lines are waiting."""
         return not self.is_ended and len(self._lines) < WAITING_LINES_MAX
 
     @property
     def has_lines(self) -> bool:
-        """Whether there is something to take."""
+        """Whether there are lines or an error to take."""
         return bool(self._lines) or self._error is not None
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether there never will be."""
+        """Whether there will never be lines again."""
         return self.is_ended and not self.has_lines
 
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes have come."""
+        """Take bytes."""
         self.received_bytes += len(data)
         searched = max(0, len(self._rest) - len(self._delimiter) + 1)
         self._rest += data
@@ -109,7 +107,7 @@ class TextInput:
             self.fail(f"a line of more than {LINE_BYTES_MAX} bytes")
 
     def receive_eof(self) -> None:
-        """No more comes; what stands behind the last delimiter is a line, too."""
+        """End the input; text after the last delimiter is a line, too."""
         if not self.is_ended:
             self.is_ended = True
             if self._rest:
@@ -117,12 +115,12 @@ class TextInput:
                 self._rest = bytearray()
 
     def fail(self, reason: str) -> None:
-        """It cannot be read (on): the task fails when it has taken what there is."""
+        """Fail the input: the task fails once it has taken the waiting lines."""
         self.is_ended = True
         self._error = TaskFailedError(f"{self}: {reason}")
 
     def take(self, limit: int) -> list[str]:
-        """Up to so many lines. Raises: TaskFailedError if there are none because it failed."""
+        """Up to `limit` lines. Raises: TaskFailedError if none are left and the input failed."""
         lines = self._lines
         if not lines and self._error is not None:
             raise self._error
@@ -133,7 +131,7 @@ class TextInput:
 
 
 class SocketTextInput(TextInput):
-    """Text of a TCP connection, which the driver opens to host and port."""
+    """Text from a TCP connection, which the driver opens to host and port."""
 
     def __init__(self, host: str, port: int, delimiter: str = "\n") -> None:
         super().__init__(delimiter)
@@ -144,12 +142,12 @@ class SocketTextInput(TextInput):
 
 
 class FileTextInput(TextInput):
-    """One subtask's share of a file: the lines that begin in its part of the bytes.
+    """One subtask's share of a file: the lines that begin in its byte range.
 
-    The driver calls `set_size`, and then brings bytes from `next_byte` on while `wants_data`.
+    The driver calls `set_size`, then feeds bytes from `next_byte` on while `wants_data`.
 
     Attributes:
-        next_byte: position in the file of what is to be brought next.
+        next_byte: file position of the next byte to feed.
     """
 
     def __init__(self, path: str, subtask: int, parallelism: int) -> None:
@@ -163,7 +161,7 @@ class FileTextInput(TextInput):
 
     @property
     def wants_data(self) -> bool:
-        """Whether more text may be brought; never before its size is known."""
+        """Whether more text may be fed; False until `set_size`."""
         return self._end is not None and super().wants_data
 
     @property
@@ -172,17 +170,17 @@ class FileTextInput(TextInput):
         return self._end is not None
 
     def set_size(self, size_bytes: int) -> None:
-        """Of the file; the part follows from it."""
+        """Set the size of the file, which determines the byte range."""
         begin = size_bytes * self._subtask // self._parallelism
         self._end = size_bytes * (self._subtask + 1) // self._parallelism
         self._size = size_bytes
         self._skips_line = begin > 0
-        self.next_byte = max(0, begin - 1)  # the byte before tells whether a line begins here
+        self.next_byte = max(0, begin - 1)  # shows whether a line begins at `begin`
         if begin == self._end:
             self.is_ended = True
 
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes have come; the line that the end of the part cuts is the last."""
+        """Take bytes; the line across the end of the range is the last."""
         assert self._end is not None
         if self.is_ended:
             return

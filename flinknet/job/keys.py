@@ -1,18 +1,18 @@
-"""Hashes of keys, as Java's hashCode of what Flink would have in their place: key groups follow
+"""Hashes of keys, equal to Java's hashCode of Flink's corresponding values: key groups follow
 from them, and so the subtask that a key belongs to.
 
 | key | hash |
 |---|---|
 | None | 0 |
 | bool | 1231, 1237 |
-| int of 32 bits | itself (Integer) |
-| other int | both halves, one over the other (Long) |
-| float | the same with its bits (Double) |
+| int of 32 bits | its value (Integer) |
+| other int | high half xor low half (Long) |
+| float | the same for its bits (Double) |
 | str | polynomial over UTF-16 units (String) |
 | bytes | polynomial over signed bytes (Arrays) |
-| tuple | polynomial over the fields, from 0 on (TupleN) |
-| list | polynomial over the elements, from 1 on (List) |
-| anything else | that of its bytes as a Value (see `serializers`) |
+| tuple | polynomial over the fields, starting at 0 (TupleN) |
+| list | polynomial over the elements, starting at 1 (List) |
+| anything else | hash of its bytes as a Value (see `serializers`) |
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _string_hash = lru_cache(maxsize=1 << 16)(java_string_hash)
 
 
 def java_hash(key: Any) -> int:
-    """The hash of a key, 32 bits with sign.
+    """The hash of a key, as a signed 32-bit number.
 
-    Raises: TypeError for a key that is no value (see ValueSerializer).
+    Raises: TypeError for a key that cannot be serialised (see ValueSerializer).
     """
     if isinstance(key, np.generic):
         key = key.item()
@@ -65,7 +65,7 @@ def java_hash(key: Any) -> int:
 
 
 def java_hashes(keys: Sequence[Any]) -> NDArray[np.int64]:
-    """The hashes of several keys."""
+    """The hashes of a sequence of keys."""
     return np.fromiter(map(java_hash, keys), np.int64, len(keys))
 
 

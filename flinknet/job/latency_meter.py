@@ -1,5 +1,5 @@
 # mypyc
-"""LatencyMeter: how old records are when the task they end in is done with them."""
+"""LatencyMeter: the age of records when their last task is done with them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from flinknet.histogram import LogLinearHistogram
 from .elements import NO_TIMESTAMP, Instants
 
 KEPT_LATENCIES = 16_384
-"""Latencies that are counted at once."""
+"""Latencies added to the histogram at once."""
 
 
 class LatencyMeter:
-    """What every measuring sink has, of a load (load.sink.LatencySink) or of a program
+    """Latency of a measuring sink, of a load (load.sink.LatencySink) or of a program
     (RecordLatency).
 
-    Records whose instant lies in [measured_from_ns, measured_to_ns) count as measured. Figures are
-    up to date after `settle`.
+    Records due in [measured_from_ns, measured_to_ns) are measured. Figures are up to date after
+    `settle`.
 
-    A base class and not a protocol, so that compiled code calls it directly.
+    A base class rather than a protocol, so that compiled code calls it directly.
 
     Attributes:
-        records: all that came.
-        measured_bytes: of the values of measured records, where those are seen.
-        last_measured_ns: when the task was done with the last measured one.
+        records: all records.
+        measured_bytes: bytes of the values of measured records, where known.
+        last_measured_ns: when the task was done with the last measured record.
     """
 
     def __init__(self) -> None:
@@ -38,16 +38,18 @@ class LatencyMeter:
         self.latency = LogLinearHistogram()
 
     def settle(self) -> None:
-        """Count what was kept."""
+        """Add the buffered latencies to the histogram."""
         raise NotImplementedError
 
     def settle_soon(self) -> None:
-        """Count it with the next record; for who may not `settle`, since a worker may add to it."""
+        """Settle with the next record: for callers that may not `settle` because a worker is
+        adding.
+        """
         self.settle()
 
 
 class RecordLatency(LatencyMeter):
-    """Of records, or batches of them, that operators hand over with their instants."""
+    """Latency of records or batches that operators pass on with their due instants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,14 +59,14 @@ class RecordLatency(LatencyMeter):
         self._kept_max = KEPT_LATENCIES
 
     def add(self, instant_ns: int, done_ns: int) -> None:
-        """Take a record."""
+        """Add a record."""
         self.records += 1
         self._kept.append((instant_ns, done_ns))
         if len(self._kept) >= self._kept_max:
             self.settle()
 
     def add_batch(self, instants: Instants, done_ns: int) -> None:
-        """Take records that are done together."""
+        """Add records that are done at the same time."""
         count = len(instants)
         self.records += count
         self._batches.append((instants, done_ns))
@@ -76,7 +78,7 @@ class RecordLatency(LatencyMeter):
         self._kept_max = 0
 
     def settle(self) -> None:
-        """Count what was kept."""
+        """Add the buffered latencies to the histogram."""
         self._kept_max = KEPT_LATENCIES
         if self._kept:
             instants, done = np.array(self._kept, np.int64).T

@@ -1,4 +1,4 @@
-"""LatencyStats: what latency markers tell the operators of a task."""
+"""LatencyStats: latencies of the latency markers at a task's operators."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SINGLE, OPERATOR, SUBTASK = "single", "operator", "subtask"
 
 @dataclass(frozen=True, slots=True)
 class MarkedLatency:
-    """The last latencies that the markers of a source had at an operator of a task.
+    """Latest latencies of a source's markers at an operator of a task.
 
     Attributes:
-        source_id: of the operator that emitted them; empty with granularity single.
-        source_subtask: -1 with another granularity than subtask.
-        markers: that came in all.
-        latencies_ms: of the last of them, the oldest first.
+        source_id: operator that emitted the markers; empty with granularity single.
+        source_subtask: -1 unless the granularity is subtask.
+        markers: number of markers so far.
+        latencies_ms: latencies of the latest markers, oldest first.
     """
 
     source_id: str
@@ -31,12 +31,12 @@ class MarkedLatency:
 
 
 class LatencyStats:
-    """The histograms of a task's operators (Flink: LatencyStats, of each operator).
+    """Latencies of all operators of a task (Flink: one LatencyStats per operator).
 
-    It is read while a worker has the operators: each access is one step of the interpreter.
+    May be read while a worker has the operators: each access is one step of the interpreter.
 
     Args:
-        history: latencies that are kept of each (Flink: DescriptiveStatisticsHistogram).
+        history: latencies kept per histogram (Flink: DescriptiveStatisticsHistogram).
     """
 
     def __init__(self, granularity: str, history: int) -> None:
@@ -46,7 +46,7 @@ class LatencyStats:
         self._markers: dict[tuple[str, int, str], int] = {}
 
     def report(self, operator_id: str, marker: LatencyMarker, *, now_ms: int) -> None:
-        """A marker has come to an operator."""
+        """Add the latency of a marker at an operator."""
         has_source = self._granularity != SINGLE
         key = (
             marker.operator_id.hex() if has_source else "",
@@ -59,5 +59,5 @@ class LatencyStats:
         self._kept[key].append(now_ms - marker.marked_time_ms)
 
     def __iter__(self) -> Iterator[MarkedLatency]:
-        for key, kept in list(self._kept.items()):  # a worker may add some meanwhile
+        for key, kept in list(self._kept.items()):  # a worker may add keys meanwhile
             yield MarkedLatency(*key, self._markers[key], tuple(kept))

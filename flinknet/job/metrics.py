@@ -1,6 +1,6 @@
 """Gauges under Flink's names and formulas: pool usages and queue lengths.
 
-They read the objects of the network stack when they are asked, so that the hot path pays nothing.
+They read the objects of the network stack on demand, so the hot path pays nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flinknet.core.producer import ResultPartition
 
 
 def memory_metrics(memory: NetworkBufferPool) -> dict[str, float]:
-    """Of a TaskManager's network memory (Flink: Status.Shuffle.Netty)."""
+    """Metrics of a TaskManager's network memory (Flink: Status.Shuffle.Netty)."""
     total, free = memory.total_buffers, memory.available_buffers
     segment_bytes = memory.segment_size_bytes
     return {
@@ -28,11 +28,10 @@ def memory_metrics(memory: NetworkBufferPool) -> dict[str, float]:
 
 
 def requested_memory_percent(memory: NetworkBufferPool) -> int:
-    """What all pools would like to have, in percent of the memory; above 100 they cannot all reach
-    their maximum.
+    """Buffers wanted by all pools, in percent of the memory. Above 100 not all can reach their
+    maximum.
 
-    Differs from NetworkBufferPool in that exclusive buffers are no pool's and are not counted, here
-    as there.
+    Mirrors NetworkBufferPool: exclusive buffers belong to no pool and are not counted.
     """
     wanted = sum(
         2 * pool.required_buffers if pool.max_buffers >= UNLIMITED_BUFFERS else pool.max_buffers
@@ -42,7 +41,7 @@ def requested_memory_percent(memory: NetworkBufferPool) -> int:
 
 
 def output_metrics(partitions: Sequence[ResultPartition]) -> dict[str, float]:
-    """Of all outputs of a task (Flink: Shuffle.Netty.Output.Buffers)."""
+    """Metrics of all outputs of a task (Flink: Shuffle.Netty.Output.Buffers)."""
     subpartitions = [each for partition in partitions for each in partition.subpartitions]
     return {
         "outputQueueLength": sum(each.queued_elements for each in subpartitions),
@@ -55,8 +54,8 @@ def output_metrics(partitions: Sequence[ResultPartition]) -> dict[str, float]:
 
 
 def input_metrics(gates: Sequence[SingleInputGate]) -> dict[str, float]:
-    """Of all inputs of a task (Flink: Shuffle.Netty.Input.Buffers). Usages look at remote channels
-    only.
+    """Metrics of all inputs of a task (Flink: Shuffle.Netty.Input.Buffers). Usages cover remote
+    channels only.
     """
     remote = [
         channel
@@ -83,7 +82,7 @@ def input_metrics(gates: Sequence[SingleInputGate]) -> dict[str, float]:
 
 
 def queue_metrics(lengths: Iterable[int]) -> dict[str, float]:
-    """Of one gate or partition, from the queue length of each channel (Flink: detailed metrics)."""
+    """Metrics of one gate or partition, from queue lengths (Flink: detailed metrics)."""
     found = list(lengths)
     return {
         "totalQueueLen": sum(found),

@@ -1,7 +1,7 @@
 # mypyc
-"""NetworkInput: what comes through the gates of a task, as work for its chain.
+"""NetworkInput: turns the buffers of a task's gates into work for its chain.
 
-A base class and not a part of the task's inputs, so that a buffer costs no call for it.
+A base class rather than a member of the task's inputs, so that a buffer costs no extra call.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _CONSUMED = int(TracePoint.CONSUMED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 Polled = tuple[InputChannel, InputBuffer, int]
-"""A buffer or event of a gate: its channel, itself, its sequence number."""
+"""A buffer or event from a gate: channel, buffer, sequence number."""
 
 
 ReceiverT = TypeVar("ReceiverT", bound=ChannelInput | LatencySink)
-"""Takes the records of a channel: for operators of a program, or to check and time them."""
+"""Takes the records of a channel: for the operators of a program, or to check and time them."""
 
 
 class NetworkInput(Generic[ReceiverT]):
-    """The reading half of a task (Flink: AbstractStreamTaskNetworkInput).
+    """Reads the input of a task (Flink: AbstractStreamTaskNetworkInput).
 
     Attributes:
-        gate: what it reads.
-        receivers: one for each channel of the gate, in its order.
-        checkpoints: what events mean.
-        has_ended_data: the records of every channel have been read.
-        timeout_ns: when the alignment that goes on times out; None if there is none.
-        is_paused: it takes nothing, although there may be something.
+        gate: the gate, or union of gates, that is read.
+        receivers: one per channel of the gate, in its order.
+        checkpoints: handles the events.
+        has_ended_data: whether the records of every channel have been read.
+        timeout_ns: when the current alignment times out; None if there is none.
+        is_paused: whether `poll` returns nothing although the gate is available.
 
     Args:
-        spills: takes records that are too long for memory; None to keep all of them there.
+        spills: takes records too long for memory; None to keep all records in memory.
     """
 
     def __init__(
@@ -81,36 +81,36 @@ class NetworkInput(Generic[ReceiverT]):
 
     @property
     def is_available(self) -> bool:
-        """Whether there is something to take."""
+        """Whether a buffer or event is available."""
         return self.gate.is_available
 
     def poll(self, now_ns: int) -> Polled | None:
-        """The next buffer or event; None if there is none, or it takes none."""
+        """The next buffer or event; None if there is none, or the input is paused."""
         return self.gate.poll(now_ns)
 
     def take_buffer(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Sequence[Any]:
-        """What is to be done with a data buffer, as batches of the task's chain. The buffer is held
-        until `give_back`.
+        """Split a data buffer into batches for the task's chain. The buffer is held until
+        `give_back`.
         """
         raise NotImplementedError
 
     def take_event(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Event:
-        """Read an event, and let the checkpoints act on it."""
+        """Decode an event and handle it."""
         data_type, size = buffer.data_type, buffer.size_bytes
         try:
             event = decode_event(buffer.payload)
         finally:
             buffer.recycle()
-        if isinstance(event, EndOfInputChannelStateEvent):  # which never was on its way
+        if isinstance(event, EndOfInputChannelStateEvent):  # never sent over the network
             self.gate.end_recovered_state(channel)
             return event
-        if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
+        if data_type != _PRIORITIZED_EVENT:  # priority events may arrive inside a record
             self._readers[channel.index_in_input].check_between_records(channel.index)
-        if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
+        if not isinstance(event, EventAnnouncement):  # never sent over the network
             note(
                 self._record,
                 now_ns,
@@ -128,21 +128,21 @@ class NetworkInput(Generic[ReceiverT]):
         return event
 
     def handle_timeout(self, now_ns: int) -> None:
-        """The alignment takes too long: go on unaligned."""
+        """Time out the alignment: go on unaligned."""
         self.checkpoints.handle_deadline(now_ns=now_ns)
         self.timeout_ns = self.checkpoints.next_deadline_ns()
 
     def give_back(self) -> None:
-        """Recycle the buffer that is held."""
+        """Recycle the held buffer."""
         if self._held is not None:
             self._held.recycle()
             self._held = None
 
     def note_taken(self, now_ns: int) -> None:
-        """Write the rows of what was taken and is done now, where they had to wait for that."""
+        """Write trace rows that waited until the records taken were processed."""
 
     def cancel(self) -> None:
-        """The job ends early: give back what is held."""
+        """Release the held buffer and unfinished records."""
         self.give_back()
         for reader in self._readers:
             reader.release()
@@ -151,7 +151,7 @@ class NetworkInput(Generic[ReceiverT]):
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> tuple[int, list[RecordRun]]:
         """Read a data buffer, and hold it. Returns: when the receiver is done with its records, and
-        where they lie; those in the buffer until it is given back.
+        the records, which may lie in the buffer until it is recycled.
         """
         self._held = buffer
         index = channel.index_in_input
@@ -179,9 +179,7 @@ class NetworkInput(Generic[ReceiverT]):
 
 
 class ElementInput(NetworkInput[ChannelInput]):
-    """Reads elements, as the operators of a program take them (Flink:
-    StreamTaskNetworkInput).
-    """
+    """Reads stream elements for the operators of a program (Flink: StreamTaskNetworkInput)."""
 
     def take_buffer(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int

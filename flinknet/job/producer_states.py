@@ -1,8 +1,8 @@
-"""ProducerStateChecks: what becomes of a channel whose producer does not have its partition. The
-JobManager is asked what state the producer is in (Flink: SingleInputGate.triggerPartitionStateCheck
+"""ProducerStateChecks: handles channels whose producer does not have the requested partition. The
+JobManager is asked for the producer's state (Flink: SingleInputGate.triggerPartitionStateCheck
 with RemoteChannelStateChecker).
 
-Sans-IO: told who asks and what is answered, it says what to ask and acts on channels.
+Sans-IO: questions go out through a callback; answers come in through `receive`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.units import NS_PER_MS
 
 ANSWER_WAIT_NS = 10_000 * NS_PER_MS
-"""As long as Flink waits for an answer (pekko.ask.timeout)."""
+"""How long Flink waits for an answer (pekko.ask.timeout)."""
 
 _S = ExecutionState
 _WILL_HAVE_IT = (_S.SCHEDULED, _S.DEPLOYING, _S.INITIALIZING, _S.RUNNING, _S.FINISHED)
@@ -26,11 +26,11 @@ _IS_OVER = (_S.CANCELING, _S.CANCELED, _S.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class RequestPartitionState:
-    """TaskManager: what state is the producer of a partition in (Flink:
+    """TaskManager to JobManager: request the state of a partition's producer (Flink:
     JobMasterGateway.requestPartitionState)?
 
     Attributes:
-        attempt_id: whose channels ask.
+        attempt_id: the consuming attempt.
     """
 
     attempt_id: ExecutionAttemptID
@@ -39,12 +39,12 @@ class RequestPartitionState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """JobManager: that of the attempt that was asked for.
+    """JobManager to TaskManager: the state of the producer.
 
     Attributes:
-        state: None: another attempt took its place (Flink: PartitionProducerDisposedException),
-            or nothing is known of it.
-        error: why nothing is known of it.
+        state: None if another attempt replaced the producer (Flink:
+            PartitionProducerDisposedException), or its state is unknown.
+        error: why the state is unknown.
     """
 
     attempt_id: ExecutionAttemptID
@@ -58,18 +58,18 @@ _Question = tuple[ExecutionAttemptID, ResultPartitionID]
 
 @dataclass(slots=True)
 class _Asked:
-    """A question under way, and the channels that wait for its answer."""
+    """A question in flight, and the channels that wait for its answer."""
 
     channels: list[RemoteInputChannel]
     due_ns: int
 
 
 class ProducerStateChecks:
-    """Those of one TaskManager.
+    """The open questions of one TaskManager.
 
-    A producer that is about to have the partition, or that may, is asked for it again, as patiently
-    as RequestBackoff says; so is one of which nothing is heard in time. One that is over takes its
-    consumer along, which is no failure of its own. Of a consumer that is over nothing is done.
+    If the producer has or will have the partition, the channel requests it again, with
+    RequestBackoff; likewise if no answer arrives in time. If the producer is over, its consumer is
+    canceled, which is no failure of its own. Channels of a consumer that is over are ignored.
 
     Args:
         ask: sends a question.
@@ -88,7 +88,7 @@ class ProducerStateChecks:
     def check(
         self, attempt_id: ExecutionAttemptID, channel: RemoteInputChannel, now_ns: int
     ) -> None:
-        """A channel of an attempt was refused its partition: ask about the producer."""
+        """Ask for the state of the producer after it refused a channel its partition."""
         question = attempt_id, channel.partition_id
         asked = self._asked.get(question)
         if asked is not None:
@@ -98,7 +98,9 @@ class ProducerStateChecks:
         self._ask(RequestPartitionState(*question))
 
     def receive(self, answer: PartitionState, *, now_ns: int) -> None:
-        """Let the channels that wait for an answer go on, fail, or end with their task."""
+        """Handle an answer: each waiting channel requests again, fails, or is canceled with its
+        task.
+        """
         asked = self._asked.pop((answer.attempt_id, answer.partition_id), None)
         waiting = [] if asked is None else [each for each in asked.channels if _is_open(each)]
         if not waiting:
@@ -115,16 +117,16 @@ class ProducerStateChecks:
                 channel.fail(PartitionError(f"Partition {answer.partition_id}: {reason}"))
 
     def next_deadline_ns(self) -> int | None:
-        """When an answer has not come in time."""
+        """When the oldest unanswered question times out."""
         return min((each.due_ns for each in self._asked.values()), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """What is not answered in time counts as: it runs."""
+        """Treat the producer of a timed-out question as running."""
         for question, asked in list(self._asked.items()):
             if now_ns >= asked.due_ns:
                 self.receive(PartitionState(*question, _S.RUNNING), now_ns=now_ns)
 
 
 def _is_open(channel: RemoteInputChannel) -> bool:
-    """Whether its task still wants to read it."""
+    """Whether its task still reads the channel."""
     return channel.error is None and not channel.is_released

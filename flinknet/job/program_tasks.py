@@ -1,5 +1,5 @@
-"""Tasks of programs: what a descriptor says, between its gates and partitions.
-Both drivers build their TaskManagers with it.
+"""Tasks of programs, built from a descriptor between its gates and partitions. Both drivers use it
+for their TaskManagers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KEYED = ("hash", "custom")
 
 
 def network_of(job: JobGraph) -> NetworkConfig:
-    """Settings of the network for a job: what its program says of checkpoints wins."""
+    """Network settings of a job; checkpoint settings in the program override the others."""
     config = job.config
     return replace(
         config.network,
@@ -86,24 +86,24 @@ def create_task(
     spills: SpillStore | None = None,
     worker: Callable[[str], TaskWorker] | None = None,
 ) -> StreamTask:
-    """The task of a descriptor; its operators are opened, or the worker opens them.
+    """Create the task of a descriptor, with its operators opened, or to be opened by the worker.
 
     Args:
-        job: from the same program; functions, partitioners and types of records are found there.
-        partitions, gates: of the descriptor's outputs and inputs, in their order.
-        respond: takes the task's answers about checkpoints, under its execution_vertex_id.
-        io: takes what sinks put out. What sources need stands in the task's `text_inputs`.
-        start_ns: generated records are due from then on.
-        end_ns: and none from then on; None for no end.
+        job: of the same program; provides functions, partitioners and record types.
+        partitions, gates: of the descriptor's outputs and inputs, in order.
+        respond: sends the task's checkpoint answers, under its execution_vertex_id.
+        io: takes the output of sinks. Inputs of sources are the task's `text_inputs`.
+        start_ns: generated records are due from this instant on.
+        end_ns: generated records are due before this instant; None for no end.
         measured_from_ns, measured_to_ns: records due in between count for latency.
-        timestamp_epoch_ns: the instant that timestamps of barriers count from.
-        seed: of what is drawn: keys, arrivals, where rebalance begins, shuffle.
-        spills: takes records that are too long for memory; None to keep all of them there.
-        worker: makes what a task of this name works in, if it calls functions of the program; None
-            where they are called in its steps.
+        timestamp_epoch_ns: instant that is timestamp 0 of barriers.
+        seed: of all random choices: keys, arrivals, start of rebalance, shuffle.
+        spills: takes records too long for memory; None to keep all records in memory.
+        worker: creates the worker of the task of this name, if it calls functions of the program;
+            None to call them in the task's steps.
 
-    Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
-        operator cannot be opened.
+    Raises: ConfigError if the program differs from the deployed one; TaskFailedError if an
+    operator cannot be opened.
     """
     return _ProgramTask(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
         partitions,
@@ -118,7 +118,7 @@ def create_task(
 
 
 class _ProgramTask:
-    """Puts one task together."""
+    """Assembles one task."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class _ProgramTask:
     def _timers(
         self, chain: OperatorChain, sources: Mapping[str, Any], start_ns: int
     ) -> list[Timer]:
-        """What operators do by the clock: sources emit latency markers, others watermarks."""
+        """Periodic actions of operators: sources emit latency markers, others watermarks."""
         config, timers = self._job.config, []
         if config.latency_interval_ns > 0:
             for operator_id in sources:
@@ -296,7 +296,7 @@ class _ProgramTask:
         chain.emit_latency_marker(marker, operator_id)
 
     def _writers(self, outputs: Sequence[RecordOutput]) -> dict[str, Callable[[Any], None]]:
-        """What takes the records of each edge; edges that share a data set write it once."""
+        """The writer of each edge; edges that share a data set write it once."""
         of_data_set = {
             str(described.data_set_id): output
             for described, output in zip(self._descriptor.outputs, outputs, strict=True)
@@ -319,7 +319,7 @@ class _ProgramTask:
         return create_selector(described.partitioner, channels, seed)
 
     def _barriers(self, described: ResultPartitionDeploymentDescriptor) -> str:
-        """The partitioner that decides how barriers are aligned on an edge."""
+        """The partitioner that determines barrier alignment on an edge."""
         leaving = next(
             each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
         )
@@ -350,7 +350,7 @@ class _ProgramTask:
         )
 
     def _channels_of_inputs(self) -> dict[tuple[str, int], int]:
-        """How many channels bring the records of each input of the operators: several gates may."""
+        """Number of channels of each operator input, over all gates."""
         counts: dict[tuple[str, int], int] = {}
         for described in self._descriptor.inputs:
             coming = self._coming(described)
@@ -384,8 +384,8 @@ class _ProgramTask:
         ]
 
     def _edges(self) -> Iterator[tuple[str, StreamEdge]]:
-        """The edges of the vertex in the program, by what they were called when the job was
-        deployed: numbers in their names go on from program to program, so that their order counts.
+        """The vertex's edges in the program, by their names at deployment: edge names are numbered
+        across programs, so edges are matched by order.
         """
         descriptor, deployed = self._descriptor, self._config
         vertex = self._job.vertices.get(JobVertexID(bytes.fromhex(descriptor.vertex_id)))
@@ -400,7 +400,7 @@ class _ProgramTask:
             yield known_as, self._job.stream_edges[edge_id]
 
     def _drawn(self, what: str) -> Callable[[int], int]:
-        """Draws one of so many."""
+        """A function that draws a number below its argument."""
         return drawing(self._drawn_seed(what))
 
     def _drawn_seed(self, what: str) -> int:
@@ -409,10 +409,10 @@ class _ProgramTask:
 
 
 def _edge_ids(config: StreamConfig) -> list[tuple[str, str]]:
-    """Operator and edge of each end of a chain: what leaves, then what comes in."""
+    """Operator and edge of each end of a chain: outputs, then inputs."""
     leaving = [(each.operator_id, each.edge_id) for each in config.outputs]
     return leaving + [(each.operator_id, each.edge_id) for each in config.inputs]
 
 
 def _drop(value: Any) -> None:
-    """Takes the records of an edge that shares its data set with another."""
+    """Ignore the records of an edge that shares its data set with another."""

@@ -1,7 +1,7 @@
 # mypyc
-"""RecordOutput: the records that leave a task along one edge, dealt out, serialised and written.
+"""RecordOutput: distributes, serialises and writes the records of one edge.
 
-Who collects records may be another thread than who writes them: never both at once.
+Records may be collected and written by different threads, but never at the same time.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ from .task_output import TaskOutput
 KeySelector = Callable[[Any], Any]
 
 _Share = tuple[int, SerializedRecords, int]
-"""Records for a channel, and how many they are."""
+"""Channel, records, number of records."""
 
 _Batch = tuple[Values, Instants, Instants | None]
-"""Records, when they were due, and their event time if that is what is written with them."""
+"""Records, their due instants, and their event times if those are written."""
 
 KEPT_KEYS = 1 << 16
-"""Hashes of keys whose channel is remembered."""
+"""Keys whose channel is cached."""
 
 ALL = -1
-"""In place of a channel: each of them (Flink: broadcastEmit)."""
+"""Channel number that means every channel (Flink: broadcastEmit)."""
 
 
 class RecordOutput(TaskOutput):
-    """Collects what the operators of a task put out and, when the task says so, writes it.
+    """Collects the output of a task's operators and writes it on request.
 
     Attributes:
-        emit: takes the records of a channel: the writer's.
+        emit: writes records to a channel; the writer's method.
 
     Args:
-        operator_name: of the operator that puts records out here, for errors.
+        operator_name: operator that emits the records, for error messages.
         edge: index of the edge.
-        elements: how records are written.
+        elements: serialises the records.
         key_selector: for hash and custom partitioners.
-        hashes_keys: whether the selector takes hashes of keys or keys.
+        hashes_keys: whether the selector takes hashes of keys instead of keys.
         channels: indices of the channels in the job.
-        has_event_time: records are written with their event time, and not with when they were due.
-        draw: of so many channels, the one that a latency marker takes.
+        has_event_time: whether records are written with event times instead of due instants.
+        draw: chooses the channel of a latency marker, given the number of channels.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class RecordOutput(TaskOutput):
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the run."""
+        """Records written so far, by index of the channel in the job."""
         return dict(zip(self.channels, self._sent, strict=True))
 
     def __call__(self, value: Any) -> None:
-        """Take a record."""
+        """Collect a record."""
         context = self._context
         self._values.append(value)
         self._instants.append(context.instant_ns)
@@ -116,8 +116,8 @@ class RecordOutput(TaskOutput):
         context.pending_records += 1
 
     def collect_batch(self, values: Values) -> None:
-        """Take several records, in order. Where an operator made more or fewer of them than it was
-        given, which was made of which is not known: they all are as old as the oldest.
+        """Collect several records, in order. If an operator changed the number of records, their
+        origin is unknown: all get the due instant of the oldest.
         """
         count = len(values)
         if not count:
@@ -137,31 +137,31 @@ class RecordOutput(TaskOutput):
         context.pending_records += count
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Take a watermark, for every channel."""
+        """Collect a watermark for every channel."""
         self._take_element(ALL, Watermark(timestamp_ms))
 
     def emit_watermark_status(self, is_idle: bool) -> None:
-        """Take a change of the status, for every channel."""
+        """Collect a status change for every channel."""
         status = WatermarkStatus.IDLE if is_idle else WatermarkStatus.ACTIVE
         self._take_element(ALL, WatermarkStatus(status))
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        """Take a latency marker, for any one channel."""
+        """Collect a latency marker for one random channel."""
         draw = self._draw
         self._take_element(0 if draw is None else draw(len(self.channels)), marker)
 
     def prepare(self) -> None:
-        """Deal out and serialise what was collected: here functions of the program choose keys and
-        channels.
+        """Distribute and serialise the collected records. Calls functions of the program that
+        choose keys and channels.
 
-        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        Raises: TaskFailedError if a record cannot be distributed or serialised.
         """
         self._ready.extend(self._dealt())
 
     def write(self) -> None:
-        """Hand all that was collected to the writer; what finds no buffer waits there.
+        """Pass everything collected to the writer, which queues what finds no buffer.
 
-        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        Raises: TaskFailedError if a record cannot be distributed or serialised.
         """
         ready, self._ready = self._ready, []
         for share in ready:
@@ -170,7 +170,7 @@ class RecordOutput(TaskOutput):
             self._emit(*share)
 
     def discard(self) -> None:
-        """Drop what was collected."""
+        """Drop everything collected."""
         self._ready.clear()
         self._batches.clear()
         self._values.clear()
@@ -188,14 +188,14 @@ class RecordOutput(TaskOutput):
             self._values, self._instants = [], []
 
     def _take_element(self, channel: int, element: StreamElement) -> None:
-        """Keep an element that is no record in its place behind the records so far."""
+        """Collect another stream element, in order after the records so far."""
         self._close_list()
         serialized = SerializedElement(encode_record(element))
         self._elements_behind.append((len(self._batches), channel, serialized))
         self._context.pending_records += 1
 
     def _dealt(self) -> Iterator[_Share]:
-        """What was collected, share by share."""
+        """Distribute what was collected."""
         self._close_list()
         batches, self._batches = self._batches, []
         elements, self._elements_behind = self._elements_behind, []
@@ -207,7 +207,7 @@ class RecordOutput(TaskOutput):
                 yield channel, element, 0
             elif isinstance(self.writer.selector, BroadcastSelector):
                 yield BROADCAST, element, 0
-            else:  # into the buffers of each, which go on
+            else:  # append to the open buffer of each channel
                 for index in range(len(self.channels)):
                     yield index, element, 0
         yield from self._deal(batches[dealt:] if dealt else batches)
@@ -240,7 +240,7 @@ class RecordOutput(TaskOutput):
         self.emit(channel, records)
 
     def _split(self, values: Values, count: int) -> Split:
-        """Which records go to which channel; that of a single key is remembered."""
+        """Choose the channels of records; a single key's channel is cached."""
         keys = self._keys(values)
         if count > 1 or not self._hashes_keys:
             return self.writer.selector.split(count, keys)
@@ -253,7 +253,7 @@ class RecordOutput(TaskOutput):
         return [(channel, slice(0, 1))]
 
     def _keys(self, values: Values) -> Any:
-        """What the selector wants of each record; None if it wants nothing."""
+        """The keys, or hashes of keys, that the selector needs; None if it needs none."""
         select = self._key_selector
         if select is None:
             return None

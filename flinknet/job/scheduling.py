@@ -1,11 +1,10 @@
-"""When the tasks that read an exchange are deployed: with its producers, when there is something to
-read, or when there is everything to read.
+"""When the readers of an exchange are deployed: with its producers, with its first output, or when
+it is complete.
 
-Flink has decided that in two ways. Before its pipelined regions each kind of exchange had a kind of
-scheduling, and a vertex with several inputs a flag which says whether it needs all or any of them.
-Since then tasks that are joined by exchanges which must be pipelined are deployed together,
-bounded or not, and others when their inputs are complete. Both are here; the exchange alone decides
-where nothing else is asked for.
+Flink has had two ways to decide. Before pipelined regions, each kind of exchange had a kind of
+scheduling, and a vertex with several inputs had a flag for waiting for all or any of them. Since
+then, tasks joined by pipelined exchanges, bounded or not, are deployed together, and the others
+when their inputs are complete. Both are here; by default the exchange alone decides.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from flinknet.errors import ConfigError
 
 
 class SchedulingType(Enum):
-    """What a vertex that reads waits for (Flink: ScheduleMode)."""
+    """What the readers of an exchange wait for (Flink: ScheduleMode)."""
 
     ALL_AT_ONCE = "all-at-once"  # nothing (EAGER)
-    ON_FIRST_OUTPUT = "first-output"  # the first output of what it reads (LAZY_FROM_SOURCES)
-    ON_COMPLETE_OUTPUT = "complete-output"  # that what it reads is complete
+    ON_FIRST_OUTPUT = "first-output"  # the first output of their inputs (LAZY_FROM_SOURCES)
+    ON_COMPLETE_OUTPUT = "complete-output"  # their complete inputs
 
 
 class StartCondition(Enum):
@@ -47,13 +46,13 @@ USES: Mapping[tuple[ResultPartitionType, SchedulingType], str] = {
     (_Type.PIPELINED_BOUNDED, _When.ALL_AT_ONCE): "streaming",
     (_Type.PIPELINED_APPROXIMATE, _When.ALL_AT_ONCE): "streaming",
 }
-"""Type of exchange and scheduling -> what it is for. Other combinations there are none."""
+"""Purpose of each valid combination of exchange and scheduling."""
 
 
 def scheduling_of(scenario: Scenario) -> SchedulingType:
-    """What is asked for, or what the exchange alone decides.
+    """The configured scheduling, or else the default of the exchange.
 
-    Raises: ConfigError for a combination that is not in the table.
+    Raises: ConfigError for a combination missing from USES.
     """
     kind, asked = partition_type_of(scenario.workload.partition_type), scenario.workload.scheduling
     if asked is None:
@@ -71,7 +70,7 @@ def scheduling_of(scenario: Scenario) -> SchedulingType:
 
 
 def has_output(partition: ResultPartition) -> bool:
-    """Whether there is something to read in a partition, or will never be."""
+    """Whether a partition has data to read, or is finished."""
     return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
 
 
@@ -86,7 +85,7 @@ def is_consumable(partition: ResultPartition, scheduling: SchedulingType) -> boo
 
 def is_result_consumable(partitions: Sequence[ResultPartition], scheduling: SchedulingType) -> bool:
     """Whether readers of these partitions of one result may be deployed: with the first output of
-    any of them, or when all are complete; at once where there are none.
+    any, or when all are complete; at once if there are none.
     """
     if scheduling is SchedulingType.ON_FIRST_OUTPUT and partitions:
         return any(map(has_output, partitions))
@@ -94,8 +93,8 @@ def is_result_consumable(partitions: Sequence[ResultPartition], scheduling: Sche
 
 
 def may_start(inputs: Iterable[bool], condition: StartCondition) -> bool:
-    """Whether a vertex may be deployed, given for each input whether it can be consumed; one
-    without inputs may.
+    """Whether a vertex may be deployed, given which of its inputs are consumable. A vertex without
+    inputs may.
     """
     states = list(inputs)
     if not states:

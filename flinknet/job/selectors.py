@@ -1,7 +1,7 @@
-"""Partitioners: from a name to a selector, and what was sent to each channel.
+"""Partitioners: channel selectors by name.
 
-`custom:MODULE:FUNCTION` names a Python callable `partition(key, channels) -> channel`; a name, and
-not the callable itself, because a scenario travels to other processes and into the manifest.
+`custom:MODULE:FUNCTION` names a Python callable `partition(key, channels) -> channel`. It is a
+name, not the callable, because a scenario travels to other processes and into the manifest.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.errors import ConfigError
 
 Partition = Callable[[int, int], int]
-"""A user's partitioner: 32-bit key hash and number of channels in, channel out (Flink:
-Partitioner)."""
+"""A custom partitioner: takes a 32-bit key hash and the number of channels, returns a channel
+(Flink: Partitioner)."""
 
 
 def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
-    """The selector of a partitioner over a producer's channels.
+    """Create the selector of a partitioner over a producer's channels.
 
-    The seed says where rebalance begins and what shuffle draws. Raises: ConfigError.
+    The seed determines where rebalance begins and what shuffle draws. Raises: ConfigError.
     """
     if partitioner == "forward":
         return channel_selector.ForwardSelector()
@@ -48,9 +48,9 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
 
 
 def find_custom(partitioner: str) -> Partition:
-    """The callable that `custom:MODULE:FUNCTION` names; what it raises comes as a ConfigError.
+    """The callable named by `custom:MODULE:FUNCTION`; its exceptions become ConfigErrors.
 
-    Raises: ConfigError when there is none.
+    Raises: ConfigError if it does not exist.
     """
     module_name, colon, function_name = partitioner.removeprefix(CUSTOM_PARTITIONER).partition(":")
     if not (module_name and colon and function_name):
@@ -88,7 +88,7 @@ def find_custom(partitioner: str) -> Partition:
 
 
 def drawing(seed: int) -> Callable[[int], int]:
-    """Draws one of so many, all alike."""
+    """A function that draws a number below its argument, uniformly."""
     random = np.random.default_rng(seed)
     return lambda count: int(random.integers(count))
 

@@ -1,23 +1,23 @@
-"""Serializers: values as Flink's own serializers write them, chosen by the type of the records.
+"""Serializers: values in the format of Flink's serializers, chosen by the type of the records.
 
-| type of the program | serializer (Flink) | bytes |
+| type in the program | serializer (Flink) | bytes |
 |---|---|---|
 | bool | Boolean | i8 |
 | numpy.int32 | Int | i32 |
 | int, numpy.int64 | Long | i64 |
 | float, numpy.float64 | Double | f64 |
-| str | String | length + 1 and UTF-16 units, in variable length; 0 for None |
+| str | String | length + 1 and UTF-16 units, as varints; 0 for None |
 | bytes | BytePrimitiveArray | i32 length, the bytes |
 | tuple[A, B] | Tuple2 | the fields, in order |
 | list[A], tuple[A, ...] | List | i32 size, the elements |
 | dict[A, B] | Map | i32 size, then key, bool (is the value null), value |
-| named tuples, data classes | TupleN, if anything | the fields, in order |
+| named tuples, data classes | TupleN, if any | the fields, in order |
 | anything else | Value | see `ValueSerializer` |
 
-Nothing that is read is ever executed: what a value becomes follows from the type in the program.
+Nothing that is read is ever executed: the type of a value follows from the program.
 
-Values whose bytes are as many for each of them can be read and written as one numpy array: numbers,
-byte arrays of one length, and tuples of them, whose arrays are structured with fields f0, f1, …
+Values of equal size can be read and written as one numpy array: numbers, byte arrays of one length,
+and tuples of them, whose arrays are structured with fields f0, f1, …
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from .basic_serializers import (
 )
 
 _NESTED_MAX = 64
-"""Values within values; what goes deeper is not read."""
+"""Maximum nesting depth of values."""
 
 
 class TupleSerializer(TypeSerializer):
-    """The fields, in order (Flink: TupleSerializer). `create` makes the value of a list of them."""
+    """The fields, in order (Flink: TupleSerializer). `create` makes a value from a list of them."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TupleSerializer(TypeSerializer):
         return self._create(values), position
 
     def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
-        """At most one of the fields may be of a size that is not known beforehand."""
+        """Layout of tuples with at most one field of variable size."""
         if not self._is_plain:
             return None
         sizes = [_fixed_bytes(each) for each in self._fields]
@@ -182,8 +182,8 @@ class MapSerializer(TypeSerializer):
 
 
 class ValueSerializer(TypeSerializer):
-    """Values of Python that say themselves what they are, where no type is known. Not Flink's,
-    which has Kryo for that.
+    """Python values with their type tags, where the program gives no type. Not Flink's format,
+    which is Kryo's.
 
     | tag | value | bytes |
     |---|---|---|
@@ -294,7 +294,7 @@ _PLAIN: Mapping[Any, TypeSerializer] = {
 
 
 def serializer_of(value_type: Any) -> TypeSerializer:
-    """The serializer of a type of a program; that of any value where it says too little."""
+    """The serializer of a type in a program; the generic one if the type is not specific enough."""
     return _serializer_of(value_type, frozenset())
 
 
@@ -322,7 +322,7 @@ def _serializer_of(value_type: Any, outer: frozenset[Any]) -> TypeSerializer:
 
 
 def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | None:
-    """Of classes that are no more than their fields."""
+    """The serializer of a data class or named tuple."""
     if dataclasses.is_dataclass(value_type):
         names = [each.name for each in dataclasses.fields(value_type) if each.init]
     elif issubclass(value_type, tuple) and hasattr(value_type, "_fields"):
@@ -343,7 +343,7 @@ def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | 
 
 
 def _fixed_bytes(serializer: TypeSerializer) -> int | None:
-    """Bytes of every value; None if that is not known beforehand."""
+    """Size of every value; None if it varies."""
     if isinstance(serializer, NumberSerializer):
         return serializer.size_bytes
     if isinstance(serializer, TupleSerializer) and serializer._is_plain:

@@ -1,4 +1,4 @@
-"""Sinks that do something: what the sinks of a program, which are values, become in a task."""
+"""Operators for the sinks of a program."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .io import TaskIO
 from .latency_meter import RecordLatency
 
 FILE_BYTES = 64 * 1024
-"""What a file sink gathers before it writes."""
+"""Bytes that a file sink gathers before it writes them."""
 
 
 class PrintOperator(StreamOperator):
-    """Prints records, with the number of the subtask in front where there are several (Flink:
+    """Prints records, each with its subtask number if there are several subtasks (Flink:
     PrintSinkOutputWriter).
     """
 
@@ -45,8 +45,8 @@ class DiscardOperator(StreamOperator):
 
 
 class FileOperator(StreamOperator):
-    """Writes records to a file of lines: `path` itself, or the file of the subtask in it where
-    there are several (Flink: TextOutputFormat).
+    """Writes records as lines to the file `path`, or to one file per subtask in the directory
+    `path` if there are several (Flink: TextOutputFormat).
     """
 
     def __init__(self, io: TaskIO, path: str, subtask: int, parallelism: int) -> None:
@@ -78,8 +78,8 @@ class FileOperator(StreamOperator):
 
 
 class LatencyOperator(StreamOperator):
-    """Measures how old records are when the task is done with them: from their timestamp, which is
-    the instant they were due at their source.
+    """Measures how old records are when the task is done with them, from the instant they were due
+    at their source.
     """
 
     takes_batches = True
@@ -103,7 +103,7 @@ class LatencyOperator(StreamOperator):
 def sink_operator(
     operator: StreamSink, context: ProcessingContext, io: TaskIO, subtask: int, parallelism: int
 ) -> StreamOperator:
-    """What a sink of a program does in a subtask; a function is called by the operator itself."""
+    """The operator of a sink in a subtask; a function sink is its own operator."""
     sink = operator.function
     if isinstance(sink, PrintSink):
         return PrintOperator(io, subtask, parallelism)
@@ -117,7 +117,7 @@ def sink_operator(
 
 
 def as_text(value: Any) -> str:
-    """A record as Flink would print it: (word,3), [1, 2], true, null."""
+    """Format a record as Flink prints it: (word,3), [1, 2], true, null."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -1,6 +1,6 @@
-"""Sources that make something: what the sources of a program, which are values, become in a task.
+"""Record sources of a task, for the sources of a program.
 
-A source is asked for records that are due; each comes with the instant that it was due at.
+A source returns the records that are due, each with its due instant.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ from .load.draws import KeyDraws
 from .load.payload import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 
 BATCH_RECORDS = 1024
-"""Records that are taken at once where their size is not known."""
+"""Records taken at once if their size is unknown."""
 
 Batch = tuple[Values, Instants]
 
 NUMBER_BITS = 40
-"""Of the number that generated payloads begin with; the subtask stands above them."""
+"""Bits of the record number in generated payloads; the subtask number is above them."""
 
 FEW_RECORDS = 8
-"""So many records are made one by one: an array of them would take longer."""
+"""Up to this many records are made one by one, faster than as an array."""
 
 _NUMBER_BYTES = 8
 
 
 class RecordSource(Protocol):
-    """Records of one subtask of a source."""
+    """The records of one subtask of a source."""
 
     @property
     def text(self) -> TextInput | None:
-        """Filled by the driver; None where nothing is."""
+        """The text to be fed by the driver; None if there is none."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether no more come."""
+        """Whether the source has ended."""
 
     def take(self, *, now_ns: int) -> tuple[Any, Any] | None:
-        """Some that are due now, as the task's chain takes them, and their instants; None if there
-        are none.
+        """Some records that are due now, in the form the task's chain takes, and their due
+        instants; None if there are none.
         """
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """When there may be more; None for when somebody brings them, or never."""
+        """When the next records may be due; None if that depends on the driver, or never."""
 
     def stop(self) -> None:
-        """Make no more."""
+        """Make no more records."""
 
 
 class GeneratedRecords:
-    """(key, payload): keys are drawn, a payload of 8 bytes or more begins with the number of the
-    record in its subtask, and that of the subtask above it.
+    """Records (key, payload) with random keys. A payload of 8 bytes or more begins with the
+    record's number in its subtask, below the number of the subtask.
 
     Args:
-        end_ns: records due from then on are not made; None for no end.
-        seed: of the keys and the arrivals.
-        has_arrays: all records come in arrays, also a few.
+        end_ns: records are due before this instant; None for no end.
+        seed: of keys and arrivals.
+        has_arrays: whether records always come in arrays, even a few.
     """
 
     text = None
@@ -106,7 +106,7 @@ class GeneratedRecords:
             self._next_ns = self._arrivals.next_ns()
 
     def take(self, *, now_ns: int) -> Batch | None:
-        """Those that are due; at the highest rate as many as one turn should have."""
+        """The records that are due; at the highest rate, as many as fit one turn."""
         if self.is_ended or now_ns < self._start_ns:
             return None
         if self._arrivals is None:
@@ -121,7 +121,7 @@ class GeneratedRecords:
         return (self._make(len(instants)), instants.copy()) if len(instants) else None
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """The next instant, or the start."""
+        """The next due instant, or the start."""
         if self.is_ended:
             return None
         if self._arrivals is None:
@@ -129,7 +129,7 @@ class GeneratedRecords:
         return self._next_ns
 
     def stop(self) -> None:
-        """Make no more."""
+        """Make no more records."""
         self.is_ended = True
 
     def _take_at_max_rate(self, now_ns: int) -> Batch | None:
@@ -164,7 +164,7 @@ class GeneratedRecords:
 
 
 class SequenceRecords:
-    """The subtask's part of a range of numbers (Flink: NumberSequenceSource)."""
+    """The subtask's share of a range of numbers (Flink: NumberSequenceSource)."""
 
     text = None
 
@@ -183,16 +183,16 @@ class SequenceRecords:
         return np.arange(first, self._next), np.full(self._next - first, now_ns, np.int64)
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """At once, as long as there are any."""
+        """Now, while numbers are left; None after that."""
         return None if self.is_ended else now_ns
 
     def stop(self) -> None:
-        """Make no more."""
+        """Make no more records."""
         self.is_ended = True
 
 
 class CollectionRecords:
-    """Values that are given (Flink: FromElementsFunction)."""
+    """Given values (Flink: FromElementsFunction)."""
 
     text = None
 
@@ -211,17 +211,17 @@ class CollectionRecords:
         return values, np.full(len(values), now_ns, np.int64)
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """At once, as long as there are any."""
+        """Now, while values are left; None after that."""
         return None if self.is_ended else now_ns
 
     def stop(self) -> None:
-        """Make no more."""
+        """Make no more records."""
         self.is_ended = True
 
 
 class TextRecords:
-    """The lines of a text that the driver brings (Flink: SocketTextStreamFunction,
-    TextLineInputFormat). A line is due when it is taken.
+    """Lines of a text that the driver feeds (Flink: SocketTextStreamFunction, TextLineInputFormat).
+    A line is due when it is taken.
     """
 
     def __init__(self, text: TextInput) -> None:
@@ -231,22 +231,22 @@ class TextRecords:
 
     @property
     def is_ended(self) -> bool:
-        """Whether there are no more lines."""
+        """Whether no lines are left."""
         return self._is_stopped or self._text.is_exhausted
 
     def take(self, *, now_ns: int) -> Batch | None:
-        """The next lines. Raises: TaskFailedError when the text cannot be read."""
+        """The next lines. Raises: TaskFailedError if the text cannot be read."""
         if self._is_stopped or not self._text.has_lines:
             return None
         lines = self._text.take(BATCH_RECORDS)
         return lines, np.full(len(lines), now_ns, np.int64)
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """At once, as long as there are lines."""
+        """Now, while lines are waiting; None otherwise."""
         return now_ns if self._text.has_lines and not self._is_stopped else None
 
     def stop(self) -> None:
-        """Take no more."""
+        """Take no more lines."""
         self._is_stopped = True
 
 
@@ -260,10 +260,10 @@ def record_source(
     seed: int,
     has_arrays: bool = True,
 ) -> RecordSource:
-    """What a source of a program does in a subtask.
+    """The record source of a subtask for a program's source.
 
     Args:
-        has_arrays: what follows needs arrays, also of a few records.
+        has_arrays: whether the next operator needs arrays, even of a few records.
     """
     if isinstance(source, GeneratedSource):
         return GeneratedRecords(

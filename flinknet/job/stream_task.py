@@ -1,21 +1,20 @@
 # mypyc
-"""StreamTask: one subtask of a job. It reads gates or makes records, runs a chain of operators on
-them, and writes partitions.
+"""StreamTask: one subtask of a job. It reads gates or generates records, runs a chain of operators,
+and writes partitions.
 
-All of it is one thread of control, as in Flink: while an output has no buffer nothing is read or
-made, the buffer at hand is not given back, its producer gets no credit and in turn runs out of
-buffers. So pressure travels upstream.
+A task is a single thread of control, as in Flink. While an output has no buffer, the task reads and
+generates nothing and keeps its input buffer; the producer of that buffer gets no credit and runs
+out of buffers in turn. So back pressure travels upstream.
 
-Operators that call functions of the program may be handed over to a `TaskWorker`, a thread. Until
-it gives them back the task is in work as one whose records take virtual time is: it flushes, and
-it lets barriers time out, but it reads and writes nothing. Mail asks for them back after the record
-at hand.
+Operators that call functions of the program may be lent to a `TaskWorker`, a thread. Until it
+returns them, the task flushes its outputs and times out barriers, but reads and writes nothing.
+Mail recalls them after the current record. Virtual-time delays keep a task busy in the same way.
 
-Records are processed a portion at a time. What operators put out is gathered and written when the
-portion is done, so that serialising and dealing out work on many records; where operators take
-their time, that is when this time has passed.
+Records are processed a portion at a time. The output of the operators is collected and written
+at the end of the portion, so that many records are serialised and distributed at once; if operators
+take time, that is after this time.
 
-There are two kinds of chain. Those of programs (`ChainRunner`) hand values to operators; those of
+There are two kinds of chain: those of programs (`ChainRunner`) pass values to operators, those of
 the load generator (`load`) move runs of serialised records.
 """
 
@@ -45,12 +44,12 @@ from .times import TaskTimes, sooner
 
 STEPS_PER_TURN = 3
 """Steps of a task in one turn of its event loop. Few, so that credit and data leave while the other
-side still has work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte
-records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
+side still has work; more than one, so that an AddCredit covers more than one buffer. GB/s at
+100-byte records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
 
 
 class TaskState(Enum):
-    """Life of a task."""
+    """Lifecycle of a task."""
 
     RUNNING = "running"
     AWAITING_ACKNOWLEDGEMENT = "awaiting acknowledgement"
@@ -58,13 +57,13 @@ class TaskState(Enum):
 
 
 class StreamTask:
-    """One attempt at a subtask (Flink: StreamTask, with its OperatorChain and mailbox).
+    """One attempt of a subtask (Flink: StreamTask, with its OperatorChain and mailbox).
 
     Args:
-        index: of the subtask in its vertex.
-        sources: that are in the chain, by the id of their operator.
+        index: index of the subtask in its vertex.
+        sources: sources in the chain, by operator id.
         network_input: None for a task without gates.
-        worker: that the chain works in; None to work in the steps of the task.
+        worker: runs the chain; None to run it in the steps of the task.
     """
 
     def __init__(
@@ -94,14 +93,14 @@ class StreamTask:
         self._context = context
         self._batches = chain.batches
         self._busy_until_ns = 0
-        self._is_busy = False  # with records that are done at _busy_until_ns
-        self._mail_ns: int | None = None  # when the record in work is done, for mail that waits
+        self._is_busy = False  # with records that will be done at _busy_until_ns
+        self._mail_ns: int | None = None  # when the current record is done, if mail waits for it
         self._has_finished_operators = False
         self._is_open = False
         self._is_closed = False
         self._hand_over = HandOver(worker, chain, context, self.times)
-        self._began_ns = 0  # when the chain began with what was handed over
-        self._triggers: list[tuple[int, int]] = []  # of checkpoints, that wait for the worker
+        self._began_ns = 0  # when the chain started the lent work
+        self._triggers: list[tuple[int, int]] = []  # checkpoints to begin when the worker is done
         self._received_events: list[TaskEvent] = []
         outputs.subscribe(chain.listens_to, self._receive_task_event)
         try:
@@ -111,11 +110,11 @@ class StreamTask:
             raise
         outputs.end_recovery()
 
-    # What drivers and metrics ask
+    # State, for drivers and metrics
 
     @property
     def is_finished(self) -> bool:
-        """Whether its input has come to its end and the ends of its outputs were written."""
+        """Whether the input has ended and the ends of the outputs are written."""
         if self.state is not TaskState.FINISHED or self._hand_over.is_under_way:
             return False
         gate = self.gate
@@ -123,24 +122,24 @@ class StreamTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether its operators have been opened, and what was recovered of its channels was read:
-        then it runs.
+        """Whether the operators are open and the recovered channel state has been read; from then
+        on the task runs.
         """
         return self._is_open and self.inputs.is_recovered
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether a worker has its operators: they and what they put out are to be left alone."""
+        """Whether a worker has the operators; they and their pending output must not be touched."""
         return self._hand_over.is_under_way
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a writer waits for buffers."""
+        """Whether a writer is waiting for buffers."""
         return self.outputs.waiting_since_ns >= 0
 
     @property
     def is_ready(self) -> bool:
-        """Whether a step would do something now that another task of the turn made possible."""
+        """Whether a step would make progress, now that another task of the turn has."""
         if self._hand_over.is_under_way:
             return False
         can_read = self.inputs.can_read
@@ -152,57 +151,57 @@ class StreamTask:
 
     @property
     def gate(self) -> SingleInputGate | UnionInputGate | None:
-        """What it reads; None for a task without gates."""
+        """The gate, or union of gates, that the task reads; None for a task without gates."""
         return self.inputs.gate
 
     @property
     def gates(self) -> tuple[SingleInputGate, ...]:
-        """The gates of what it reads."""
+        """The gates that the task reads."""
         return self.inputs.gates
 
     @property
     def receivers(self) -> tuple[Any, ...]:
-        """What takes the records of each channel, in the order of its gates."""
+        """The record receivers of all channels, in the order of the gates."""
         return () if self.network_input is None else self.network_input.receivers
 
     @property
     def is_source(self) -> bool:
-        """Whether it has no gates."""
+        """Whether the task has no gates."""
         return self.network_input is None
 
     @property
     def emitted_records(self) -> int:
-        """Records that were written to its outputs."""
+        """Records written to the outputs."""
         return sum(output.emitted_records for output in self.outputs.each)
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written, by index of the channel in the run."""
+        """Records written, by index of the channel in the job."""
         return {
             index: n for output in self.outputs.each for index, n in output.sent_records.items()
         }
 
     @property
     def processed_records(self) -> int:
-        """Records that were handed to the operators, from gates or sources."""
+        """Records passed to the operators, from gates or sources."""
         return self.chain.processed_records
 
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
-        """Texts that the driver has to bring."""
+        """Texts that the driver must feed."""
         return tuple(each.text for each in self.sources.values() if each.text is not None)
 
-    # What drivers ask for
+    # Commands of the driver
 
     def obey(self, command: Command, *, now_ns: int) -> None:
-        """Do what the checkpoint coordinator says; every task is to be called."""
+        """Execute a command of the checkpoint coordinator; called on every task."""
         if isinstance(command, AbortCheckpoint):
             self.abort_checkpoint(command.checkpoint_id)
         else:
             self.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
-        """A checkpoint has begun; every task is to be called. Those without gates write its barrier
+        """Begin a checkpoint; called on every task. A task without gates writes the barriers
         (Flink: triggerCheckpointAsync).
         """
         self._acknowledgements.ask(checkpoint_id)
@@ -215,21 +214,19 @@ class StreamTask:
             self._write_barriers(now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up; its barrier may wait still (Flink:
-        notifyCheckpointAborted).
-        """
+        """Abort a checkpoint whose barrier may still wait (Flink: notifyCheckpointAborted)."""
         self._acknowledgements.abort(checkpoint_id)
         self.outputs.abort_checkpoint(checkpoint_id)
 
     def stop(self) -> None:
-        """Make no more records; all that were made are processed to the end (Flink: stop with
-        drain).
+        """Generate no more records; those already generated are processed to the end (Flink: stop
+        with drain).
         """
         self.inputs.stop()
 
     def rest(self, *, now_ns: int) -> None:
-        """The driver has nothing to step it for at once: what it waits for is counted from now
-        on. To be called while `times.is_busy`. A task that is paused is busy.
+        """Start to count waiting time, because the driver has nothing to step the task for. Call
+        while `times.is_busy`. A paused task stays busy.
         """
         network_input = self.network_input
         if network_input is not None:
@@ -244,11 +241,11 @@ class StreamTask:
             self.times.wait(self.times.idle, now_ns=now_ns)
 
     def cancel(self) -> None:
-        """The job ends early, or the task has failed: give back what it holds, close its
-        operators. Its partitions and gates are the driver's.
+        """Cancel the task: release its buffers and close its operators. Partitions and gates belong
+        to the driver.
 
-        A function that is in work goes on to its end, since nothing can stop it: as long as the
-        task `is_handed_over`, the driver calls again.
+        A running function runs to its end, since nothing can stop it: while the task
+        `is_handed_over`, the driver calls again.
         """
         if not self._hand_over.cancel():
             return
@@ -262,7 +259,7 @@ class StreamTask:
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
 
-        Returns: when to step again; now_ns for at once, None for when something arrives.
+        Returns: when to step again: now_ns for at once, None to wait until something arrives.
         Raises: TaskFailedError naming operator and record; the error of a channel that failed.
         """
         network_input = self.network_input
@@ -279,11 +276,11 @@ class StreamTask:
             return sooner(next_ns, self._mail_ns)
         return next_ns if network_input is None else sooner(next_ns, network_input.timeout_ns)
 
-    # How it works
+    # Internals
 
     def _read_mail(self, now_ns: int) -> None:
-        """Before anything else, and also while an output has no buffer: priority events are read,
-        and barriers time out (Flink: urgent mails); while a record is in work, when it is done.
+        """Handle priority events and barrier timeouts, before anything else and even while an
+        output has no buffer (Flink: urgent mails). During a record, they wait until it is done.
         """
         self.outputs.advance_barriers(now_ns)
         if self._triggers and not self._hand_over.is_under_way:
@@ -311,18 +308,18 @@ class StreamTask:
         self.inputs.take_priority_events(now_ns)
 
     def _is_in_work(self, now_ns: int) -> bool:
-        """Whether records are in work, for the time that a worker or their delays take."""
+        """Whether records are being processed, by a worker or for the time of their delays."""
         return self._hand_over.is_under_way or now_ns < self._busy_until_ns
 
     def _write_barriers(self, now_ns: int) -> None:
-        """Of checkpoints that begin here, behind what was put out."""
+        """Write the pending output and then the barriers of checkpoints that begin here."""
         triggers, self._triggers = self._triggers, []
         self._write_outputs()
         for checkpoint_id, timestamp_ms in triggers:
             self.outputs.write_barriers(checkpoint_id, timestamp_ms, now_ns=now_ns)
 
     def _take_back(self, now_ns: int) -> None:
-        """Go on with what the worker has put out, if it is done. Raises: what it raised."""
+        """Continue with the worker's output if it is done. Raises: the error of the work."""
         if not self._hand_over.take_back(now_ns):
             return
         self._is_open = True
@@ -385,13 +382,13 @@ class StreamTask:
                 return max(self._busy_until_ns, now_ns)
             self._write_outputs()
             if outputs.held_up is not None:
-                return now_ns  # it waits from when this step's work is done
+                return now_ns  # the wait is counted from when this step's work is done
         inputs.give_back()
         return now_ns if inputs.has_ended_data else inputs.next_ns(self._timer_ns, now_ns)
 
     def _process(self) -> None:
-        """What the worker does with records: all there are, unless they put out too many, take
-        their time, or the task is needed.
+        """Process all records, in the worker. Stops early if they emit too much or take time, or if
+        the task asks for the operators.
         """
         chain, context = self.chain, self._context
         while self._batches:
@@ -414,7 +411,7 @@ class StreamTask:
         return None if timer_ns == NEVER_NS else timer_ns
 
     def _end_data(self, now_ns: int) -> int | None:
-        """The operators emit what they kept; behind that comes the end of data."""
+        """Let the operators emit what they hold, then write the end of data."""
         if not self._has_finished_operators:
             self._has_finished_operators = True
             if not self._hand_over.begin(self._finish_operators, now_ns):
@@ -432,7 +429,7 @@ class StreamTask:
             self._close(self.chain.close, now_ns)
 
     def _close(self, close: Callable[[], None], now_ns: int) -> None:
-        """The last that the operators are called for. Raises: what that raised."""
+        """Call the operators for the last time. Raises: the error of that call."""
         self._is_closed = True
         try:
             self._hand_over.begin(close, now_ns)
@@ -445,6 +442,6 @@ class StreamTask:
             self.inputs.send_task_events(self.chain.sent_events, self.name)
 
     def _receive_task_event(self, event: OtherEvent) -> None:
-        """Between two portions of records, while there are any."""
+        """Queue an event, to be handled between two portions of records."""
         if self.state is TaskState.RUNNING:
             self._received_events.append(TaskEvent(event.class_name, event.body))

@@ -1,8 +1,8 @@
-"""TaskFrame: what every task has around its chain: a context, and what checkpoints need of it.
+"""TaskFrame: what every task has around its chain: a context and its checkpoints.
 
-Two modules fill it: `program_tasks` looks up operators, types and partitioners in the graph of a
-program, and `load.load_tasks` makes generators, relays and sinks of a scenario. All that both need
-is here; what is left of either has no counterpart in the other.
+Two modules use it: `program_tasks` takes operators, types and partitioners from the graph of a
+program; `load.load_tasks` builds generators, relays and sinks of a scenario. What both need is
+here; the rest of either has no counterpart in the other.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .task_worker import TaskWorker
 
 
 class TaskFrame:
-    """Puts a task of a descriptor together, whatever it runs: first its outputs are set, then it is
-    asked for the checkpoints of its input, then for the task.
+    """Assembles the task of a descriptor around any chain. Call `set_outputs` first, then
+    `input_checkpoints`, then `task`.
 
     Args:
-        name: of the task.
-        timestamp_epoch_ns: the instant that timestamps of barriers count from.
+        name: task name.
+        timestamp_epoch_ns: instant that is timestamp 0 of barriers.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class TaskFrame:
         )
 
     def set_outputs(self, outputs: Sequence[TaskOutput], partitioners: Sequence[str]) -> None:
-        """What the task writes to.
+        """Set the outputs of the task.
 
         Args:
-            partitioners: by which barriers are aligned on the edge of each.
+            partitioners: of each output; determine how barriers are aligned.
         """
         self._outputs = outputs
         self._checkpoints = [
@@ -83,7 +83,7 @@ class TaskFrame:
         ]
 
     def input_checkpoints(self, gate: SingleInputGate | UnionInputGate) -> BranchingCheckpoints:
-        """What barriers that come through the gate lead to."""
+        """The checkpoints of the task's input."""
         return BranchingCheckpoints(
             INPUT,
             gate,
@@ -103,7 +103,7 @@ class TaskFrame:
         start_ns: int,
         worker: TaskWorker | None = None,
     ) -> StreamTask:
-        """The task, with its chain opened, or being opened by its worker."""
+        """Create the task, with its chain opened, or being opened by its worker."""
         return StreamTask(
             self._name,
             self.descriptor.subtask,

@@ -1,5 +1,5 @@
 # mypyc
-"""TaskInputs: what a task takes records from: its gates, and the sources in its chain."""
+"""TaskInputs: the inputs of a task: its gates, and the sources in its chain."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .times import sooner
 
 
 class TaskInputs:
-    """All of them.
+    """All inputs of a task.
 
     Attributes:
-        network_input: what reads the gates; None for a task without any.
-        sources: by the id of their operator.
-        has_unsent_events: for producers some of which are not there yet.
+        network_input: reads the gates; None for a task without gates.
+        sources: by operator id.
+        has_unsent_events: whether events are waiting for producers that are not there yet.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class TaskInputs:
 
     @property
     def gate(self) -> SingleInputGate | UnionInputGate | None:
-        """What is read; None for a task without gates."""
+        """The gate, or union of gates; None for a task without gates."""
         return None if self.network_input is None else self.network_input.gate
 
     @property
     def gates(self) -> tuple[SingleInputGate, ...]:
-        """The gates of what is read."""
+        """All gates, without unions."""
         gate = self.gate
         if gate is None:
             return ()
@@ -49,7 +49,7 @@ class TaskInputs:
 
     @property
     def is_recovered(self) -> bool:
-        """Whether what was recovered of all channels was read."""
+        """Whether the recovered state of all channels has been read."""
         for gate in self.gates:  # noqa: SIM110 - in each turn; a generator takes longer
             if not gate.is_state_consumed:
                 return False
@@ -57,13 +57,13 @@ class TaskInputs:
 
     @property
     def can_read(self) -> bool:
-        """Whether something waits in the gates."""
+        """Whether a gate has something to read."""
         network_input = self.network_input
         return network_input is not None and network_input.is_available
 
     @property
     def has_ended_data(self) -> bool:
-        """Whether there will never be anything to take again but events."""
+        """Whether only events can still arrive."""
         network_input = self.network_input
         if network_input is not None and not network_input.has_ended_data:
             return False
@@ -73,8 +73,8 @@ class TaskInputs:
         return True
 
     def take(self, chain: TaskChain, now_ns: int) -> bool:
-        """Hand a buffer or an event, and what is due of sources, to the chain. Returns: whether
-        there was any.
+        """Pass a buffer or event, and the records that are due at the sources, to the chain.
+        Returns: whether there were any.
         """
         has_taken = False
         network_input = self.network_input
@@ -97,7 +97,7 @@ class TaskInputs:
         return has_taken
 
     def take_event(self, now_ns: int) -> None:
-        """Take an event, if there is one; after the last record there is nothing else."""
+        """Take an event, if there is one: after the last record only events arrive."""
         network_input = self.network_input
         if network_input is not None and not network_input.gate.is_finished:
             polled = network_input.poll(now_ns)
@@ -105,7 +105,7 @@ class TaskInputs:
                 self._take_event(network_input, polled, now_ns)
 
     def take_priority_events(self, now_ns: int) -> None:
-        """Take the events that have overtaken data."""
+        """Take all events that have overtaken data."""
         network_input = self.network_input
         if network_input is None:
             return
@@ -116,8 +116,8 @@ class TaskInputs:
                 self._take_event(network_input, polled, now_ns)
 
     def next_ns(self, timer_ns: int | None, now_ns: int) -> int | None:
-        """When there is something to take, or at `timer_ns` if that is sooner; None for when it
-        arrives.
+        """When there is something to take, or `timer_ns` if that is sooner; None to wait until
+        something arrives.
         """
         if self.can_read:
             return now_ns
@@ -126,23 +126,23 @@ class TaskInputs:
         return timer_ns
 
     def give_back(self) -> None:
-        """Recycle the buffer whose records are processed."""
+        """Recycle the buffer whose records have been processed."""
         if self.network_input is not None:
             self.network_input.give_back()
 
     def stop(self) -> None:
-        """Make no more records."""
+        """Stop all sources."""
         for source in self.sources.values():
             source.stop()
 
     def send_task_events(self, events: list[TaskEvent], task: str) -> None:
-        """Tell the producers that are there, of these events and of earlier ones.
+        """Send these events and earlier ones to all producers that are there.
 
         Args:
-            events: are taken out of it.
-            task: its name.
+            events: emptied by this call.
+            task: task name.
 
-        Raises: TaskFailedError when there are no producers at all.
+        Raises: TaskFailedError if the task has no producers.
         """
         gates = self.gates
         if events and not gates:

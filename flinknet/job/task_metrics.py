@@ -1,4 +1,4 @@
-"""All metrics of a task under Flink's names."""
+"""TaskMetrics: all metrics of a task, under Flink's names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .times import Meter
 Metrics = dict[str, float]
 
 HIGHEST_OK_MS, HIGHEST_LOW_MS = 100, 500
-"""Back-pressured milliseconds of a second that Flink's web interface calls OK, and LOW."""
+"""Back-pressured ms per second up to which Flink's web interface shows OK and LOW."""
 
 
 def back_pressure_level(metrics: Mapping[str, float]) -> str:
-    """OK, LOW or HIGH, as Flink tells it to its users (JobVertexBackPressureHandler)."""
+    """OK, LOW or HIGH, as Flink's web interface shows it (JobVertexBackPressureHandler)."""
     waiting_ms = metrics["backPressuredTimeMsPerSecond"]
     if waiting_ms <= HIGHEST_OK_MS:
         return "OK"
@@ -32,17 +32,17 @@ _LEVELS = ("QueueLength", "QueueSize", "PoolUsage", "BuffersUsage", "QueueLen")
 class TaskMetrics:
     """The metrics of one task.
 
-    Counters are totals since the task started; rates and times are those of the measured part until
-    it is a minute long (see `times`). Differs from Flink, so that the hot path pays nothing:
-    - bytes count when they are written and when they are read, not by whole buffers, and without
-      events; records when they are handed to the writer;
-    - buffers count when they leave a subpartition, events with them, and one that a flush sent in
-      parts for each part; those of remote inputs with events, too.
+    Counters are totals since the task started. Rates and times cover the measured part until it is
+    a minute long (see `times`). Differs from Flink, so that the hot path pays nothing:
+    - bytes count when they are written and read, not by whole buffers, and without events; records
+    when they are passed to the writer;
+    - buffers count when they leave a subpartition, with events, and once per part if a flush split
+    them; buffers of remote inputs include events, too.
 
     Args:
-        is_detailed: queue lengths of each gate and partition, too
+        is_detailed: include queue lengths of each gate and partition
             (taskmanager.network.detailed-metrics).
-        debloating: of its gates.
+        debloating: of the task's gates.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class TaskMetrics:
         self._start_meters(now_ns)
 
     def start_window(self, *, now_ns: int) -> None:
-        """The measured part begins."""
+        """Begin the measured part."""
         self._task.times.start_window(now_ns=now_ns)
         self._start_meters(now_ns)
 
     def sample(self, *, now_ns: int) -> Metrics:
-        """Everything as it is now."""
+        """All metrics as of now."""
         task, counters = self._task, self._counters()
         task.times.update(now_ns=now_ns)
         found: Metrics = {}
@@ -88,7 +88,7 @@ class TaskMetrics:
                 found["checkpointAlignmentTime"] = alignment.duration_ns
                 found["checkpointStartDelayNanos"] = alignment.start_delay_ns
             watermark_ms = task.chain.current_watermark_ms
-            if watermark_ms != MIN_WATERMARK_MS:  # which Flink shows as -9223372036854775808
+            if watermark_ms != MIN_WATERMARK_MS:  # Flink shows -9223372036854775808
                 found["currentInputWatermark"] = watermark_ms
         if self._debloating:
             found |= self._debloating_metrics()
@@ -98,11 +98,11 @@ class TaskMetrics:
         return self._last
 
     def sample_end(self, *, now_ns: int, is_drained: bool) -> Metrics:
-        """The same at the end of the measured part.
+        """All metrics at the end of the measured part.
 
         Args:
-            is_drained: no data is left, so that levels of pools and queues are those of the sample
-                before, when records still flowed.
+            is_drained: no data is left, so levels of pools and queues are taken from the previous
+                sample, when records still flowed.
         """
         before, found = self._last, self.sample(now_ns=now_ns)
         if is_drained:
@@ -145,7 +145,7 @@ class TaskMetrics:
         return found
 
     def _debloating_metrics(self) -> Metrics:
-        """Of a task with several gates the size is that of the one whose buffers take longest."""
+        """Debloating metrics; with several gates, of the gate that takes longest to consume."""
         slowest = max(self._debloating, key=lambda each: each.consume_ns)
         return {
             "debloatedBufferSize": slowest.announced_bytes,
@@ -164,7 +164,7 @@ class TaskMetrics:
 
 
 def _is_level(name: str) -> bool:
-    """Whether a metric tells how full something is."""
+    """Whether a metric is a fill level."""
     return name == "isBackPressured" or name.endswith(_LEVELS)
 
 

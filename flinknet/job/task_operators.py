@@ -1,4 +1,4 @@
-"""The operators of a task: those of the program, with sinks that do something and with delays."""
+"""The operators of a task: those of the program, with sinks and delays in place."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .sinks import sink_operator
 
 
 class DelayedOperator(StreamOperator):
-    """An operator that takes its time for each record.
+    """An operator that takes a fixed time per record.
 
     Attributes:
-        delay_ns: for each record.
-        operator: what it does then.
+        delay_ns: time per record.
+        operator: the delayed operator.
     """
 
     def __init__(self, operator: StreamOperator, delay_ns: int, context: ProcessingContext) -> None:
@@ -70,10 +70,10 @@ class DelayedOperator(StreamOperator):
 
 
 class TaskOperators:
-    """Makes the operators of one task.
+    """Creates the operators of one task.
 
     Attributes:
-        names: of the operators it has made, by their id().
+        names: operator names, by the operator's id().
     """
 
     def __init__(
@@ -98,9 +98,7 @@ class TaskOperators:
 
     @staticmethod
     def call_functions(operators: Mapping[str, StreamOperator]) -> bool:
-        """Whether there are functions of the program among them, of which nobody knows how long
-        they take.
-        """
+        """Whether any operator calls a function of the program, which may take any time."""
         return any(
             (isinstance(each, UserFunctionOperator) and source_of(each) is None)
             or (isinstance(each, TimestampsAndWatermarksOperator) and each.calls_functions)
@@ -109,12 +107,12 @@ class TaskOperators:
 
     @staticmethod
     def has_arrays(operators: Mapping[str, StreamOperator]) -> bool:
-        """Whether a function of the program takes arrays."""
+        """Whether any function of the program takes arrays."""
         return any(getattr(each, "batched", False) for each in plain(list(operators.values())))
 
     def batched(self, operators: Mapping[str, StreamOperator]) -> frozenset[str]:
-        """Operators, by id, that take batches as all behind them in the chain do; sources make
-        them.
+        """Ids of operators that take batches, as do all operators chained after them. Sources
+        produce batches.
         """
         return frozenset(each for each in operators if self._is_batched(each, operators, True))
 
@@ -152,16 +150,16 @@ class TaskOperators:
 
 
 def plain(operators: Sequence[StreamOperator]) -> list[StreamOperator]:
-    """Operators without their delays."""
+    """The operators without their delays."""
     return [each.operator if isinstance(each, DelayedOperator) else each for each in operators]
 
 
 def delay_of(operator: StreamOperator) -> int:
-    """What it takes for each record, in ns."""
+    """Time per record, in ns."""
     return operator.delay_ns if isinstance(operator, DelayedOperator) else 0
 
 
 def source_of(operator: StreamOperator) -> Source | None:
-    """The source that an operator is, or None."""
+    """The source of a source operator; None for other operators."""
     (operator,) = plain([operator])
     return operator.function if isinstance(operator, SourceOperator | StreamSource) else None

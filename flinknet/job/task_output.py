@@ -1,5 +1,5 @@
 # mypyc
-"""TaskOutput: one output of a task: its writer, its flusher, and what waits to be written."""
+"""TaskOutput: one output of a task: its writer, its flusher, and the collected records."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from flinknet.core.producer import OutputFlusher, RecordWriter
 
 
 class TaskOutput:
-    """What a task writes along one edge (Flink: RecordWriterOutput with its RecordWriter and
-    OutputFlusher).
+    """One output of a task (Flink: RecordWriterOutput with its RecordWriter and OutputFlusher).
 
-    A base class and not a protocol, so that a compiled task calls it directly.
+    A base class rather than a protocol, so that a compiled task calls it directly.
 
     Attributes:
         edge: index of the edge.
-        partition: what it writes into.
-        channels: indices of the partition's channels in the run.
-        emitted_records: handed to the writer so far.
+        partition: the partition it writes.
+        channels: the partition's channels, as indices in the job.
+        emitted_records: records passed to the writer.
     """
 
     def __init__(
@@ -34,31 +33,31 @@ class TaskOutput:
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the run."""
+        """Records written so far, by index of the channel in the job."""
         raise NotImplementedError
 
     def __call__(self, value: Any) -> None:
-        """Take a record, where operators emit to it one by one.
+        """Collect a record from an operator that emits one at a time.
 
-        Here and not only in subclasses: compiled classes that can be called have one field more, so
-        a base class without it would look for all others in the wrong place.
+        Defined here and not only in subclasses: compiled callable classes have one more field, so a
+        base class without it would look for all others at the wrong offset.
         """
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Make what was collected ready to be written, as far as that takes time or functions of
-        the program; the writer and the network are left alone.
+        """Prepare the collected records for writing, as far as that takes time or functions of the
+        program; does not touch the writer or the network.
 
-        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        Raises: TaskFailedError if a record cannot be distributed or serialised.
         """
 
     def write(self) -> None:
-        """Hand all that was collected to the writer; what finds no buffer waits there.
+        """Pass everything collected to the writer, which queues what finds no buffer.
 
-        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        Raises: TaskFailedError if a record cannot be distributed or serialised.
         """
         raise NotImplementedError
 
     def discard(self) -> None:
-        """Drop what was collected."""
+        """Drop everything collected."""
         raise NotImplementedError

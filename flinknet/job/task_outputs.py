@@ -1,6 +1,6 @@
 # mypyc
-"""TaskOutputs: all outputs of a task. They are flushed, written and ended together, and what holds
-one of them up holds up the task.
+"""TaskOutputs: all outputs of a task. They are flushed, written and ended together, and one that is
+blocked blocks the task.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .task_output import TaskOutput
 from .times import TaskTimes, sooner
 
 BarrierFactory = Callable[[int, int], CheckpointBarrier]
-"""Makes the barrier of a checkpoint, given its id and timestamp in ms."""
+"""Creates the barrier of a checkpoint from its id and timestamp in ms."""
 
 WAITING_BATCHES_MAX = 1024
-"""With so many in a writer that waits for buffers, timers wait, too."""
+"""Above this many batches in a waiting writer, timers wait, too."""
 
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 
 class TaskOutputs:
-    """What a task writes along all of its edges, and the barriers there.
+    """The outputs of a task along all its edges, with their checkpoints.
 
     Args:
-        checkpoints: of each output, with what makes the barriers for its edge.
+        checkpoints: of each output, with the factory of its barriers.
 
     Attributes:
-        each: the outputs, in their order.
-        waiting_since_ns: when a writer began to wait for buffers; -1: none waits.
+        each: the outputs, in order.
+        waiting_since_ns: when a writer began to wait for buffers; -1 if none waits.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class TaskOutputs:
 
     @property
     def writers(self) -> tuple[RecordWriter, ...]:
-        """What they are written with."""
+        """The writers of all outputs."""
         return tuple(output.writer for output in self.each)
 
     @property
     def is_available(self) -> bool:
-        """Whether there is a buffer for each."""
+        """Whether every output has a buffer."""
         return all(output.partition.is_available for output in self.each)
 
     @property
     def held_up(self) -> TaskOutput | None:
-        """The first that takes no new records now; None if all do."""
+        """The first output that takes no records now; None if all take them."""
         for output in self.each:
             if not output.writer.is_available:
                 return output
@@ -71,7 +71,7 @@ class TaskOutputs:
 
     @property
     def is_any_waiting(self) -> bool:
-        """Whether records wait for buffers in any."""
+        """Whether records of any output are waiting for buffers."""
         return any(output.writer.is_waiting for output in self.each)
 
     @property
@@ -81,8 +81,8 @@ class TaskOutputs:
 
     @property
     def may_fire_timers(self) -> bool:
-        """Whether nothing holds the task's thread up, were it Flink's: no output waits inside a
-        record, or with all too much. What timers emit goes behind the records that wait.
+        """Whether Flink's task thread would be free to fire timers: no output waits inside a record
+        or with too many batches. Records from timers go behind the waiting ones.
         """
         for output in self.each:
             writer = output.writer
@@ -92,19 +92,17 @@ class TaskOutputs:
 
     @property
     def is_writing_barrier(self) -> bool:
-        """Whether a barrier waits, or may still time out: every step counts."""
+        """Whether a barrier waits or may still time out, so that every step matters."""
         return any(each.is_pending for each, _ in self._checkpoints)
 
     @property
     def barrier_timeout_ns(self) -> int | None:
-        """When a barrier that has not left times out; None if there is none."""
+        """When the next barrier times out; None if there is none."""
         due = [each.next_deadline_ns() for each, _ in self._checkpoints]
         return min((each for each in due if each is not None), default=None)
 
     def next_deadline_ns(self, next_ns: int | None) -> int | None:
-        """When the task is to be stepped for its flushers or barriers, or at `next_ns` if that is
-        sooner.
-        """
+        """When the flushers or barriers need the next step, or `next_ns` if that is sooner."""
         for output in self.each:
             next_ns = sooner(next_ns, output.flusher.next_deadline_ns())
         for checkpoints, _ in self._checkpoints:
@@ -113,53 +111,55 @@ class TaskOutputs:
         return next_ns
 
     def subscribe(self, class_names: Iterable[str], take: Callable[[OtherEvent], None]) -> None:
-        """Let events of these classes, from the readers of what is written, be taken."""
+        """Subscribe to events of these classes from downstream tasks."""
         for output in self.each:
             output.partition.task_events.register()
             for class_name in class_names:
                 output.partition.task_events.subscribe(class_name, take)
 
     def end_recovery(self) -> None:
-        """Nothing was recovered; blocking partitions recover nothing in any case."""
+        """Write the end of recovery: nothing was recovered. Blocking partitions never recover
+        state.
+        """
         for output in self.each:
             if output.partition.partition_type.can_be_pipelined_consumed:
                 output.partition.broadcast_event(EndOfOutputChannelStateEvent())
 
     def flush_due(self, now_ns: int) -> None:
-        """Make the bytes readable of those whose flusher has its beat now."""
+        """Flush the outputs whose flusher is due."""
         for output in self.each:
             if output.flusher.is_due(now_ns=now_ns):
                 output.partition.flush_all()
 
     def write_barriers(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
-        """A checkpoint begins at this task."""
+        """Write the barriers of a checkpoint that begins at this task."""
         for checkpoints, barrier_of in self._checkpoints:
             checkpoints.write(barrier_of(checkpoint_id, timestamp_ms), now_ns=now_ns)
 
     def advance_barriers(self, now_ns: int) -> None:
-        """Write the barriers that wait, if no record is cut by them, and let late ones time out."""
+        """Write waiting barriers, unless a record is partly written; time out late ones."""
         for checkpoints, _ in self._checkpoints:
             if checkpoints.is_pending:
                 checkpoints.advance(now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up; its barrier may wait still."""
+        """Abort a checkpoint whose barrier may still be waiting."""
         for checkpoints, _ in self._checkpoints:
             checkpoints.abort(checkpoint_id)
 
     def prepare(self) -> None:
-        """Make what was collected ready to be written. Raises: TaskFailedError."""
+        """Prepare the collected records for writing. Raises: TaskFailedError."""
         for output in self.each:
             output.prepare()
 
     def write(self) -> None:
-        """Hand what was collected to the writers. Raises: TaskFailedError."""
+        """Pass everything collected to the writers. Raises: TaskFailedError."""
         for output in self.each:
             output.write()
         self._context.pending_records = 0
 
     def resume(self, times: TaskTimes, *, now_ns: int) -> bool:
-        """Go on with what found no buffer. Returns: whether new records may be written."""
+        """Write what was waiting for buffers. Returns: whether new records may be written."""
         waits_for: TaskOutput | None = None
         for output in self.each:
             writer = output.writer
@@ -184,18 +184,18 @@ class TaskOutputs:
         return True
 
     def end_data(self) -> None:
-        """No record follows, in any."""
+        """End the data of all outputs."""
         for output in self.each:
             output.partition.broadcast_event(EndOfData())
 
     def finish(self) -> None:
-        """Nothing follows at all."""
+        """Finish all outputs."""
         for output in self.each:
             output.partition.finish()
             output.flusher.stop()
 
     def discard(self) -> None:
-        """Drop what was collected."""
+        """Drop everything collected."""
         for output in self.each:
             output.discard()
         self._context.pending_records = 0

@@ -1,10 +1,11 @@
 # mypyc
-"""How a task's time was spent and how fast its counters grew, by Flink's formulas.
+"""Time metrics of a task and growth rates of its counters, by Flink's formulas.
 
-Timers are marked where a task stops and goes on, so that the hot path pays nothing.
+Timers are marked where a task stops and resumes, so the hot path pays nothing.
 
-Flink looks at timers and meters every 5 s and tells the last minute. Runs here are often shorter,
-and begin with a warm-up: until a minute of the measured part has passed, its figures are those of
+Flink samples timers and meters every 5 s and reports the last minute. Runs here are often shorter
+and begin with a warm-up: until a minute of the measured part has passed, the figures cover the
+measured part so far.
 the measured part so far.
 """
 
@@ -15,19 +16,19 @@ from collections import deque
 from flinknet.units import NS_PER_MS
 
 UPDATE_INTERVAL_NS = 5_000_000_000
-"""Flink's view updater looks at every meter and timer this often."""
+"""Interval at which Flink's view updater samples every meter and timer."""
 
 WINDOW_INTERVALS = 12
-"""Intervals that rates and times are taken over: the last minute."""
+"""Intervals in a rate's window: the last minute."""
 
 
 class TimerGauge:
-    """How much of each second something lasted (Flink: TimerGauge)."""
+    """Share of each second that something lasted (Flink: TimerGauge)."""
 
     def __init__(self) -> None:
         self._slots: deque[int] = deque(maxlen=WINDOW_INTERVALS)
-        self._since_ns = -1  # start of the period that is running
-        self._counted_from_ns = -1  # the part of it before was counted in an earlier interval
+        self._since_ns = -1  # start of the current period
+        self._counted_from_ns = -1  # its part before this was counted in an earlier interval
         self._current_ns = 0
         self._longest_ns = 0
         self.accumulated_ns = 0
@@ -35,22 +36,22 @@ class TimerGauge:
 
     @property
     def is_running(self) -> bool:
-        """Whether a period is going on."""
+        """Whether a period is in progress."""
         return self._since_ns >= 0
 
     def start(self, *, now_ns: int) -> None:
-        """A period begins; a second call does nothing."""
+        """Begin a period, unless one is in progress."""
         if self._since_ns < 0:
             self._since_ns = self._counted_from_ns = now_ns
 
     def stop(self, *, now_ns: int) -> None:
-        """The period ends; without one nothing happens."""
+        """End the period, if one is in progress."""
         if self._since_ns >= 0:
             self._count(now_ns)
             self._since_ns = -1
 
     def update(self, *, now_ns: int) -> None:
-        """An interval is over; a period that spans it is split."""
+        """End an interval; a period across its end is split."""
         if 0 <= self._counted_from_ns < now_ns and self.is_running:
             self._count(now_ns)
         self._slots.append(self._current_ns)
@@ -58,8 +59,8 @@ class TimerGauge:
         self.longest_ns, self._longest_ns = self._longest_ns, 0
 
     def longest_until(self, now_ns: int) -> int:
-        """The longest period that ended or ran on in the last interval, in ns; in the running one
-        as long as none is over.
+        """The longest period that ended or was in progress in the last interval, in ns; before the
+        first interval ends, in the current one.
         """
         if self._slots:
             return self.longest_ns
@@ -67,13 +68,13 @@ class TimerGauge:
         return max(self._longest_ns, running_ns)
 
     def accumulated_until(self, now_ns: int) -> int:
-        """All time in ns so far, a running period included."""
+        """Total time so far in ns, including a period in progress."""
         running_ns = now_ns - self._counted_from_ns if self._since_ns >= 0 else 0
         return self.accumulated_ns + running_ns
 
     @property
     def ms_per_s(self) -> int:
-        """Milliseconds of a second, over the intervals of the last minute."""
+        """Milliseconds per second, over the intervals of the last minute."""
         if not self._slots:
             return 0
         covered_s = len(self._slots) * UPDATE_INTERVAL_NS / 1e9
@@ -88,11 +89,11 @@ class TimerGauge:
 
 
 class TaskTimes:
-    """What a task did with its time (Flink: TaskIOMetricGroup): idle, back-pressured, busy.
+    """Time a task spent idle, back-pressured and busy (Flink: TaskIOMetricGroup).
 
-    Soft back pressure: the output is not available and no new record is begun. Hard: a record that
-    was begun found no buffer, overdraft included. Of the three at most one goes on; else the task
-    is busy, also while it waits for its turn on the event loop.
+    Soft back pressure: the output is not available, so no new record is begun. Hard: a record in
+    progress found no buffer, overdraft included. At most one of the three is in progress;
+    otherwise the task is busy, even while it waits for its turn on the event loop.
 
     Args:
         start_ns: when the task starts.
@@ -111,7 +112,7 @@ class TaskTimes:
         self.hard_back_pressured = TimerGauge()
 
     def wait(self, gauge: TimerGauge, *, now_ns: int) -> None:
-        """The task waits from now on, for what this gauge counts and for nothing else."""
+        """Wait from now on; the time counts for this gauge only."""
         if gauge is not self._waiting:
             self.go_on(now_ns=now_ns)
             gauge.start(now_ns=self._marked_ns)
@@ -119,12 +120,12 @@ class TaskTimes:
             self.is_busy = False
 
     def wait_for_output(self, is_inside_record: bool, *, now_ns: int) -> None:
-        """The output has no buffer: that is hard where a record was begun, else soft."""
+        """Wait for the output: hard inside a record, else soft back pressure."""
         hard, soft = self.hard_back_pressured, self.soft_back_pressured
         self.wait(hard if is_inside_record else soft, now_ns=now_ns)
 
     def go_on(self, *, now_ns: int) -> None:
-        """The task is busy from now on."""
+        """Be busy from now on."""
         self._marked_ns = max(now_ns, self._marked_ns)
         if self._waiting is not None:
             self._waiting.stop(now_ns=self._marked_ns)
@@ -132,15 +133,15 @@ class TaskTimes:
             self.is_busy = True
 
     def update(self, *, now_ns: int) -> None:
-        """Take the intervals that have ended."""
+        """Close the intervals that have ended."""
         while now_ns >= self._next_update_ns:
             for gauge in self._gauges:
                 gauge.update(now_ns=self._next_update_ns)
             self._next_update_ns += UPDATE_INTERVAL_NS
 
     def start_window(self, *, now_ns: int) -> None:
-        """The measured part begins: times of a second are those of its part so far, until it is
-        as long as Flink's window.
+        """Begin the measured part: times per second cover its part so far until it is as long as
+        Flink's window.
         """
         self._window_from_ns = now_ns
         self._before_window = {id(gauge): gauge.accumulated_until(now_ns) for gauge in self._gauges}
@@ -179,23 +180,23 @@ class TaskTimes:
 
 
 class Meter:
-    """Growth of a counter per second (Flink: MeterView): over the last minute; until one has
-    passed, since the meter was made.
+    """Growth of a counter per second (Flink: MeterView), over the last minute, or since creation if
+    that is less.
 
     Args:
-        count: what the counter is at now.
+        count: current value of the counter.
     """
 
     def __init__(self, count: int, *, now_ns: int) -> None:
         self._marks: deque[tuple[int, int]] = deque([(now_ns, count)], maxlen=WINDOW_INTERVALS + 1)
 
     def update(self, count: int, *, now_ns: int) -> None:
-        """Take what the counter is at, if an interval has passed since it was last taken."""
+        """Record the counter's value if an interval has passed since the last."""
         if now_ns - self._marks[-1][0] >= UPDATE_INTERVAL_NS:
             self._marks.append((now_ns, count))
 
     def per_second(self, count: int, *, now_ns: int) -> float:
-        """The rate, for a counter that is at `count` now."""
+        """The rate, given the counter's current value."""
         from_ns, before = self._marks[0]
         if len(self._marks) == WINDOW_INTERVALS + 1:
             now_ns, count = self._marks[-1]
@@ -203,7 +204,7 @@ class Meter:
 
 
 def sooner(first_ns: int | None, second_ns: int | None) -> int | None:
-    """The earlier of two instants; None is never."""
+    """The earlier of two instants; None means never."""
     if first_ns is None or (second_ns is not None and second_ns < first_ns):
         return second_ns
     return first_ns

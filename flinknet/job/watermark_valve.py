@@ -1,4 +1,4 @@
-"""StatusWatermarkValve: the watermarks of an input's channels become that of the input."""
+"""StatusWatermarkValve: combines the watermarks of an input's channels."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from flinknet.core.wire.records import Watermark, WatermarkStatus
 from flinknet.graph.watermarks import MIN_WATERMARK_MS
 
 Passed = Watermark | WatermarkStatus
-"""What a valve lets through."""
+"""Output of a valve."""
 
 
 class StatusWatermarkValve:
-    """Lets the least watermark of the channels through whenever it rises (Flink:
-    StatusWatermarkValve, of 2.3).
+    """Emits the lowest watermark of the channels whenever it rises (Flink: StatusWatermarkValve of
+    2.3).
 
-    A channel that is idle does not count, nor does one that was, until it has caught up with what
-    was let through: it is not aligned. A watermark that falls is ignored.
+    Idle channels do not count. A channel that becomes active again is unaligned, and does not count
+    either, until it has caught up with the emitted watermark. A falling watermark is ignored.
 
-    Invariant: `_watermark_ms`, which was let through last, only rises; `_least_ms` is the least of
+    Invariant: `_watermark_ms`, the last emitted watermark, only rises; `_least_ms` is the lowest of
         the aligned channels, MIN_WATERMARK_MS if there are none.
     """
 
@@ -31,7 +31,7 @@ class StatusWatermarkValve:
         self._is_idle = False
 
     def input_watermark(self, timestamp_ms: int, channel: int) -> Sequence[Passed]:
-        """A channel has brought a watermark. Returns: what passes."""
+        """Take a watermark of a channel. Returns: what to emit."""
         before_ms = self._watermarks_ms[channel]
         if self._is_idle or self._idle[channel] or timestamp_ms <= before_ms:
             return ()
@@ -41,9 +41,7 @@ class StatusWatermarkValve:
         return self._risen(self._least_ms)
 
     def input_watermark_status(self, is_idle: bool, channel: int) -> Sequence[Passed]:
-        """A channel has said that it is idle, or that it is active again. Returns: what passes, in
-        order.
-        """
+        """Take a change of a channel between idle and active. Returns: what to emit, in order."""
         if is_idle == self._idle[channel]:
             return ()
         self._idle[channel] = is_idle
@@ -62,7 +60,7 @@ class StatusWatermarkValve:
         return self._risen(self._least_ms) if is_least else ()
 
     def _align(self, channel: int) -> None:
-        """A channel has another watermark or status: find the least again."""
+        """Update a channel's alignment and the lowest watermark."""
         has_caught_up = self._watermarks_ms[channel] >= self._watermark_ms
         self._aligned[channel] = not self._idle[channel] and has_caught_up
         aligned = zip(self._watermarks_ms, self._aligned, strict=True)

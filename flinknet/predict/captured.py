@@ -32,13 +32,16 @@ from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
 from .fit.arrivals import Seen, fit_pattern
+from .fit.bursts import find_bursts
 from .fit.busy import busy_ns_per_record
 from .fit.costs import CostFit
-from .fit.flusher import beat_ns, flush_overhead_ns
+from .fit.flusher import beat_ns as beat_of
+from .fit.flusher import flush_overhead_ns
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
 from .fit.window_rows import joined_rows, places_by_channel
+from .local_channels import counts_of, planned_edge, with_local_channels
 from .recorded import RecordedExchange
 
 SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it"
@@ -54,6 +57,14 @@ RELEASED_NS = 1_000_000
 """A buffer that leaves this soon after its channel may send again had waited for that."""
 
 STARVED_WORTH_NOTING = 0.02
+
+FILLED_IN = (
+    "filled in by Flink's counters: what passed on local channels, as it came on the recorded ones"
+)
+
+NOT_FILLED_IN = (
+    "what passes on local channels is unknown without Flink's counters, and no figure includes it"
+)
 
 METRICS_AROUND_NS = 5_000_000_000
 """Before and after a window, what Flink said of its tasks counts, too."""
@@ -101,9 +112,14 @@ class CapturedRows:
 
 
 def load_captured(
-    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None, is_filled: bool = False
 ) -> tuple[RecordedExchange, CostFit]:
-    """An exchange from messages captured between processes; see `exchange.load_exchange`."""
+    """An exchange from messages captured between processes; see `exchange.load_exchange`.
+
+    Args:
+        is_filled: with the channels within TaskManagers, as far as Flink's plan and counters tell;
+            all tasks of the edge are there then.
+    """
     run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
@@ -116,6 +132,12 @@ def load_captured(
     rows = _read(run.files, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
+    around = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
+    planned = planned_edge(manifest, edge) if is_filled and edge is not None else None
+    counts = None
+    if planned is not None:
+        producers, consumers = planned.wiring.producers, planned.wiring.consumers
+        counts = counts_of(place, manifest, planned.index, *around)
     found = fit_captured(
         rows.sent,
         rows.credit,
@@ -129,8 +151,8 @@ def load_captured(
         place,
         manifest,
         numbers.pop() if len(numbers) == 1 else None,
-        from_ns - METRICS_AROUND_NS,
-        to_ns + METRICS_AROUND_NS,
+        *around,
+        is_all_seen=planned is not None,
     )
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
     share = starved_share(rows, to_ns - from_ns)
@@ -138,7 +160,11 @@ def load_captured(
     wait_max_ns = _wait_max_ns(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     seen = seen_between(rows, from_ns, wait_max_ns)
-    pattern = fit_pattern(seen, None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS)
+    beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
+    bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
+    pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
+    if bursts is not None:
+        seen = bursts.within(seen)
     unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
     notes = [f"{since}; {pattern.in_words}", *assumed, found.note]
     if found.wakeups is not None:
@@ -169,6 +195,11 @@ def load_captured(
         wakeups=found.wakeups,
         has_instants=False,
     )
+    if planned is not None and counts is not None and planned.local:
+        filled = with_local_channels(exchange, unseen, planned, counts)
+        if filled is not None:
+            exchange, unseen = filled
+        notes.append(NOT_FILLED_IN if filled is None else FILLED_IN)
     return exchange, CostFit(
         found.costs,
         tuple(notes),
@@ -195,7 +226,7 @@ def with_settings(
     notes = []
     is_timeout_known = True
     if _TIMEOUT_KEY not in keys:
-        found_ns = beat_ns(rows.sent)
+        found_ns = beat_of(rows.sent)
         is_timeout_known = found_ns is not None
         timeout_ns = NetworkConfig().buffer_timeout_ns if found_ns is None else _round(found_ns)
         keys[_TIMEOUT_KEY] = format_duration_ns(timeout_ns, separator=" ")

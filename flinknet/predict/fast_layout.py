@@ -265,8 +265,7 @@ class _Layout:
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
-            flusher = exchange.flushers_before + source
-            phase_ns = beat_phase_ns(exchange.seed, flusher, self._period_ns)
+            phase_ns = self._phase_ns(exchange.flushers_before + source)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
             self.memory.record(
                 address,
@@ -281,6 +280,14 @@ class _Layout:
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
                 },
             )
+
+    def _phase_ns(self, flusher: int) -> int:
+        exchange, period_ns = self._exchange, self._period_ns
+        if exchange.starts_within_ns is None:
+            return beat_phase_ns(exchange.seed, flusher, period_ns)
+        first_ns = beat_phase_ns(exchange.seed, exchange.flushers_before, period_ns)
+        apart_ns = min(exchange.starts_within_ns, period_ns)
+        return (first_ns + beat_phase_ns(exchange.seed + 1, flusher, apart_ns)) % period_ns
 
     def put_sinks(self) -> None:
         """The sinks, each with its channels, its gate's queue and its pool of floating buffers."""

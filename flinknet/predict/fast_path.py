@@ -39,7 +39,7 @@ class FastOutcome:
     """What the kernel came to, in the terms of `recorded.SimulatedOutcome`; `last_ns` is
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
     by channel, if they were asked for (`RecordedExchange.keeps_departures`); `memory_bytes` is the
-    most that all pools can take.
+    most that all pools can take; `local_messages`: of the messages, within a TaskManager.
     """
 
     latency: LogLinearHistogram
@@ -54,6 +54,7 @@ class FastOutcome:
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
+    local_messages: int = 0
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -100,6 +101,7 @@ def run_fast(
         last_ns=int(memory[k.LAST_NS]),
         turns=int(memory[k.TURNS]),
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
+        local_messages=int(memory[k.LOCAL_MESSAGES]),
         departures_ns={channel: memory[place] for channel, place in departures.items()},
     )
 

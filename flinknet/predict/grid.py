@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, FLOW_CONTROLS
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, FLOW_CONTROLS, NetworkConfig
 from flinknet.errors import ConfigError
 
 from .recorded import Setting
@@ -28,12 +28,21 @@ SETTINGS_MAX = 512
 FACTOR_MIN, FACTOR_MAX = 0.001, 1000.0
 """Bounds of a factor: at a thousandth of its rate ten seconds of a run are hours of beats."""
 
+ALIGNED_NS = -1
+"""Aligned timeout of checkpoints that never become unaligned."""
+
+NO_CHECKPOINTS = (
+    "how checkpoints align matters only with checkpoints, and the trace has none: give an interval"
+)
+
 _NETWORK = {
     "buffer_timeouts_ns": "buffer_timeout_ns",
     "exclusive_buffers": "exclusive_buffers",
     "floating_buffers": "floating_buffers",
     "segment_sizes_bytes": "segment_size_bytes",
     "debloatings": "debloating_enabled",
+    "debloating_targets_ns": "debloating_target_ns",
+    "checkpoint_intervals_ns": "checkpoint_interval_ns",
 }
 _AROUND = {
     "flow_controls": "flow_control",
@@ -49,6 +58,11 @@ class Grid:
 
     Attributes:
         debloatings: whether buffers are debloated.
+        debloating_targets_ns: of these the time in which what is in flight is to be consumed;
+            without `debloatings` they are debloated.
+        checkpoint_intervals_ns: between the beginnings of two checkpoints; None: without any.
+        aligned_timeouts_ns: after which a checkpoint becomes unaligned; 0: it begins so;
+            ALIGNED_NS: it never does.
         round_trips_ns: network round trips on top of the recorded way.
         consumer_speeds: factors of the consumers' speed, from FACTOR_MIN to FACTOR_MAX.
         rate_factors: factors of the arrival rate, likewise.
@@ -59,6 +73,9 @@ class Grid:
     floating_buffers: Sequence[int] = ()
     segment_sizes_bytes: Sequence[int] = ()
     debloatings: Sequence[bool] = ()
+    debloating_targets_ns: Sequence[int] = ()
+    checkpoint_intervals_ns: Sequence[int | None] = ()
+    aligned_timeouts_ns: Sequence[int] = ()
     flow_controls: Sequence[str] = ()
     round_trips_ns: Sequence[int] = ()
     consumer_speeds: Sequence[float] = ()
@@ -96,6 +113,18 @@ class Grid:
                 f" {SETTINGS_MAX} are predicted at once: shorten the lists, or ask twice"
             )
 
+    def of_run(self, recorded: Setting, interval_ns: int | None) -> Grid:
+        """The grid for one run: where it is asked how checkpoints align, and neither the grid nor
+        the settings of the run say how often there are any, as often as they were recorded.
+
+        Args:
+            interval_ns: between recorded checkpoints; None where there are none.
+        """
+        is_known = recorded.network.checkpoint_interval_ns is not None
+        if not self.aligned_timeouts_ns or self.checkpoint_intervals_ns or is_known:
+            return self
+        return replace(self, checkpoint_intervals_ns=() if interval_ns is None else (interval_ns,))
+
     def settings(self, recorded: Setting, *, is_max_rate: bool) -> list[Setting]:
         """All combinations, the recorded setting among them; ascending, a timeout of -1 last.
 
@@ -106,13 +135,18 @@ class Grid:
         return sorted({recorded, *asked}, key=ascending)
 
     def asked(self, recorded: Setting, *, is_max_rate: bool) -> set[Setting]:
-        """All combinations; the recorded setting only if it is one of them."""
-        names = [*_NETWORK, *_AROUND]
+        """All combinations; the recorded setting only if it is one of them.
+
+        Raises: ConfigError for aligned timeouts without checkpoints.
+        """
+        names = [*_NETWORK, *_AROUND, "aligned_timeouts_ns"]
         choices: list[Sequence[Any]] = []
         for name in names:
             values = getattr(self, name)
             if name == "rate_factors" and is_max_rate:
                 values = ()
+            if name == "debloatings" and not values and self.debloating_targets_ns:
+                values = (True,)
             choices.append(values or (_recorded(recorded, name),))
         found = set()
         for combination in product(*choices):
@@ -120,9 +154,40 @@ class Grid:
             network = replace(
                 recorded.network, **{field: given[name] for name, field in _NETWORK.items()}
             )
+            network = _with_what_acts(network, given["aligned_timeouts_ns"], recorded.network)
             around = {field: given[name] for name, field in _AROUND.items()}
             found.add(replace(recorded, network=network, **around))
+        if self.aligned_timeouts_ns and not any(
+            each.network.checkpoint_interval_ns is not None for each in found
+        ):
+            raise ConfigError(NO_CHECKPOINTS)
         return found
+
+
+def _with_what_acts(
+    network: NetworkConfig, aligned_timeout_ns: int, recorded: NetworkConfig
+) -> NetworkConfig:
+    """Settings whose checkpoints align so; what does not act stays as recorded, so that no setting
+    is predicted twice.
+    """
+    if not network.debloating_enabled:
+        network = replace(network, debloating_target_ns=recorded.debloating_target_ns)
+    if network.checkpoint_interval_ns is None:
+        return network
+    if aligned_timeout_ns == aligned_timeout_of(network):
+        return network
+    return replace(
+        network,
+        unaligned_checkpoints=aligned_timeout_ns != ALIGNED_NS,
+        aligned_checkpoint_timeout_ns=max(aligned_timeout_ns, 0),
+    )
+
+
+def aligned_timeout_of(network: NetworkConfig) -> int:
+    """After how long checkpoints become unaligned."""
+    if not network.unaligned_checkpoints:
+        return ALIGNED_NS
+    return network.aligned_checkpoint_timeout_ns
 
 
 def check_factor(name: str, factor: float) -> None:
@@ -132,9 +197,23 @@ def check_factor(name: str, factor: float) -> None:
 
 
 def _recorded(setting: Setting, name: str) -> Any:
+    if name == "aligned_timeouts_ns":
+        return aligned_timeout_of(setting.network)
     if name in _NETWORK:
         return getattr(setting.network, _NETWORK[name])
     return getattr(setting, _AROUND[name])
+
+
+def _checkpoints_in_order(network: NetworkConfig) -> tuple[Any, ...]:
+    """Without checkpoints first, then the rarest, and of each interval the aligned ones."""
+    interval_ns = network.checkpoint_interval_ns
+    timeout_ns = aligned_timeout_of(network)
+    return (
+        interval_ns is not None,
+        -(interval_ns or 0),
+        timeout_ns != ALIGNED_NS,
+        -timeout_ns,
+    )
 
 
 def ascending(setting: Setting) -> tuple[Any, ...]:
@@ -146,6 +225,8 @@ def ascending(setting: Setting) -> tuple[Any, ...]:
         setting.round_trip_ns,
         FLOW_CONTROLS.index(setting.flow_control),
         network.debloating_enabled,
+        network.debloating_target_ns,
+        *_checkpoints_in_order(network),
         network.segment_size_bytes,
         network.exclusive_buffers,
         network.floating_buffers,

@@ -23,7 +23,8 @@ class HopOutcome:
     Attributes:
         latency: from when a record came to the edge.
         since_source: from when it came to the job.
-        messages: 0 where they are unknown.
+        messages: of a job that was recorded between TaskManagers, those between them; None where
+            they are unknown.
         duration_ns: that records and messages count over; 0 where they are unknown.
         why_unknown: None if all of this is known.
     """
@@ -31,7 +32,7 @@ class HopOutcome:
     latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     records: int = 0
-    messages: int = 0
+    messages: int | None = None
     duration_ns: int = 0
     memory_bytes: int | None = None
     why_unknown: str | None = None
@@ -44,8 +45,9 @@ class HopOutcome:
     @property
     def buffers_per_s(self) -> float | None:
         """Data buffers sent a second."""
-        is_known = self.messages and self.duration_ns
-        return self.messages * 1e9 / self.duration_ns if is_known else None
+        if self.messages is None or not self.duration_ns:
+            return None
+        return self.messages * 1e9 / self.duration_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +121,7 @@ def joined_hops(parts: Sequence[HopOutcome]) -> HopOutcome:
         merged([each.latency for each in parts]),
         merged([each.since_source for each in parts]),
         sum(each.records for each in parts),
-        sum(each.messages for each in parts),
+        sum(each.messages or 0 for each in parts),
         sum(each.duration_ns for each in parts),
         parts[0].memory_bytes,
     )

@@ -58,6 +58,14 @@ FOLLOWING_SHARE = 0.9
 RANKS, SHIFTS = 1001, 61
 """Records that are looked at for that, and ways in which the first ones are matched."""
 
+FILLED_IN_OFF = 3.0
+"""Where channels were filled in, such a record may be so many times the square root of their
+records further on or back: which of them go to a channel in a burst is chance."""
+
+STARTS_WITHIN_NS = 20_000_000
+"""Tasks of a stage are deployed together: so far apart were the flushers of most of them in warm
+TaskManagers of Flink. Beats of a longer timeout then lie close to each other throughout a run."""
+
 BEATS_PER_BARRIER = 10
 """From so many beats of the flusher between two checkpoints on, barriers change little of when
 buffers leave."""
@@ -188,12 +196,17 @@ def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> 
     )
     # the window begins and ends with records under way, on every edge others: shift the ranks
     reach = 2 * abs(len(recorded) - len(ours))
+    filled_in = sum(each.records for each in exchange.channels if each.connection < 0)
+    slack = round(FILLED_IN_OFF * float(np.sqrt(filled_in)))
     ranks = np.rint(np.linspace(0, len(ours) - 1, RANKS)).astype(np.int64)
     shares = []
     for shift in np.unique(np.linspace(-reach, reach, SHIFTS).astype(np.int64)):
         is_there = (ranks + shift >= 0) & (ranks + shift < len(recorded))
-        off_ns = np.abs(ours[ranks[is_there]] - recorded[ranks[is_there] + shift])
-        shares.append(float((off_ns <= bound_ns).mean()) if len(off_ns) else 0.0)
+        own_ns, places = ours[ranks[is_there]], ranks[is_there] + shift
+        first, last = (np.clip(places + each, 0, len(recorded) - 1) for each in (-slack, slack))
+        is_near = recorded[first] - bound_ns <= own_ns
+        is_near &= own_ns <= recorded[last] + bound_ns
+        shares.append(float(is_near.mean()) if len(own_ns) else 0.0)
     return max(shares) >= FOLLOWING_SHARE
 
 
@@ -266,6 +279,7 @@ class _JobRun:
             recorded.under(setting),
             seed=edge.exchange.seed + self._phase,
             flushers_before=self._flushers,
+            starts_within_ns=None if recorded.has_instants else STARTS_WITHIN_NS,
             keeps_departures=True,
         )
         if before is None:
@@ -321,12 +335,15 @@ class _JobRun:
             since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
             by_consumer.setdefault(each.consumer, []).append(Departures(done_ns, aged_ns))
         self._departed.append({key: _in_order(own) for key, own in by_consumer.items()})
+        messages = fast.messages
+        if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
+            messages -= fast.local_messages
         self.hops.append(
             HopOutcome(
                 latency,
                 since_source,
                 fast.records,
-                fast.messages,
+                messages,
                 self._duration_ns(number, exchange, fast),
                 fast.memory_bytes,
             )

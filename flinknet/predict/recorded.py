@@ -243,6 +243,8 @@ class RecordedExchange:
         ends_its_data: the producers of the recorded run ended with the window.
         flushers_before: tasks with a flusher before the first of these producers, in the order that
             the phases of flushers are drawn in.
+        starts_within_ns: how far apart the producers start, and with them their flushers; None for
+            any time apart.
         keeps_departures: of each record, when its consumer is done with it shall be known.
     """
 
@@ -265,6 +267,7 @@ class RecordedExchange:
     wakeups: Wakeups | None = None
     ends_its_data: bool = False
     flushers_before: int = 0
+    starts_within_ns: int | None = None
     keeps_departures: bool = False
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
@@ -301,7 +304,11 @@ class RecordedExchange:
         simulation's argument.
         """
         changed = replace(
-            self, costs=self.costs_under(setting), flow_control=setting.flow_control, wakeups=None
+            self,
+            costs=self.costs_under(setting),
+            flow_control=setting.flow_control,
+            flush_overhead_ns=self._flush_overhead_under(setting),
+            wakeups=None,
         )
         if setting.rate_factor == 1:
             return changed
@@ -327,6 +334,14 @@ class RecordedExchange:
                 each / setting.consumer_speed for each in costs.consume_ns_per_record
             ),
         )
+
+    def _flush_overhead_under(self, setting: Setting) -> int:
+        """What the flusher's period is longer than the timeout: of threads, which sleep between
+        beats, as of those that messages wake; flinknet's own flusher is a timer of a loop."""
+        recorded_ns, timeout_ns = self.network.buffer_timeout_ns, setting.network.buffer_timeout_ns
+        if self.has_instants or self.wakeups is None or min(recorded_ns, timeout_ns) <= 0:
+            return self.flush_overhead_ns
+        return self.wakeups.late_ns(self.flush_overhead_ns, recorded_ns, timeout_ns)
 
     def waking_share(self, setting: Setting) -> float:
         """What messages take to their consumers and there under a setting, as a share of what they

@@ -81,6 +81,7 @@ def _answer(
         details=details,
         flink=flink,
         cpu_cost=cpu_cost,
+        channels_left_out=observed.rows.channels_untold,
     )
 
 

@@ -9,9 +9,11 @@ from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid, ascending
 from flinknet.predict.recorded import Setting
 from flinknet.results import Advice, Measured
+from flinknet.storage import AnyPath
 
 from .advise.targets import refined_settings
 from .observe.arrivals import Slice, Slicing, slice_edges, slicing_of
+from .observe.checkpoints import interval_ns_of
 from .observe.observed import ObservedRun
 from .outcome import Candidate, Window
 from .read import RecordedRun
@@ -76,7 +78,7 @@ class Candidates:
 
 def plan_candidates(
     observed: Sequence[ObservedRun],
-    grid: Grid,
+    asked: Grid,
     *,
     max_records: int | None,
     split: int | None,
@@ -85,6 +87,7 @@ def plan_candidates(
     """The candidates of some runs.
 
     Args:
+        asked: the settings to predict; the recorded one is always one more.
         max_records: of each run, to simulate for each candidate, from its start; None for all of it
             where that takes seconds, else windows spread over it.
         split: slices of each run; None for as many as suit its size.
@@ -94,7 +97,8 @@ def plan_candidates(
     candidates: list[Candidate] = []
     slicings: dict[int, Slicing] = {}
     long: list[str] = []
-    for each in observed:
+    grids = grids_for([each.run for each in observed], observed, asked)
+    for each, grid in zip(observed, grids, strict=True):
         run, measured = each.run, each.measured
         settings = settings_of(run, grid)
         most = simulated_records(measured, is_max_rate=is_max_rate(run.manifest))
@@ -140,6 +144,23 @@ def _why_long(
 ) -> list[str]:
     reason = why_long(run, sum(each.to_ns - each.from_ns for each in parts), share, why)
     return [] if reason is None else [reason]
+
+
+def grids_for(
+    runs: Sequence[RecordedRun], observed: Sequence[ObservedRun], asked: Grid
+) -> list[Grid]:
+    """The grid for each run, see `Grid.of_run`; exchanges of one trace have the same checkpoints.
+
+    Args:
+        observed: at least one exchange of each trace.
+
+    Raises: ConfigError where it asks how checkpoints align, and there are none.
+    """
+    intervals_ns: dict[AnyPath, int | None] = {}
+    for each in observed:
+        found_ns = interval_ns_of(each.rows.barriers)
+        intervals_ns[each.run.path] = intervals_ns.get(each.run.path) or found_ns
+    return [asked.of_run(recorded_setting(run.manifest), intervals_ns[run.path]) for run in runs]
 
 
 def candidates_of(run: RecordedRun, grid: Grid, to_ns: int) -> list[Candidate]:

@@ -16,6 +16,20 @@ from flinknet.trace import ChannelInfo, RunManifest, TraceFile, file_index
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """What an execution did from one restart to the next.
+
+    Attributes:
+        channels: that had events then, in the manifest's order.
+        from_ns, to_ns: from the first of these events to behind the last one.
+    """
+
+    channels: tuple[ChannelInfo, ...]
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     """One execution of a job, as far as a trace has it.
 
@@ -23,12 +37,14 @@ class Execution:
         channels: in the manifest's order.
         from_ns, to_ns: from its first event to behind its last one.
         restarts: how often the task that was started most often was started again.
+        longest: of its attempts that were recorded; None where there is one only.
     """
 
     channels: tuple[ChannelInfo, ...]
     from_ns: int
     to_ns: int
     restarts: int
+    longest: Attempt | None = None
 
 
 @lru_cache(maxsize=1 << 17)  # consumers of a partition name it, each of them
@@ -79,6 +95,46 @@ def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int, int
         min(spans[each.index][1] for each in channels),
         max(spans[each.index][2] for each in channels) + 1,
         max((each.attempt_number for each in attempts if each is not None), default=0),
+        _longest_attempt(channels, spans),
+    )
+
+
+def _longest_attempt(
+    channels: list[ChannelInfo], spans: dict[int, tuple[int, int, int]]
+) -> Attempt | None:
+    """The longest part between the instants at which tasks of a new attempt began to be read."""
+    begun_ns: dict[int, int] = {}
+    for each in channels:
+        producer = producer_of(each.partition)
+        number = 0 if producer is None else producer.attempt_number
+        first_ns = spans[each.index][1]
+        begun_ns[number] = min(begun_ns.get(number, first_ns), first_ns)
+    if len(begun_ns) < 2:
+        return None
+    cuts_ns = sorted(begun_ns.values())
+    parts = [
+        _within(channels, spans, from_ns, to_ns)
+        for from_ns, to_ns in zip(cuts_ns, [*cuts_ns[1:], None], strict=True)
+    ]
+    return max(parts, key=lambda each: each.to_ns - each.from_ns)
+
+
+def _within(
+    channels: list[ChannelInfo],
+    spans: dict[int, tuple[int, int, int]],
+    from_ns: int,
+    next_ns: int | None,
+) -> Attempt:
+    own = [
+        each
+        for each in channels
+        if spans[each.index][2] >= from_ns and (next_ns is None or spans[each.index][1] < next_ns)
+    ]
+    last_ns = max(spans[each.index][2] for each in own) + 1
+    return Attempt(
+        tuple(sorted(own, key=lambda each: each.index)),
+        from_ns,
+        last_ns if next_ns is None else min(last_ns, next_ns),
     )
 
 

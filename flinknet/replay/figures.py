@@ -7,9 +7,10 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.grid import aligned_timeout_of
 from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import LatencySummary
-from flinknet.units import human_bytes
+from flinknet.units import human_bytes, human_duration
 
 from .outcome import Outcome
 
@@ -27,6 +28,11 @@ SLEEPS = (
 GROWS = (
     "debloating begins with buffers of {}, as a task does, and the prediction holds the time until"
     " they are as large as they come to be: for what it is worth afterwards record a run with it"
+)
+
+NO_CHECKPOINT = (
+    "the part that is simulated, {}, is over before the first checkpoint begins: give a shorter"
+    " interval, or more of the trace with --max-records"
 )
 
 SLOW = "it is simulated message by message"
@@ -50,9 +56,14 @@ def without_latency(outcome: Outcome, why: str) -> Outcome:
 
 def unpredicted(run: int, candidate: int, setting: Setting, fit: CostFit, to_ns: int) -> Outcome:
     """The outcome of a setting without its figures."""
+    network = setting.network
+    has_checkpoints = network.checkpoint_interval_ns is not None
     return Outcome(
         run=run,
         candidate=candidate,
+        debloating_target_ns=network.debloating_target_ns if network.debloating_enabled else None,
+        checkpoint_interval_ns=network.checkpoint_interval_ns,
+        aligned_timeout_ns=aligned_timeout_of(network) if has_checkpoints else None,
         buffer_timeout_ns=setting.network.buffer_timeout_ns,
         exclusive_buffers=setting.network.exclusive_buffers,
         floating_buffers=setting.network.floating_buffers,
@@ -80,6 +91,8 @@ def with_figures(
     notes = list(fit.notes)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
         notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
+    if simulated.checkpoints is not None and not simulated.checkpoints.triggered:
+        notes.append(NO_CHECKPOINT.format(human_duration(simulated.duration_ns)))
     if exchange.starts_sleeping(setting):
         notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):

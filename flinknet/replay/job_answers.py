@@ -25,8 +25,16 @@ from flinknet.results import (
     TradeOffPoint,
 )
 
-from .advise.job_graph import JoinedEdge, joined_edges, not_to_the_end
-from .candidates import settings_of, window_for
+from .advise.job_graph import (
+    JoinedEdge,
+    joined_edges,
+    local_edges,
+    local_share,
+    not_to_the_end,
+    number_of,
+    received_per_s,
+)
+from .candidates import grids_for, settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
 from .observe.observed import ObservedRun
 from .outcome import Window
@@ -88,9 +96,16 @@ def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeout
 
 
 def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """The edges of each job that has several."""
+    """The edges of each job that has several, or one of which not all was recorded."""
     groups = [list(group) for _, group in groupby(runs, key=lambda each: each.job)]
-    return [each for each in groups if len(each) > 1]
+    whole = [[*group, *local_edges(group)] for group in groups]
+    return [each for each in whole if len(each) > 1 or _is_to_be_filled_in(each[0])]
+
+
+def _is_to_be_filled_in(run: RecordedRun) -> bool:
+    """Whether some channels of an edge were not recorded, and Flink's counters tell of them."""
+    number = number_of(run)
+    return local_share(run, number) > 0 and received_per_s(run, number) is not None
 
 
 def plan_jobs(
@@ -105,7 +120,7 @@ def plan_jobs(
     return [
         _plan(
             number,
-            [of_run[run.run] for run in group],
+            [of_run[run.run] for run in group if not run.is_unseen],
             joined_edges(group),
             grid,
             edge_timeouts,
@@ -125,9 +140,9 @@ def _plan(
 ) -> JobPlan:
     runs = [each.run for each in joined]
     run = runs[0]
+    grids = grids_for(runs, observed, grid)
     candidates = [
-        JobCandidate(settings)
-        for settings in zip(*(settings_of(each, grid) for each in runs), strict=True)
+        JobCandidate(settings) for settings in zip(*map(settings_of, runs, grids), strict=True)
     ]
     recorded = [recorded_setting(each.manifest) for each in runs]
     names = tuple(each.name for each in joined)
@@ -181,7 +196,7 @@ def job_answers(
         _answer(
             plan,
             [each for each in jobs.rows if each.job == plan.number],
-            [of_run[each.run] for each in plan.edges],
+            of_run,
             predicted,
         )
         for plan in jobs.plans
@@ -189,7 +204,10 @@ def job_answers(
 
 
 def _answer(
-    plan: JobPlan, rows: Sequence[JobRow], observed: Sequence[ObservedRun], predicted: Predicted
+    plan: JobPlan,
+    rows: Sequence[JobRow],
+    observed: Mapping[int, ObservedRun],
+    predicted: Predicted,
 ) -> JobAnswer:
     by_key = {(each.candidate, each.edge): each for each in rows}
     names = plan.names
@@ -243,6 +261,8 @@ def with_remarks(
 def _contradicted(plan: JobPlan, names: Sequence[str], predicted: Predicted) -> str | None:
     """Why no latency of the job can be predicted, by what contradicts that of one of its edges."""
     for run, name in zip(plan.edges, names, strict=True):
+        if run.is_unseen:
+            continue
         why = predicted.recorded_of(run).why_no_latency
         if why is not None:
             return f"{name}: {why}"
@@ -315,24 +335,31 @@ def _total(
     )
 
 
-def _observed(plan: JobPlan, observed: Sequence[ObservedRun]) -> JobObserved:
-    """What was observed of the whole job."""
+def _observed(plan: JobPlan, observed: Mapping[int, ObservedRun]) -> JobObserved:
+    """What was observed of the whole job: of channels that were not recorded, by Flink's counters;
+    buffers are those that were recorded."""
     sources = set(plan.sources)
     ends = [
-        each for each, target in zip(observed, plan.targets, strict=True) if target not in sources
+        run for run, target in zip(plan.edges, plan.targets, strict=True) if target not in sources
     ]
-    rates = [each.measured.throughput_records_per_s for each in ends]
+    rates = [_observed_rate(each, observed) for each in ends]
     buffers = [
-        each.measured.buffers * 1e9 / each.run.duration_ns
-        for each in observed
-        if each.run.duration_ns
+        observed[each.run].measured.buffers * 1e9 / each.duration_ns
+        for each in plan.edges
+        if each.duration_ns and not each.is_unseen
     ]
-    is_known = len(ends) == 1 and not ends[0].run.manifest.is_from_between
+    is_known = len(ends) == 1 and not ends[0].manifest.is_from_between
     return JobObserved(
         sum(each for each in rates if each is not None) if None not in rates else None,
-        ends[0].measured.latency_ns if is_known else _NO_LATENCY,
+        observed[ends[0].run].measured.latency_ns if is_known else _NO_LATENCY,
         sum(buffers) if buffers else None,
     )
+
+
+def _observed_rate(run: RecordedRun, observed: Mapping[int, ObservedRun]) -> float | None:
+    if local_share(run, number_of(run)):
+        return received_per_s(run, number_of(run))
+    return observed[run.run].measured.throughput_records_per_s
 
 
 def _relative(predicted: float | None, observed: float | None) -> float | None:

@@ -10,17 +10,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
-from flinknet.predict.captured import load_captured
+from flinknet.predict.captured_job import JobEdges, load_captured_job
 from flinknet.predict.exchange import load_exchange, recorded_setting
 from flinknet.predict.job_outcome import JobOutcome, joined_jobs
-from flinknet.predict.job_run import BARRIERS_LEFT_OUT, checked, leaves_barriers_out, simulate_job
-from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
+from flinknet.predict.recorded import Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
-from flinknet.predict.tapped_consumers import with_consumers
 from flinknet.results import LatencySummary
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
+from .advise.job_graph import number_of
 from .outcome import Window
 from .read import RecordedRun
 from .slices import stamps_at
@@ -180,7 +180,7 @@ def _units(plans: Sequence[JobPlan], shares: int) -> list[JobUnit]:
                 JobUnit(
                     plan.number,
                     list(plan.edges[0].place),
-                    [each.edge or 0 for each in plan.edges],
+                    [number_of(each) for each in plan.edges],
                     list(plan.sources),
                     list(plan.targets),
                     [each or "" for each in plan.whys],
@@ -280,41 +280,27 @@ def _load(unit: LoadedPart, window: Window) -> tuple[RecordedJob, list[str]]:
     """The job of a window, and what was assumed."""
     manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    is_from_between = manifest.is_from_between
-    load = load_captured if is_from_between else load_exchange
-    found = [load(unit.place, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges]
-    exchanges = [exchange for exchange, _ in found]
-    if is_from_between:
-        exchanges = [_with_consumers(n, unit, exchanges) for n in range(len(exchanges))]
+    if manifest.is_from_between:
+        ends = JobEdges(unit.edges, unit.sources, unit.targets, unit.whys)
+        return load_captured_job(unit.place, window.from_ns, window.to_ns, ends)
+    found = [
+        load_exchange(unit.place, window.from_ns, window.to_ns, edge=edge) for edge in unit.edges
+    ]
     edges = []
-    for n, (exchange, (_, fit)) in enumerate(zip(exchanges, found, strict=True)):
+    for n, (exchange, fit) in enumerate(found):
         is_fed = unit.sources[n] in unit.targets
         edges.append(
             JobEdge(
                 unit.sources[n],
                 unit.targets[n],
                 exchange,
-                fit.delays if is_from_between or not is_fed else found[0][1].delays,
-                is_from_between or not is_fed,
-                fit.unseen,
-                unit.whys[n] or None,
+                found[0][1].delays if is_fed else fit.delays,
+                has_own_instants=not is_fed,
+                why_unknown=unit.whys[n] or None,
             )
         )
-    job = RecordedJob(edges)
     notes = list(dict.fromkeys(note for _, fit in found for note in fit.notes))
-    return (checked(job) if is_from_between else job), notes
-
-
-def _with_consumers(
-    number: int, unit: LoadedPart, exchanges: Sequence[RecordedExchange]
-) -> RecordedExchange:
-    """An exchange with its consumers numbered as the producers behind it."""
-    behind = [
-        each.producers
-        for each, source in zip(exchanges, unit.sources, strict=True)
-        if source == unit.targets[number]
-    ]
-    return with_consumers(exchanges[number], max(behind)) if behind else exchanges[number]
+    return RecordedJob(edges), notes
 
 
 def with_timeouts(settings: Sequence[Setting], timeouts_ns: Sequence[int | None]) -> JobCandidate:

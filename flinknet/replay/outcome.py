@@ -43,6 +43,9 @@ class Outcome:
     Attributes:
         candidate: its number.
         records: simulated; from here on to `window_to_ns` the whole exchange.
+        debloating_target_ns: None without debloating.
+        checkpoint_interval_ns: None without checkpoints.
+        aligned_timeout_ns: of these checkpoints; 0: unaligned at once, -1: never.
         method: what computed it.
         window_to_ns: end of the part whose arrivals were used.
         windows: that are spread over this part; 1: all of it.
@@ -68,6 +71,9 @@ class Outcome:
     round_trip_ns: int
     consumer_speed: float
     rate_factor: float
+    debloating_target_ns: int | None = None
+    checkpoint_interval_ns: int | None = None
+    aligned_timeout_ns: int | None = None
     records: int | None = None
     duration_ns: int | None = None
     throughput_records_per_s: float | None = None

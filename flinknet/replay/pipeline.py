@@ -7,7 +7,7 @@ Each stage hands a typed value to the next one. JSON is made from the answers at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from flinknet.units import counted
 
 from .advise.targets import Target
 from .answer import answers_of
-from .candidates import plan_candidates
+from .candidates import grids_for, plan_candidates
 from .job_answers import (
     EdgeTimeouts,
     check_edge_timeouts,
@@ -29,11 +29,12 @@ from .job_answers import (
 from .observe.observed import collect, observe
 from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
+from .price import priced_job
 from .read import RecordedRun
 from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
 from .spark.units import work_units
-from .trade_off import advise
+from .trade_off import AdvisedRun, advise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +62,7 @@ def replay_runs(
     refine: bool = False,
     edge_timeouts: Sequence[EdgeTimeouts] = (),
     checkpoint: Checkpoint | None = None,
+    channels: Collection[int] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
@@ -75,6 +77,7 @@ def replay_runs(
         details: add what a page shows in addition.
         edge_timeouts: further settings of jobs of several exchanges.
         checkpoint: where what units find is kept, and taken from if it is there; None: nowhere.
+        channels: that the answers are about, however many others there are.
         on_progress: takes a line that says what is being done.
     """
     check_edge_timeouts(runs, edge_timeouts)
@@ -83,7 +86,7 @@ def replay_runs(
     if checkpoint is not None and checkpoint.kept:
         on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
     tables = observe(spark, runs, split, checkpoint)
-    observed = collect(tables, runs)
+    observed = collect(tables, runs, channels)
 
     candidates = plan_candidates(
         observed, grid, max_records=max_records, split=split, may_slice=simulate is None
@@ -100,12 +103,19 @@ def replay_runs(
         jobs = predict_all_jobs(spark, plans)
 
     compared = compared_runs(spark, observed, predicted)
-    advised = [advise(each, predicted, grid, targets) for each in compared]
+    grids = grids_for([each.run for each in compared], observed, grid)
+
+    def all_advised() -> list[AdvisedRun]:
+        return [
+            advise(each, predicted, own, targets) for each, own in zip(compared, grids, strict=True)
+        ]
+
+    advised = all_advised()
     more = candidates.refined([each.advice for each in advised]) if refine else []
     if more:
         on_progress(f"simulating {counted(len(more), 'setting')} in finer steps")
         predicted = predict_more(spark, predicted, more, simulate, packed)
-        advised = [advise(each, predicted, grid, targets) for each in compared]
+        advised = all_advised()
 
     if details:
         on_progress("reading details")
@@ -114,8 +124,9 @@ def replay_runs(
     named = tables.named() | {"trade_offs": predicted.table}
     if jobs is None:
         return Replay(answers, named)
-    return Replay(
-        with_remarks(answers, observed, jobs),
-        named | {"jobs": jobs.table},
-        job_answers(jobs, observed, predicted),
-    )
+    of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
+    wholes = [
+        priced_job(whole, [of_run.get(run.run) for run in plan.edges])
+        for whole, plan in zip(job_answers(jobs, observed, predicted), jobs.plans, strict=True)
+    ]
+    return Replay(with_remarks(answers, observed, jobs), named | {"jobs": jobs.table}, wholes)

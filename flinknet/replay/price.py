@@ -7,13 +7,22 @@ the trace was recorded; a job under an even load does not show it, and then it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
-from flinknet.results import CpuCost, Measured, MessageCount, Price, TradeOffPoint
+from flinknet.results import (
+    CpuCost,
+    JobAnswer,
+    JobPoint,
+    Measured,
+    MessageCount,
+    Price,
+    ReplayAnswer,
+    TradeOffPoint,
+)
 from flinknet.trace.metrics import Series
 
 from .observe.flink_metrics import series_of
@@ -50,57 +59,130 @@ _CPU_TIME, _MESSAGES, _RECORDS = "JVM.CPU.Time", "numBuffersInRemote", "numRecor
 """Flink's numBuffersOut counts buffers that are finished; a flush sends what is in one so far."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """What goes with a data buffer, as recorded; other settings are taken to be alike.
+
+    Attributes:
+        payload_bytes: of a record.
+        credits: messages with credit for each data buffer.
+    """
+
+    payload_bytes: float
+    credits: float
+
+    @classmethod
+    def of(cls, measured: Measured, messages: Sequence[MessageCount]) -> _Carried | None:
+        """None if nothing was sent."""
+        data = next((each for each in messages if each.kind == "DATA_BUFFER"), None)
+        if data is None or not measured.records or not measured.buffers:
+            return None
+        credits = min(measured.credits.messages / measured.buffers, 1.0)
+        return cls(data.payload_bytes / measured.records, credits)
+
+    def price(self, buffers_per_s: float, records_per_s: float, flow_control: str) -> Price:
+        """Of one exchange, without the changes."""
+        credits = self.credits if flow_control == "credit" else 0.0
+        frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
+        packets_per_s = buffers_per_s * (ceil(frame_bytes / SEGMENT_BYTES_MAX) + credits)
+        bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
+        return Price(
+            buffers_per_s * (1 + credits),
+            packets_per_s,
+            bytes_per_s + packets_per_s * PACKET_HEADER_BYTES,
+            None,
+            None,
+        )
+
+
 def priced(
     points: Sequence[TradeOffPoint],
     measured: Measured,
     messages: Sequence[MessageCount],
     cpu_cost: CpuCost,
 ) -> tuple[TradeOffPoint, ...]:
-    """The points with their prices.
+    """The points of one exchange with their prices.
 
     Args:
-        measured: of the recorded setting; as much payload a record and as many credit messages a
-            buffer are taken of the others.
+        measured: of the recorded setting.
         messages: by kind.
     """
-    data = next((each for each in messages if each.kind == "DATA_BUFFER"), None)
-    recorded = next((each for each in points if each.is_recorded), None)
-    if data is None or recorded is None or not measured.records or not measured.buffers:
+    carried = _Carried.of(measured, messages)
+    if carried is None:
         return tuple(points)
-    payload_bytes = data.payload_bytes / measured.records
-    credits = min(measured.credits.messages / measured.buffers, 1.0)
-    return tuple(
-        replace(each, price=_price(each, recorded, payload_bytes, credits, cpu_cost))
-        for each in points
+
+    def price_of(point: TradeOffPoint) -> Price | None:
+        if not point.buffers_per_s or point.throughput_records_per_s is None:
+            return None
+        return carried.price(
+            point.buffers_per_s, point.throughput_records_per_s, point.flow_control
+        )
+
+    return _with_changes(points, [price_of(each) for each in points], cpu_cost)
+
+
+def priced_job(job: JobAnswer, answers: Sequence[ReplayAnswer | None]) -> JobAnswer:
+    """The job with the price of each setting: that of all its edges together.
+
+    Args:
+        answers: about each edge; None for one that is never on the network.
+    """
+    known = [each for each in answers if each is not None]
+    cpu_cost = known[0].cpu_cost if known else None
+    if cpu_cost is None:
+        return job
+    carried = [
+        None if each is None else _Carried.of(each.observed, each.messages) for each in answers
+    ]
+
+    def price_of(point: JobPoint) -> Price | None:
+        prices = []
+        for edge, carries in zip(point.edges, carried, strict=True):
+            if edge.buffers_per_s == 0:
+                continue
+            if not edge.buffers_per_s or edge.throughput_records_per_s is None or carries is None:
+                return None
+            flow_control = point.total.flow_control
+            records_per_s = edge.throughput_records_per_s
+            prices.append(carries.price(edge.buffers_per_s, records_per_s, flow_control))
+        return Price(
+            sum(each.messages_per_s for each in prices),
+            sum(each.packets_per_s for each in prices),
+            sum(each.bytes_per_s for each in prices),
+            None,
+            None,
+        )
+
+    prices = [price_of(each) for each in job.points]
+    totals = _with_changes([each.total for each in job.points], prices, cpu_cost)
+    points = (replace(point, total=total) for point, total in zip(job.points, totals, strict=True))
+    return replace(job, points=tuple(points), cpu_cost=cpu_cost)
+
+
+def _with_changes(
+    points: Sequence[TradeOffPoint], prices: Sequence[Price | None], cpu_cost: CpuCost
+) -> tuple[TradeOffPoint, ...]:
+    """The points with their prices, and how these differ from that of the recorded setting."""
+    base = next(
+        (pair for pair in zip(points, prices, strict=True) if pair[0].is_recorded), (None, None)
     )
+    recorded, before = base
+    if recorded is None:
+        return tuple(points)
 
+    def changed(point: TradeOffPoint, price: Price | None) -> Price | None:
+        if price is None or before is None:
+            return price
+        cpu_cores = None
+        if point.buffers_per_s and recorded.buffers_per_s and _is_same_work(point, recorded):
+            more_per_s = point.buffers_per_s - recorded.buffers_per_s
+            cpu_cores = more_per_s * cpu_cost.ns_per_message / 1e9
+        more = price.messages_per_s - before.messages_per_s
+        return replace(price, messages_per_s_change=more, cpu_cores_change=cpu_cores)
 
-def _price(
-    point: TradeOffPoint,
-    recorded: TradeOffPoint,
-    payload_bytes: float,
-    credits: float,
-    cpu_cost: CpuCost,
-) -> Price | None:
-    buffers_per_s, records_per_s = point.buffers_per_s, point.throughput_records_per_s
-    if not buffers_per_s or records_per_s is None:
-        return None
-    if point.flow_control != "credit":
-        credits = 0.0
-    frame_bytes = BUFFER_RESPONSE_BYTES + payload_bytes * records_per_s / buffers_per_s
-    messages_per_s = buffers_per_s * (1 + credits)
-    packets_per_s = buffers_per_s * (ceil(frame_bytes / SEGMENT_BYTES_MAX) + credits)
-    bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
-    before = recorded.buffers_per_s
-    cpu_cores = None
-    if before and _is_same_work(point, recorded):
-        cpu_cores = (buffers_per_s - before) * cpu_cost.ns_per_message / 1e9
-    return Price(
-        messages_per_s,
-        packets_per_s,
-        bytes_per_s + packets_per_s * PACKET_HEADER_BYTES,
-        None if not before else messages_per_s - before * (1 + credits),
-        cpu_cores,
+    return tuple(
+        replace(point, price=changed(point, price))
+        for point, price in zip(points, prices, strict=True)
     )
 
 

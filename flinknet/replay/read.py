@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +24,12 @@ from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import is_data
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
 from flinknet.units import human_duration
 
-from .executions import executions_of
+from .executions import Execution, executions_of
 from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
 from .opening import (
     LEFT_OUT_KIND,
@@ -104,6 +107,11 @@ class RecordedRun:
         return tuple(each.absolute() for each in found)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it is an edge of which nothing was recorded."""
+        return not self.manifest.channels
+
+    @property
     def duration_ns(self) -> int:
         """Length of the measured window."""
         return self.to_ns - self.from_ns
@@ -112,6 +120,12 @@ class RecordedRun:
     def counted_at(self) -> TracePoint:
         """The point at which records count: the last one that was recorded."""
         return TracePoint.SENT if self.manifest.is_from_between else TracePoint.CONSUMED
+
+
+def result_of(run: RecordedRun) -> dict[str, Any]:
+    """What the run left as its result, as far as it can be read and is to be used."""
+    ignored = {file.name for each in run.recordings for file in each.damaged}
+    return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +242,7 @@ def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun,
     """
     executions = executions_of(run.manifest, run.files)
     if len(executions) < 2:
-        return [(_restarted(run, each.restarts), asked) for each in executions] or [(run, asked)]
+        return [(_restarted(run, each, asked), asked) for each in executions] or [(run, asked)]
     if asked != WHOLE:
         _check(run, asked)
     is_one_edge = len({each.edge for each in run.manifest.channels}) < 2
@@ -251,18 +265,35 @@ def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun,
             notes=(*run.notes, note),
             execution=number - 1,
         )
-        found.append((_restarted(own, each.restarts), part))
+        found.append((_restarted(own, each, asked), part))
     if not found:
         raise ConfigError(f"--from, --to: the part of {run.path} that they choose is between jobs")
     return found
 
 
-def _restarted(run: RecordedRun, restarts: int) -> RecordedRun:
+def _restarted(run: RecordedRun, execution: Execution, asked: AskedPart) -> RecordedRun:
+    """The run, or its longest part without a restart unless a part was asked for."""
+    restarts, longest = execution.restarts, execution.longest
     if not restarts:
         return run
     times = "once" if restarts == 1 else f"{restarts} times"
-    note = f"the job had restarted {times}; what is between two attempts counts as time of the job"
-    return replace(run, notes=(*run.notes, note))
+    note = f"the job had restarted {times}"
+    if longest is None:
+        return replace(run, notes=(*run.notes, note))
+    if asked != WHOLE:
+        note = f"{note}; what is between two attempts counts as time of the job"
+        return replace(run, notes=(*run.notes, note))
+    from_ns, to_ns = max(longest.from_ns, run.from_ns), min(longest.to_ns, run.to_ns)
+    first, last = (human_duration(at_ns - run.from_ns) for at_ns in (from_ns, to_ns))
+    note = f"{note}; the answer is about its longest attempt, {first} to {last} (--from 0s: all)"
+    return replace(
+        run,
+        manifest=replace(run.manifest, channels=longest.channels),
+        from_ns=from_ns,
+        to_ns=to_ns,
+        until_ns=min(run.until_ns, to_ns),
+        notes=(*run.notes, note),
+    )
 
 
 def edges_of(run: RecordedRun) -> list[RecordedRun]:

@@ -3,7 +3,8 @@
 A *_console prints what one command has found:
 
     bench_console           a bench, with checkpoint_table, debloating_lines, warnings and their
-                            warning_lines; console: what all of them are printed on
+                            warning_lines, and reference_table: published numbers next to it;
+                            console: what all of them are printed on
     live                    runs while they go on; live_json: for programs, prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor; demos: what each demo has shown

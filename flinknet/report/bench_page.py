@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flinknet.plain_values import to_plain
@@ -51,6 +52,7 @@ from .page_parts import (
     TimeSeries,
     View,
 )
+from .reference_table import reference_part
 from .warning_lines import warning_lines
 
 CHANNELS_SHOWN = 64
@@ -92,11 +94,22 @@ _TASK_PARTS = (
 )
 
 
-def bench_page(settings: Sequence[Setting], environment: Mapping[str, Any]) -> Page:
-    """The page of a bench; of a sweep, its first view compares the settings."""
+def bench_page(
+    settings: Sequence[Setting],
+    environment: Mapping[str, Any],
+    *,
+    has_references: bool = False,
+) -> Page:
+    """The page of a bench; of a sweep, its first view compares the settings. Published numbers
+    stand at the end of the first view.
+    """
     views = [_setting_view(each, environment) for each in settings]
     if len(settings) > 1:
         views.insert(0, _sweep_view(settings))
+    if has_references:
+        table = reference_part(result for each in settings for result in each.results)
+        section = Section("references", "Published measurements", "For comparison.", [table])
+        views[0] = replace(views[0], parts=[*views[0].parts, section])
     return Page("bench", views)
 
 

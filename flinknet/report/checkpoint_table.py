@@ -19,9 +19,17 @@ SETTINGS_SHOWN = 20
 def checkpoint_table(
     settings: Iterable[tuple[str, Sequence[CheckpointSummary]]], width: int
 ) -> Group:
-    """One row for each setting that had checkpoints; several runs show as their median."""
+    """One row for each setting that had checkpoints; several runs show as their median. Columns of
+    figures that none of them has are left out.
+    """
     rows = [(setting or UNNAMED_SETTING, runs) for setting, runs in settings if runs]
-    return number_table("checkpoints", _COLUMNS, rows, width)
+    shown = [
+        column
+        for column in _COLUMNS
+        if column.group not in _OFTEN_UNKNOWN
+        or any(column.read(each) is not None for _, runs in rows for each in runs)
+    ]
+    return number_table("checkpoints", shown, rows, width)
 
 
 def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Group]:
@@ -50,6 +58,9 @@ def _durations(
     ]
 
 
+_OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
+"""Groups of figures that a trace does not always have."""
+
 _COLUMNS: Sequence[NumberColumn[CheckpointSummary]] = (
     NumberColumn("", "triggered", lambda each: each.triggered, human_count),
     NumberColumn("", "completed", lambda each: each.completed, human_count),
@@ -57,5 +68,7 @@ _COLUMNS: Sequence[NumberColumn[CheckpointSummary]] = (
     NumberColumn("", "unaligned", lambda each: each.unaligned, human_count),
     *_durations("alignment", lambda each: each.alignment_ns),
     *_durations("barrier travel", lambda each: each.travel_ns),
+    *_durations("start delay", lambda each: each.start_delay_ns),
     NumberColumn("overtaken", "mean", lambda each: each.overtaken_bytes_mean, human_bytes),
+    NumberColumn("overtaken", "max", lambda each: each.overtaken_bytes_max, human_bytes),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from flinknet.plain_values import to_plain
 from flinknet.results import JobAnswer, RecordingSet, ReplayAnswer, RunResult, WatchLook
 from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
+from flinknet.results.references import Reference
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
@@ -26,13 +27,18 @@ _RUN_FIELDS = (
 )
 
 
-def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult]) -> dict[str, Any]:
+def bench_document(
+    environment: Mapping[str, Any],
+    results: Sequence[RunResult],
+    references: Sequence[Reference] = (),
+) -> dict[str, Any]:
     """What `flinknet bench --json` writes. A result.json holds all fields of one run."""
     runs = [result.to_dict() for result in results]
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": dict(environment),
         "runs": [{name: run[name] for name in _RUN_FIELDS} for run in runs],
+        **({"references": [each.to_dict() for each in references]} if references else {}),
     }
 
 
@@ -57,6 +63,8 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     for name in ("details", "flink", "cpu_cost"):
         if document[name] is None:
             del document[name]
+    if not answer.channels_left_out:
+        del document["channels_left_out"]
     for channel in document["channels"]:
         if channel["name"] is None:
             del channel["name"]

@@ -16,6 +16,8 @@ from flinknet.units import (
 )
 
 from .model_error import OFF_TOO_FAR, UNPREDICTED
+from .number_table import print_table
+from .price_cells import PRICES, price_cells, price_sentence
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 
 UNKNOWN = "unknown"
@@ -31,9 +33,7 @@ EDGES = (
 
 
 def print_job_answer(answer: JobAnswer, console: Console) -> None:
-    """Print the section of a job."""
-    console.print()
-    console.rule(f"[bold]{escape(answer.path)}, the job from end to end[/bold]")
+    """Print the lines, the table and the notes of a job."""
     for line in job_lines(answer):
         console.print(escape(line), soft_wrap=True)
     points = answer.points
@@ -41,7 +41,11 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
         console.print(f"[bold]nothing is predicted:[/bold] {escape(points[0].why_unknown or '')}")
         return
     console.print()
-    console.print(_table(answer))
+    print_table(console, _table(answer), keys=2)
+    if (price := job_price_line(answer)) is not None:
+        console.print()
+        console.print(escape(price), soft_wrap=True, highlight=False)
+        console.print()
     for note in (PHASES, EDGES, *answer.notes):
         console.print(f"  [dim]{escape(note)}[/dim]", soft_wrap=True)
 
@@ -78,6 +82,23 @@ def job_lines(answer: JobAnswer) -> list[str]:
     return lines
 
 
+def job_price_line(answer: JobAnswer) -> str | None:
+    """What the setting with the least latency costs and gives instead of the recorded one; None
+    where that is unknown, or the recorded one has the least.
+    """
+    recorded = next((each for each in answer.points if each.total.is_recorded), None)
+    known = [each for each in answer.points if each.total.latency_ns.p50 is not None]
+    if recorded is None or recorded not in known:
+        return None
+    least = min(known, key=lambda each: each.total.latency_ns.p50 or 0)
+    if least is recorded:
+        return None
+    setting, before = (setting_of(answer, each) for each in (least, recorded))
+    return price_sentence(
+        f"buffer timeout {setting}", before, least.total, recorded.total, answer.cpu_cost
+    )
+
+
 def setting_of(answer: JobAnswer, point: JobPoint) -> str:
     """What differs between the settings, in words; timeouts edge by edge where they differ."""
     varied = what_varies([each.total for each in answer.points])
@@ -105,7 +126,8 @@ def _table(answer: JobAnswer) -> Table:
     )
     table.add_column("timeout", justify="right", no_wrap=True)
     table.add_column("where", overflow="fold")
-    for name in ("records/s", "p50", "p99", "buffers/s"):
+    prices = PRICES if any(point.total.price for point in answer.points) else ()
+    for name in ("records/s", "p50", "p99", "buffers/s", *prices):
         table.add_column(name, justify="right", no_wrap=True)
     for point in answer.points:
         total = point.total
@@ -116,6 +138,7 @@ def _table(answer: JobAnswer) -> Table:
             _count(total.throughput_records_per_s),
             *(_spread(name, total.latency_ns, low, high) for name in ("p50", "p99")),
             _count(total.buffers_per_s),
+            *(price_cells(total) if prices else ()),
             style="bold",
         )
         for number, edge in enumerate(point.edges, 1):

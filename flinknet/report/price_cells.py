@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.results import ReplayAnswer, TradeOffPoint
+from flinknet.results import CpuCost, ReplayAnswer, TradeOffPoint
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
@@ -46,19 +46,30 @@ def price_line(answer: ReplayAnswer) -> str | None:
     least = min(own, key=lambda each: each.latency_ns.p50 or float("inf"))
     shown = next((each for each in advised if each in own), least)
     varied = what_varies([recorded, shown])
+    before = label_of(recorded, varied)
+    if len(varied) == 1:
+        before = settings_of(recorded)[varied[0]]
+    return price_sentence(label_of(shown, varied), before, shown, recorded, answer.cpu_cost)
+
+
+def price_sentence(
+    setting: str,
+    before: str,
+    shown: TradeOffPoint,
+    recorded: TradeOffPoint,
+    cpu_cost: CpuCost | None,
+) -> str:
+    """ "buffer timeout 5ms instead of 100ms: p50 −46 ms, …": what `shown` gives and costs."""
     price = shown.price
     trade = Trade(
         ratio_of(shown.throughput_records_per_s, recorded.throughput_records_per_s),
         change_of(shown.latency_ns.p50, recorded.latency_ns.p50),
         change_of(shown.latency_ns.p99, recorded.latency_ns.p99),
         ratio_of(shown.buffers_per_s, recorded.buffers_per_s),
-        None if price is None or answer.cpu_cost is None else price.cpu_cores_change,
+        None if price is None or cpu_cost is None else price.cpu_cores_change,
     )
-    before = label_of(recorded, varied)
-    if len(varied) == 1:
-        before = settings_of(recorded)[varied[0]]
-    sentence = trade_sentence(label_of(shown, varied), before, trade)
-    if trade.cpu_cores is None or answer.cpu_cost is None:
+    sentence = trade_sentence(setting, before, trade)
+    if trade.cpu_cores is None or cpu_cost is None:
         return sentence
-    cost = human_duration(answer.cpu_cost.ns_per_message)
-    return f"{sentence} ({cost} a message, {answer.cpu_cost.how})"
+    cost = human_duration(cpu_cost.ns_per_message)
+    return f"{sentence} ({cost} a message, {cpu_cost.how})"

@@ -146,6 +146,11 @@ def tap_metrics(look: Plain) -> str:
                 "starved_share",
             ),
             of_channels(
+                "no_credit_ratio",
+                "Share of the last second without credit.",
+                "no_credit_share",
+            ),
+            of_channels(
                 "blocked_ratio", "Share of the last second blocked by a barrier.", "blocked_share"
             ),
             of_channels("buffer_fill_ratio", "How full buffers were in the last second.", "fill"),

@@ -76,62 +76,87 @@ def print_replays(
     diagnose: bool = False,
     jobs: Sequence[JobAnswer] = (),
 ) -> None:
-    """Print one section for each run, the runs beside each other if there are several, and jobs of
-    several exchanges from end to end.
+    """Print one section for each run, and a table of all runs if there are several. A job of
+    several exchanges comes from end to end first, then edge by edge.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
         diagnose: show what holds each edge up, too.
     """
     console = console or console_for(sys.stdout)
-    of_path: set[str] = set()
+    whole = {job.path: job for job in jobs}
+    shown: set[str] = set()
     for answer in answers:
-        is_first = answer.trace.path not in of_path
-        of_path.add(answer.trace.path)
-        edge = f", {answer.trace.edge}" if answer.trace.edge else ""
+        path = answer.trace.path
+        is_first = path not in shown
+        shown.add(path)
+        about = recording_lines(answer.trace) if is_first else []
+        if is_first and path in whole:
+            console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
+            _print_bottleneck(console, answer)
+            _print_remarks(console, about)
+            print_job_answer(whole[path], console)
+            console.print()
+            about = []
         recordings = len(answer.trace.recordings)
         several = f" ({recordings:,} recordings)" if recordings else ""
-        console.rule(f"[bold]{answer.trace.path}{several}{edge}[/bold]")
-        if answer.bottleneck is not None and is_first:
-            console.print(
-                f"[bold]Bottleneck:[/bold] {escape(answer.bottleneck.text)}", soft_wrap=True
-            )
-        if answer.is_bottleneck and answer.trace.edge:
-            console.print("[bold]This edge holds the job up.[/bold]")
-        console.print(model_error_line(answer), soft_wrap=True)
-        if is_first:
-            for line in recording_lines(answer.trace):
-                console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-        for line in doubts_of(answer):
-            console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-        if diagnose:
-            console.print()
-            print_table(console, _diagnosis_table(answer))
-        for table in (
-            _observed_table(answer),
-            *replayed_checkpoints(answer, console.width),
-            over_time_table(answer.over_time, console.width),
-            messages_table(answer.messages),
-            _channels_table(answer.channels, channels),
-        ):
-            console.print()
-            if isinstance(table, Table):
-                print_table(console, table)
-            else:
-                console.print(table)
-        if answer.flink is not None:
-            console.print()
-            console.print(flink_table(answer.flink))
-            for line in flink_lines(answer.flink):
-                console.print(f"  {escape(line)}", soft_wrap=True)
-        console.print()
-        _print_predictions(console, answer)
-        console.print()
+        edge = f", {answer.trace.edge}" if answer.trace.edge else ""
+        console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
+        if is_first and path not in whole:
+            _print_bottleneck(console, answer)
+        _print_answer(console, answer, about, channels, diagnose=diagnose)
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
         print_table(console, runs_table(answers))
-    for job in jobs:
-        print_job_answer(job, console)
+
+
+def _print_bottleneck(console: Console, answer: ReplayAnswer) -> None:
+    if answer.bottleneck is not None:
+        text = escape(answer.bottleneck.text)
+        console.print(f"[bold]Bottleneck:[/bold] {text}", soft_wrap=True)
+
+
+def _print_remarks(console: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+
+
+def _print_answer(
+    console: Console,
+    answer: ReplayAnswer,
+    about: Sequence[str],
+    channels: Sequence[int] | None,
+    *,
+    diagnose: bool,
+) -> None:
+    """Print one run, or one edge of a job, with remarks `about` its recordings."""
+    if answer.is_bottleneck and answer.trace.edge:
+        console.print("[bold]This edge holds the job up.[/bold]")
+    console.print(model_error_line(answer), soft_wrap=True)
+    _print_remarks(console, [*about, *doubts_of(answer)])
+    if diagnose:
+        console.print()
+        print_table(console, _diagnosis_table(answer))
+    for table in (
+        _observed_table(answer),
+        *replayed_checkpoints(answer, console.width),
+        over_time_table(answer.over_time, console.width),
+        messages_table(answer.messages),
+        _channels_table(answer, channels),
+    ):
+        console.print()
+        if isinstance(table, Table):
+            print_table(console, table)
+        else:
+            console.print(table)
+    if answer.flink is not None:
+        console.print()
+        console.print(flink_table(answer.flink))
+        for line in flink_lines(answer.flink):
+            console.print(f"  {escape(line)}", soft_wrap=True)
+    console.print()
+    _print_predictions(console, answer)
+    console.print()
 
 
 def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
@@ -192,14 +217,15 @@ def _distribution_line(distribution: LatencyDistribution) -> str:
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
-def _channels_table(channels: Sequence[ReplayedChannel], wanted: Sequence[int] | None) -> Table:
+def _channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table:
+    channels: Sequence[ReplayedChannel] = answer.channels
     if wanted is not None:
         shown = [row for row in channels if row.channel in wanted]
     else:
         slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
         shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
-    left_out = len(channels) - len(shown)
-    table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
+    left_out = len(channels) - len(shown) + answer.channels_left_out
+    table = _table("by channel" + (f" ({left_out:,} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right", no_wrap=True)
     table.add_column("from → to", no_wrap=True)
     for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):

@@ -16,6 +16,11 @@ _KEYS = {
     "floating": "taskmanager.network.memory.floating-buffers-per-gate",
 }
 _DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
+_TARGET = "taskmanager.network.memory.buffer-debloat.target"
+_CHECKPOINTS = "execution.checkpointing.interval"
+_UNALIGNED = "execution.checkpointing.unaligned.enabled"
+_ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
+_NO_TIME = ("0 ms", "0 s", "0")
 
 
 def settings_of(point: TradeOffPoint) -> dict[str, str]:
@@ -23,8 +28,27 @@ def settings_of(point: TradeOffPoint) -> dict[str, str]:
     config = point.config
     names = {BUFFER_TIMEOUT: timeout_text(config)}
     names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
-    is_debloated = config.get(_DEBLOATING) == "true"
-    return names | {"debloating": "on" if is_debloated else "off"} | situation_of(point)
+    names["debloating"] = _debloating(config)
+    names["checkpoints"] = config.get(_CHECKPOINTS, "off").replace(" ", "")
+    names["alignment"] = _alignment(config)
+    return names | situation_of(point)
+
+
+def _debloating(config: Mapping[str, str]) -> str:
+    """Whether buffers are debloated, and for which target."""
+    if config.get(_DEBLOATING) != "true":
+        return "off"
+    return config.get(_TARGET, "on").replace(" ", "")
+
+
+def _alignment(config: Mapping[str, str]) -> str:
+    """How checkpoints align, as `--alignment` has it; missing without any."""
+    if _CHECKPOINTS not in config:
+        return MISSING
+    if config.get(_UNALIGNED) != "true":
+        return "aligned"
+    timeout = config.get(_ALIGNED_TIMEOUT, _NO_TIME[0])
+    return "unaligned" if timeout in _NO_TIME else timeout.replace(" ", "")
 
 
 def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:
@@ -47,7 +71,7 @@ def what_varies(points: Sequence[TradeOffPoint]) -> list[str]:
 def label_of(point: TradeOffPoint, varied: Sequence[str]) -> str:
     """A setting by what varies: "buffer timeout 10ms, rate x2"."""
     names = settings_of(point)
-    return ", ".join(f"{name} {names[name]}" for name in varied)
+    return ", ".join(f"{name} {names[name]}" for name in varied if names[name] != MISSING)
 
 
 def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:

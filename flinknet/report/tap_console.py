@@ -139,7 +139,8 @@ def panel(look: Plain) -> RenderableType:
         f" p99 {human_duration(look['delay_ns_p99'])}"
     )
     table = _table(
-        *("channel", "rec/s", "bytes/s", "backlog", "credit", "starved", "blocked", "fill")
+        *("channel", "rec/s", "bytes/s", "backlog", "credit", "no credit", "starved", "blocked"),
+        "fill",
     )
     for row in look["channels"][:CHANNELS_SHOWN]:
         table.add_row(
@@ -148,6 +149,7 @@ def panel(look: Plain) -> RenderableType:
             f"{human_bytes(row['bytes_per_s'])}/s",
             human_number(row["backlog_buffers"]),
             human_number(row["credits_available"]),
+            human_share(row["no_credit_share"]),
             human_share(row["starved_share"]),
             human_share(row["blocked_share"]),
             human_share(row["fill"]),
@@ -296,7 +298,10 @@ def doubts(result: Plain) -> list[str]:
 def _print_channels(channels: Sequence[Plain], console: Console) -> None:
     if not channels:
         return
-    table = _table("channel", "buffers", "bytes", "records", "events", "fill", "starved", "blocked")
+    table = _table(
+        *("channel", "buffers", "bytes", "records", "events", "fill"),
+        *("no credit", "starved", "blocked"),
+    )
     for each in channels[:CHANNELS_SHOWN]:
         table.add_row(
             each.get("name") or str(each["channel"]),
@@ -305,6 +310,7 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
             f"{each['records']:,}",
             f"{each['events']:,}",
             human_share(each["mean_fill"]),
+            human_duration(each["no_credit_ns"]),
             human_duration(each["starved_ns"]),
             human_duration(each["blocked_ns"]),
         )

@@ -15,6 +15,7 @@ JSON.
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   foreign connections at the data ports of a run; `disturbances` which warnings say
                  that a run was disturbed; `validity` how far a measurement can be used
+    references  published measurements that a bench may be compared with
     watch       the newest part of traces that are still being written
     comparison  which of several configurations is better: a package of its own, which no other file
                 here imports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .measures import LatencySummary
-from .prediction import ModelError, TradeOffPoint
+from .prediction import CpuCost, ModelError, TradeOffPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class JobAnswer:
         simulated_ns: length of what was simulated, for each phase.
         is_whole: all of the part that is used.
         notes: what was assumed, as lines.
+        cpu_cost: of a message, for the price of each setting; None where there are no prices.
     """
 
     path: str
@@ -83,3 +84,4 @@ class JobAnswer:
     simulated_ns: int
     is_whole: bool
     notes: tuple[str, ...]
+    cpu_cost: CpuCost | None = None

@@ -74,8 +74,8 @@ class TradeOffPoint:
         mean_latency_at_least_ns: of the recorded setting, by Little's law on the recorded backlog.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
-        checkpoints: at the recorded interval and of the recorded kind; None where the recorded
-            interval is unknown, or was not simulated.
+        checkpoints: at the setting's interval; None without any, where the recorded interval is
+            unknown and none was asked for, and where they were not simulated.
         price: what it costs; None where buffers per second are unknown.
     """
 

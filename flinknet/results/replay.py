@@ -259,6 +259,8 @@ class ReplayAnswer:
 
     Attributes:
         model_error: of the recorded setting.
+        channels: those that carried something; of very many those that tell most, by p99, time
+            without credit, and records.
         regimes: shares of the channels' time; None where they are unknown.
         remarks: caveats, as lines.
         is_bottleneck: of one of several edges; None where that is unknown.
@@ -267,6 +269,7 @@ class ReplayAnswer:
         details: None unless asked for.
         flink: Flink's own metrics; None where the job is not known.
         cpu_cost: what the prices of settings take a message to cost.
+        channels_left_out: how many more channels carried something.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -288,3 +291,4 @@ class ReplayAnswer:
     details: RunDetails | None = None
     flink: FlinkMetrics | None = None
     cpu_cost: CpuCost | None = None
+    channels_left_out: int = 0

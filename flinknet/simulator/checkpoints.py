@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
+from flinknet.errors import InvariantViolatedError
+from flinknet.job.checkpoint_coordinator import (
+    AcknowledgeCheckpoint,
+    Answer,
+    CheckpointCoordinator,
+    Command,
+    TriggerCheckpoint,
+)
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor
 from flinknet.job.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
 
+from .faults import LostTriggers
 from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager
 
@@ -22,6 +30,7 @@ class SimulatedCheckpoints:
         is_over: whether the cluster has finished or failed.
         interval_ns: between the beginnings of two checkpoints.
         start_ns: when the tasks start.
+        lost_triggers: that do not come to sources.
     """
 
     def __init__(
@@ -35,7 +44,12 @@ class SimulatedCheckpoints:
         interval_ns: int,
         timeout_ns: int,
         start_ns: int,
+        lost_triggers: LostTriggers,
+        seed: int,
     ) -> None:
+        self.lost_triggers = lost_triggers
+        self._seed = seed
+        self._acknowledged: set[str] = set()
         self._scheduler = scheduler
         self._task_managers = task_managers
         self._tasks = tasks
@@ -60,10 +74,20 @@ class SimulatedCheckpoints:
         self._plan()
 
     def receive(self, answer: Answer) -> None:
-        """A task's answer reaches the coordinator; it may begin what it had put off."""
-        was_pending = self.coordinator.pending_id is not None
-        self._tell(self.coordinator.receive(answer, now_ns=self._scheduler.now_ns))
-        if was_pending and self.coordinator.pending_id is None:
+        """A task's answer reaches the coordinator; it may begin what it had put off.
+
+        Raises: InvariantViolatedError for a checkpoint that is complete without an answer.
+        """
+        coordinator = self.coordinator
+        pending_id = coordinator.pending_id
+        commands = coordinator.receive(answer, now_ns=self._scheduler.now_ns)
+        if answer.checkpoint_id == pending_id and isinstance(answer, AcknowledgeCheckpoint):
+            self._acknowledged.add(answer.task)
+            if coordinator.pending_id is None and len(self._acknowledged) < len(self._place_of):
+                text = f"checkpoint {pending_id} is complete with {len(self._acknowledged)} answers"
+                raise InvariantViolatedError(f"{text} of {len(self._place_of)}", self._seed)
+        self._tell(commands)
+        if pending_id is not None and coordinator.pending_id is None:
             self._plan()
 
     def summary(self) -> CheckpointSummary:
@@ -72,7 +96,12 @@ class SimulatedCheckpoints:
 
     def _tell(self, commands: Iterable[Command]) -> None:
         for command in commands:
+            is_trigger = isinstance(command, TriggerCheckpoint)
+            if is_trigger:
+                self._acknowledged.clear()
             for key, task in self._tasks.items():
+                if is_trigger and task.is_source and self.lost_triggers.is_next_lost():
+                    continue
                 task.obey(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
             for task_manager in self._task_managers:
                 task_manager.wake(self._scheduler.now_ns)

@@ -28,7 +28,7 @@ from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from .debloating import start_debloating
 from .disturbances import Disturbances
-from .faults import NO_FAULTS, FaultPlan
+from .faults import NO_FAULTS, FaultPlan, LostTriggers
 from .hosts import SimulatedHosts
 from .link import LinkSettings
 from .load import OPENING_NS, SimulatedLoad
@@ -129,6 +129,8 @@ class Cluster:
                 interval_ns=self.network.checkpoint_interval_ns,
                 timeout_ns=self.network.checkpoint_timeout_ns,
                 start_ns=job.start_ns,
+                lost_triggers=LostTriggers(faults),
+                seed=job.seed,
             )
         self._stage = 0
         self._last_stage = max(each.stage for each in job.subtasks)
@@ -337,6 +339,8 @@ class Cluster:
         if breaks_links:
             for link in self.links.values():
                 link.reset(now_ns=self.now_ns)
+        if self.faults.closes_gates_first:
+            self._close_gates()
         for task in self.tasks.values():
             task.cancel()
         for partition in self.partitions:
@@ -350,6 +354,9 @@ class Cluster:
         for partition in self.partitions:
             if partition.is_finished:
                 partition.release()
+        self._close_gates()
+
+    def _close_gates(self) -> None:
         for gate in self.gates:
             gate.close()
 

@@ -10,7 +10,7 @@ from flinknet.errors import FlinknetError, RemoteTransportError, RunFailedError
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import StreamTask
 
-from .faults import HEARTBEAT_TIMEOUT_NS, FaultPlan, Injection, Interval
+from .faults import HEARTBEAT_TIMEOUT_NS, FaultPlan, Injection
 from .hosts import SimulatedHosts
 from .link import SimulatedLink
 from .scheduler import Scheduler
@@ -64,7 +64,8 @@ class Disturbances:
             at(start_ns + pause.to_ns, partial(self._unpause, pause.index))
         for exhaustion in faults.exhaustions:
             end_ns = start_ns + exhaustion.to_ns
-            at(start_ns + exhaustion.from_ns, partial(self._exhaust, exhaustion, end_ns))
+            exhaust = partial(self._exhaust, exhaustion.index, end_ns, faults.late_buffers_ns)
+            at(start_ns + exhaustion.from_ns, exhaust)
 
     def _link(self, number: int) -> SimulatedLink | None:
         """One of those that are there now."""
@@ -123,15 +124,15 @@ class Disturbances:
         run_input_of(task).unpause()
         task_manager.wake(self._scheduler.now_ns)
 
-    def _exhaust(self, exhaustion: Interval, end_ns: int) -> None:
+    def _exhaust(self, index: int, end_ns: int, late_ns: int) -> None:
         """Another task takes the memory that no pool of a TaskManager was promised, until
-        `end_ns`.
+        `end_ns`. What is late comes back one by one behind that.
         """
-        task_manager = self._hosts.task_managers[exhaustion.index]
+        task_manager = self._hosts.task_managers[index]
         memory = task_manager.memory
         exclusive = sum(
             channel.initial_credit
-            for gate in self._gates[exhaustion.index]
+            for gate in self._gates[index]
             for channel in gate.remote_channels
         )
         promised = sum(pool.required_buffers for pool in memory.pools) + exclusive
@@ -141,9 +142,19 @@ class Disturbances:
             taken.append(buffer)
 
         def give_back() -> None:
+            if late_ns:
+                rival.destroy()
+                give_one_back()
+                return
             for buffer in taken:
                 buffer.recycle()
             rival.destroy()
             task_manager.wake(self._scheduler.now_ns)
+
+        def give_one_back() -> None:
+            if taken:
+                taken.pop().recycle()
+                task_manager.wake(self._scheduler.now_ns)
+                self._scheduler.at(self._scheduler.now_ns + late_ns, give_one_back)
 
         self._scheduler.at(end_ns, give_back)

@@ -62,6 +62,11 @@ class FaultPlan:
         slow_consumers: for the workload of the scenario.
         pauses: a consumer reads nothing.
         exhaustions: another task takes the memory of a TaskManager that is not promised to pools.
+        late_buffers_ns: the memory that another task took comes back one buffer after the other, so
+            far apart, when its pool is gone; 0: all of it before.
+        closes_gates_first: a job that ends early gives up its gates while its tasks still read, as
+            Flink's canceler does.
+        lost_triggers: share of all triggers of checkpoints that do not reach their source.
         late_partitions_ns: requests arrive before partitions are registered; None: afterwards.
         tick_ns: one wake-up of a TaskManager in so many is lost, and it goes on at the next tick of
             this length; 0 for none.
@@ -82,6 +87,9 @@ class FaultPlan:
     slow_consumers: tuple[SlowConsumer, ...] = ()
     pauses: tuple[Interval, ...] = ()
     exhaustions: tuple[Interval, ...] = ()
+    late_buffers_ns: int = 0
+    closes_gates_first: bool = False
+    lost_triggers: float = 0.0
     late_partitions_ns: int | None = None
     tick_ns: int = 0
     clocks: tuple[HostClock, ...] = ()
@@ -140,6 +148,25 @@ class LinkFaults:
             if from_ns <= at_ns < to_ns:
                 at_ns = to_ns
         return at_ns
+
+
+class LostTriggers:
+    """Which triggers of checkpoints do not reach their source.
+
+    Attributes:
+        lost: how many did not.
+    """
+
+    def __init__(self, plan: FaultPlan) -> None:
+        self.lost = 0
+        self._share = plan.lost_triggers
+        self._random = random.Random(f"triggers {plan.seed}")
+
+    def is_next_lost(self) -> bool:
+        """Whether the next one is."""
+        is_lost = self._random.random() < self._share
+        self.lost += is_lost
+        return is_lost
 
 
 class LostWakeups:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
-from flinknet.errors import FlinknetError
+from flinknet.errors import FlinknetError, InvariantViolatedError
 
 from .cost_model import CostModel
 from .faults import LinkFaults
@@ -119,6 +119,7 @@ class Direction:
 
     Attributes:
         wake_receiver: called with the instant at which there is something to read.
+        pieces: what is under way, each with its arrival.
         is_counted: messages are counted, for a receiver whom they cost something.
         sent_bytes: so far.
         in_flight_bytes: of them, not read yet.
@@ -137,7 +138,7 @@ class Direction:
         self.sent_bytes = 0
         self.in_flight_bytes = 0
         self._disturbance = disturbance
-        self._pieces: deque[tuple[int, bytes]] = deque()
+        self.pieces: deque[tuple[int, bytes]] = deque()
         self._wire_free_ns = 0
         self._last_arrival_ns = 0
         self._message_ends: deque[int] = deque()
@@ -146,11 +147,6 @@ class Direction:
     def is_full(self) -> bool:
         """Whether the sender's socket takes no more."""
         return self.in_flight_bytes >= self.settings.capacity_bytes
-
-    @property
-    def next_arrival_ns(self) -> int | None:
-        """When there is something to read, None if nothing is under way."""
-        return self._pieces[0][0] if self._pieces else None
 
     def send(self, data: bytes, now_ns: int) -> None:
         """Put bytes on the wire."""
@@ -167,32 +163,33 @@ class Direction:
         for piece in (data,) if disturbance is None else disturbance.cut(data):
             late_ns = due_ns if disturbance is None else disturbance.arrival_ns(due_ns)
             arrival_ns = max(arrival_ns, late_ns)
-            self._pieces.append((arrival_ns, piece))
+            self.pieces.append((arrival_ns, piece))
         self._last_arrival_ns = arrival_ns
-        self.wake_receiver(self._pieces[0][0])
+        self.wake_receiver(self.pieces[0][0])
 
     def end(self, now_ns: int) -> None:
         """The sender closes: the receiver reads that, as a piece of no bytes, behind the rest."""
         self._last_arrival_ns = max(self._last_arrival_ns, now_ns + self.settings.latency_ns)
-        self._pieces.append((self._last_arrival_ns, b""))
-        self.wake_receiver(self._pieces[0][0])
+        self.pieces.append((self._last_arrival_ns, b""))
+        self.wake_receiver(self.pieces[0][0])
 
     def note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Where messages end in all that was ever sent; to be called before they are."""
-        if self.is_counted:
-            end_bytes = self.sent_bytes
-            for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
-                end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
-                self._message_ends.append(end_bytes)
+        """Where messages end in all that was ever sent; to be called before they are, of a
+        direction whose messages are counted.
+        """
+        end_bytes = self.sent_bytes
+        for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
+            end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
+            self._message_ends.append(end_bytes)
 
     def is_ended(self, now_ns: int) -> bool:
         """Whether the sender has closed, and all that it sent before was taken."""
-        pieces = self._pieces
+        pieces = self.pieces
         return bool(pieces) and not pieces[0][1] and pieces[0][0] <= now_ns
 
     def take(self, most_bytes: int, now_ns: int) -> list[bytes]:
         """What has arrived, up to so many bytes; the rest stays."""
-        pieces, left_bytes = self._pieces, most_bytes
+        pieces, left_bytes = self.pieces, most_bytes
         found: list[bytes] = []
         while pieces and pieces[0][0] <= now_ns and left_bytes > 0 and pieces[0][1]:
             at_ns, data = pieces.popleft()
@@ -206,9 +203,9 @@ class Direction:
 
     def take_piece(self, now_ns: int) -> bytes | None:
         """The next piece that has arrived, None if there is none."""
-        if not self._pieces or self._pieces[0][0] > now_ns:
+        if not self.pieces or self.pieces[0][0] > now_ns:
             return None
-        data = self._pieces.popleft()[1]
+        data = self.pieces.popleft()[1]
         self.in_flight_bytes -= len(data)
         return data
 
@@ -223,7 +220,7 @@ class Direction:
 
     def clear(self) -> None:
         """The connection broke: what is under way is lost."""
-        self._pieces.clear()
+        self.pieces.clear()
 
 
 class LinkEnd:
@@ -237,6 +234,7 @@ class LinkEnd:
             less than it costs.
         clock: of its TaskManager, which `receive` and `pump` are called by; None for virtual time.
         fail: called with an error of the connection; None to let it through.
+        seed: of the run, for errors.
     """
 
     def __init__(
@@ -251,6 +249,7 @@ class LinkEnd:
         self.connection = connection
         self.is_closed = False
         self.clock: HostClock | None = None
+        self.seed = 0
         self.fail: Callable[[FlinknetError], None] | None = None
         self.receive_jitter_ns: Iterator[int] = repeat(0)
         self.send_jitter_ns: Iterator[int] = repeat(0)
@@ -260,7 +259,10 @@ class LinkEnd:
         self._wake = wake
         self._outgoing = Direction(settings, disturbance, wake)
         self._incoming = self._outgoing  # until the ends are joined
-        self._scattering = connection if isinstance(connection, ScatteringConnection) else None
+        self._unsent: deque[tuple[int, bytes | memoryview, bytes]] = deque()
+        self._scattering: ScatteringConnection | None = None
+        if receive_costs.is_stream and isinstance(connection, ScatteringConnection):
+            self._scattering = connection
 
     def join(self, peer: LinkEnd) -> None:
         """Lay the wire between two ends."""
@@ -298,12 +300,11 @@ class LinkEnd:
     @property
     def next_arrival_ns(self) -> int | None:
         """When there is something to read, None if nothing is under way or nobody wants it."""
-        if self.is_closed:
+        pieces = self._incoming.pieces
+        if not pieces or self.is_closed or not self.connection.wants_data:
             return None
-        arrival_ns = self._incoming.next_arrival_ns if self.connection.wants_data else None
-        if arrival_ns is None or self.clock is None:
-            return arrival_ns
-        return self.clock.next_host_ns(arrival_ns)
+        arrival_ns = pieces[0][0]
+        return arrival_ns if self.clock is None else self.clock.next_host_ns(arrival_ns)
 
     def receive(self, *, now_ns: int) -> int:
         """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it.
@@ -360,19 +361,25 @@ class LinkEnd:
 
         Returns: the instant at which the sender is done with it.
         """
-        costs, outgoing = self._costs, self._outgoing
+        connection, costs, outgoing = self.connection, self._costs, self._outgoing
+        capacity_bytes = self._settings.capacity_bytes
+        if self._unsent:
+            self._check_unsent()
         while not self.is_closed:
-            pieces = self.connection.data_to_send(
-                now_ns=now_ns,
-                unsent_bytes=self.unsent_bytes,
-                room_bytes=max(0, self._settings.capacity_bytes - outgoing.in_flight_bytes),
-            )
+            room_bytes = capacity_bytes - outgoing.in_flight_bytes
+            if room_bytes >= 0:
+                pieces = connection.data_to_send(now_ns=now_ns, room_bytes=room_bytes)
+            else:
+                pieces = connection.data_to_send(
+                    now_ns=now_ns, unsent_bytes=-room_bytes, room_bytes=0
+                )
             if not pieces:
                 break
             handed_over_ns = now_ns
             now_ns += max(0, int(costs.ns_per_go) + next(self.send_jitter_ns))
             messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
-            outgoing.note_messages(pieces)
+            if outgoing.is_counted:
+                outgoing.note_messages(pieces)
             data = b"".join(pieces)
             step = TCP_BYTES if costs.is_stream else len(data)
             for first in range(0, len(data), step):
@@ -382,10 +389,37 @@ class LinkEnd:
                 now_ns += took_ns
                 handed_over_ns += took_ns
                 outgoing.send(part, self._virtual_ns(handed_over_ns))
-        if self.connection.is_closing and not self.is_closed:
+            if outgoing.in_flight_bytes > capacity_bytes:
+                self._note_unsent(pieces)
+        if connection.is_closing and not self.is_closed:
             outgoing.end(self._virtual_ns(now_ns))
             self.close(now_ns=self._virtual_ns(now_ns))
         return now_ns
+
+    def _note_unsent(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Remember what the socket has not taken: it must stay as it is until it has."""
+        end_bytes, taken_bytes = self.sent_bytes - sum(map(len, pieces)), self._taken_bytes
+        for piece in pieces:
+            end_bytes += len(piece)
+            if end_bytes > taken_bytes:
+                self._unsent.append((end_bytes, piece, bytes(piece)))
+
+    def _check_unsent(self) -> None:
+        """What waited for the socket at the last hand-over is still the same; forget what it has
+        taken since.
+
+        Raises: InvariantViolatedError.
+        """
+        for _, piece, sent in self._unsent:
+            if piece != sent:
+                raise InvariantViolatedError("what waits for a socket was changed", self.seed)
+        taken_bytes = self._taken_bytes
+        while self._unsent and self._unsent[0][0] <= taken_bytes:
+            self._unsent.popleft()
+
+    @property
+    def _taken_bytes(self) -> int:
+        return self.sent_bytes - self.unsent_bytes
 
     def inject(self, data: bytes, *, now_ns: int) -> None:
         """Send bytes that are not the connection's, at an instant of virtual time."""
@@ -398,6 +432,7 @@ class LinkEnd:
         """
         if not self.is_closed:
             self.is_closed = True
+            self._unsent.clear()
             self._incoming.clear()
             host_ns = now_ns if self.clock is None else self.clock.host_ns(now_ns)
             self.connection.receive_eof(now_ns=host_ns)

@@ -26,7 +26,8 @@ class Scheduler:
     @property
     def next_ns(self) -> int | None:
         """Instant of the next action, None if there is none."""
-        self._drop_cancelled()
+        if self._cancelled:
+            self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
     def at(self, at_ns: int, action: Action) -> int:
@@ -34,7 +35,9 @@ class Scheduler:
         knows it by.
         """
         self._order += 1
-        heapq.heappush(self._heap, (max(at_ns, self.now_ns), self._order, action))
+        if at_ns < self.now_ns:
+            at_ns = self.now_ns
+        heapq.heappush(self._heap, (at_ns, self._order, action))
         return self._order
 
     def cancel(self, planned: int) -> None:
@@ -43,7 +46,8 @@ class Scheduler:
 
     def step(self) -> bool:
         """Run the next action. Returns: False if there was none."""
-        self._drop_cancelled()
+        if self._cancelled:
+            self._drop_cancelled()
         if not self._heap:
             return False
         self.now_ns, _, action = heapq.heappop(self._heap)

@@ -108,5 +108,6 @@ class Wiring:
         end.send_jitter_ns = jitter.announce_ns if side else jitter.send_ns
         end.clock = task_manager.clock
         end.fail = self._fail
+        end.seed = self._job.seed
         task_manager.ends.append(end)
         return end

@@ -139,16 +139,14 @@ class RunManifest:
         """The manifest as JSON-ready plain data; the one edge of most runs is not named, nor the
         origin of those that recorded themselves.
         """
-        value = asdict(self)
+        value = asdict(replace(self, channels=()))
         if self.origin == RUN:
             del value["origin"]
         if not self.files:
             del value["files"]
         if self.clock.epoch_ns is None:
             del value["clock"]["epoch_ns"]
-        for channel in value["channels"]:
-            if not channel["edge"]:
-                del channel["edge"]
+        value["channels"] = [_document_of(channel) for channel in self.channels]
         return value
 
     @classmethod
@@ -172,6 +170,8 @@ class RunManifest:
                 raise TraceFormatError(f"{_shortened(name)} is not a plain file name")
         _check_scenario(manifest.scenario)
         free = (manifest.scenario, manifest.flink_keys, manifest.host, manifest.versions)
+        if any(_holds_channel(each) for each in free):
+            raise TraceFormatError("it describes a channel that is not in its list of channels")
         if any(_is_deeper(each, DEPTH_MAX) for each in free):
             raise TraceFormatError(f"it has more than {DEPTH_MAX} levels of lists and objects")
         from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
@@ -214,14 +214,14 @@ class RunManifest:
         """
         path = directory / MANIFEST_NAME
         try:
-            value = read_json(path.read_text(encoding="utf-8"))
+            value = read_json(path.read_text(encoding="utf-8"), _EarlyChannels())
             if not isinstance(value, dict) or value.get("schema_version") == 1:
                 return cls.from_dict(value), None
             seal = value.pop("seal", "")
             manifest = cls.from_dict(value)
             if seal is None:
                 return replace(manifest, files={}), None
-            is_whole = seal == checksum_of_document(value)
+            is_whole = seal == checksum_of_document(value, _document_of)
         except OSError as error:
             raise TraceFormatError(f"{path}: cannot read it ({error.strerror})") from error
         except RecursionError as error:
@@ -280,7 +280,54 @@ def _decode_all(cls: type[_T], parent: dict[str, Any], name: str) -> tuple[_T, .
     values = parent.get(name)
     if not isinstance(values, list):
         raise TraceFormatError(f"{name} is not a list")
-    return tuple(_decode(cls, value, f"{name}[{i}]") for i, value in enumerate(values))
+    return tuple(
+        value if isinstance(value, cls) else _decode(cls, value, f"{name}[{i}]")
+        for i, value in enumerate(values)
+    )
+
+
+_CHANNEL_TYPES = {
+    each.name: {"int": int, "str": str, "bool": bool}[str(each.type)]
+    for each in fields(ChannelInfo)
+}
+_OF_MANY_CHANNELS = frozenset(_CHANNEL_TYPES) - {"index", "receiver_id", "is_local"}
+
+
+class _EarlyChannels:
+    """Makes channels of JSON objects while a manifest is read: as dictionaries with texts of their
+    own a million of them would take 1 GB. What is no channel, or not as `to_dict` writes it, is
+    left to `from_dict`."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, value: dict[str, Any]) -> Any:
+        """The object, or the channel that it is."""
+        if "receiver_id" not in value or len(value) != len(_CHANNEL_TYPES) - ("edge" not in value):
+            return value
+        given: list[Any] = []
+        for name, kind in _CHANNEL_TYPES.items():
+            each: Any = value.get(name, 0 if name == "edge" else None)
+            is_fit = type(each) is kind and (not isinstance(each, str) or each.isascii())
+            if not is_fit or (kind is int and abs(each) > _INT_MAX):
+                return value
+            given.append(self._known.setdefault(each, each) if name in _OF_MANY_CHANNELS else each)
+        return value if value.get("edge") == 0 else ChannelInfo(*given)
+
+
+def _document_of(channel: ChannelInfo) -> dict[str, Any]:
+    """A channel as in a manifest."""
+    value = asdict(channel)
+    if not channel.edge:
+        del value["edge"]
+    return value
+
+
+def _holds_channel(value: Any) -> bool:
+    if isinstance(value, ChannelInfo):
+        return True
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(_holds_channel(part) for part in parts)
 
 
 def _check_scenario(scenario: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from flinknet.storage import AnyPath, StoragePath, path_of
 
 from .index import Stamp, stamp_at
 from .manifest import MANIFEST_NAME, ChannelInfo, RunManifest
-from .metrics import METRICS_NAME, Series, read_series
+from .metrics import METRICS_NAME, Series, metrics_lines, read_series
 from .run import Run, open_with_faults, refuse
 from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
@@ -111,12 +111,29 @@ def open_recordings(place: RunPlace) -> Run:
 def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of tasks and TaskManagers within [from_ns, to_ns) of the run's clock; of several
     recordings those of the first that has some, for they asked one JobManager."""
+    found = _with_metrics(place)
+    if found is None:
+        return []
+    offset_ns = found.offset_ns
+    return read_series(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+
+
+def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:
+    """The lines about checkpoints within [from_ns, to_ns) of the run's clock, of the same
+    recording."""
+    found = _with_metrics(place)
+    if found is None:
+        return []
+    offset_ns = found.offset_ns
+    lines = metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+    return [each for each in lines if "checkpoint" in each]
+
+
+def _with_metrics(place: RunPlace) -> Recording | None:
     recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
-    for each in recordings:
-        directory = path_of(each.path)
-        if (directory / METRICS_NAME).is_file():
-            return read_series(directory, from_ns - each.offset_ns, to_ns - each.offset_ns)
-    return []
+    return next(
+        (each for each in recordings if (path_of(each.path) / METRICS_NAME).is_file()), None
+    )
 
 
 @lru_cache(maxsize=8)
@@ -196,6 +213,7 @@ def _channels(
         for name in {each.producer_process for each in manifest.channels}
     )
     seen: set[int] = set()
+    shared: dict[str, str] = {}  # by many channels
     for recording, manifest in zip(recordings, manifests, strict=True):
         indexes = np.array([each.index for each in manifest.channels], np.int64)
         numbers = TraceFile("", recording.channels).numbers_of(indexes).tolist()
@@ -206,12 +224,13 @@ def _channels(
             producer, consumer = channel.producer_process, channel.consumer_process
             if names[producer] > 1:  # each host calls its own TaskManager so
                 producer = f"{recording.label}/{producer}"
+            connection = f"{producer}->{consumer}"
             yield replace(
                 channel,
                 index=number,
                 edge=recording.edges[channel.edge],
-                producer_process=producer,
-                connection=f"{producer}->{consumer}",
+                producer_process=shared.setdefault(producer, producer),
+                connection=shared.setdefault(connection, connection),
             )
 
 

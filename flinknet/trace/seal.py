@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -30,11 +31,38 @@ from .format import (
 WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to null'
 
 
-def checksum_of_document(document: dict[str, Any]) -> str:
-    """Checksum of JSON-ready plain data; white space and the order of keys do not count."""
-    plain = json.loads(json.dumps(document))  # keys are strings from here on, as they are in a file
-    text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def checksum_of_document(
+    document: dict[str, Any], plain_of: Callable[[Any], Any] | None = None
+) -> str:
+    """Checksum of JSON-ready plain data; white space and the order of keys do not count.
+
+    Args:
+        plain_of: makes plain data of what is not.
+    """
+    digest = hashlib.sha256()
+    for piece in _pieces(document, plain_of):
+        digest.update(piece.encode())
+    return digest.hexdigest()
+
+
+def _pieces(document: dict[str, Any], plain_of: Callable[[Any], Any] | None) -> Iterator[str]:
+    """The text of a document in pieces: that of its lists item by item, for they may be long."""
+
+    def text(value: Any) -> str:
+        # Keys are strings from here on, as they are in a file.
+        plain = json.loads(json.dumps(value, default=plain_of))
+        return json.dumps(plain, separators=(",", ":"), sort_keys=True)
+
+    for number, name in enumerate(sorted(document)):
+        yield f"{',' if number else '{'}{json.dumps(name)}:"
+        value = document[name]
+        if not isinstance(value, list | tuple) or not value:
+            yield text(value)
+            continue
+        for place, item in enumerate(value):
+            yield f"{',' if place else '['}{text(item)}"
+        yield "]"
+    yield "}" if document else "{}"
 
 
 def checksum_of_file(path: AnyPath) -> str:

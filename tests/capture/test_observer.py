@@ -275,6 +275,17 @@ def test_a_channel_starves_while_data_waits_without_credit() -> None:
     assert channel.credits_available == 0
 
 
+def test_a_channel_without_credit_is_noticed_also_where_nobody_says_that_data_waits() -> None:
+    observed = Observed().show([(CLIENT, request(credit=2).encode())], 100)
+    (channel,) = observed.table.channels
+    observed.show([(SERVER, buffer(0, b"x" * 20).encode())], 1_000)
+    assert channel.exhausted_until(5_000) == 0
+    observed.show([(SERVER, buffer(1, b"x" * 20).encode())], 2_000)
+    assert (channel.exhausted_until(5_000), channel.starved_until(5_000)) == (3_000, 0)
+    observed.show([(CLIENT, AddCredit(1, RECEIVER).encode())], 6_000)
+    assert channel.exhausted_until(9_000) == 4_000
+
+
 def test_data_without_credit_is_reported_and_the_credit_unknown_from_there() -> None:
     observed = Observed().show([(CLIENT, request(credit=0).encode())])
     observed.show([(SERVER, stream(buffer(0, b"x" * 20), buffer(1, b"x" * 20)))])

@@ -194,6 +194,7 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
     [
         ("credit_starved>50%", 0.51, 0.5),
         ("credit_starved >= 50%", 0.5, 0.49),
+        ("no_credit>50%", 0.51, 0.5),
         ("blocked>10%", 0.2, 0.0),
         ("backlog_buffers>8", 9, 8),
         ("throughput<10MiB/s", 1 << 20, 10 << 20),

@@ -157,6 +157,9 @@ LONG = ",".join(str(number) for number in range(1, 31))
         ([".", "--rate-factor", "1e9"], 2, "use 0.001 to 1000"),
         ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is not one of credit, tcp"),
         ([".", "--round-trip", "5"], 2, "--round-trip: '5' has no unit"),
+        ([".", "--alignment", "never"], 2, "'never' is not aligned, unaligned or a time such as"),
+        ([".", "--checkpoint-interval", "0s"], 2, "--checkpoint-interval: 0 is too short"),
+        ([".", "--debloat-target", "soon"], 2, "--debloat-target: 'soon' is not a duration"),
         (
             [".", "--floating-buffers", LONG, "--exclusive-buffers", LONG],
             2,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,18 @@ def test_the_manifest_has_only_fields_that_there_are() -> None:
         ".metadata.nam",
         ".spec",
     ]
+
+
+def test_the_pod_of_the_manifest_is_one_to_kubernetes() -> None:
+    """Against its own schemas, if they are here (pip install kubernetes-validate; 170 MB)."""
+    kubernetes = pytest.importorskip("kubernetes_validate")
+    pod = deepcopy(MANIFEST["spec"]["taskManager"]["podTemplate"])
+    pod["metadata"] = {"name": "as-the-operator-names-it"}
+    pod["spec"]["containers"][0]["image"] = MANIFEST["spec"]["image"]
+    kubernetes.validate(pod, "1.29", strict=True)
+    pod["spec"]["initContainers"][0]["restartPolcy"] = "Always"
+    with pytest.raises(kubernetes.ValidationError):
+        kubernetes.validate(pod, "1.29", strict=True)
 
 
 def tap_options(shell_line: str) -> Mapping[str, Any]:

@@ -18,10 +18,14 @@ from tests.peers.by_producers import (
     buffer,
 )
 
+BUFFERS = 16
+"""Making the memory is what takes the time of a fuzzer."""
+
 
 def consumer_of(when: str) -> Consumer:
     """Two channels of one connection, of which the first is in this state."""
-    consumer = Consumer(channels=2, exclusive_buffers=0 if when == CREDITLESS else 2)
+    exclusive_buffers = 0 if when == CREDITLESS else 2
+    consumer = Consumer(channels=2, exclusive_buffers=exclusive_buffers, buffers=BUFFERS)
     consumer.connection.requests.policy = RequestBackoffPolicy(0, 0, 0)
     consumer.sent()
     if when == RELEASED:

@@ -47,6 +47,9 @@ from tests.peers.by_consumers import (
     request,
 )
 
+BUFFERS = 12
+"""Of each partition: making the memory is what takes the time of a fuzzer."""
+
 
 class Producer:
     """A producer with three connections: that of the peer, with a channel of its own beside the one
@@ -54,9 +57,10 @@ class Producer:
     """
 
     def __init__(self, when: str) -> None:
-        self.partition, self.memory = partition_of(3, identity=THERE)
-        self.beside, self.beside_memory = partition_of(1, identity=partition_id(1))
-        failing, self.failing_memory = partition_of(1, identity=partition_id(2))
+        few = BUFFERS
+        self.partition, self.memory = partition_of(3, buffers=few, identity=THERE)
+        self.beside, self.beside_memory = partition_of(1, buffers=few, identity=partition_id(1))
+        failing, self.failing_memory = partition_of(1, buffers=few, identity=partition_id(2))
         self.peer, self.manager = producer_of(self.partition, self.beside, failing)
         self.told: list[OtherEvent] = []
         for each in (self.partition, self.beside):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN, Seen, fit_pattern
+from flinknet.predict.fit.bursts import find_bursts
 
 MS = 1_000_000
 BEAT_NS = 20 * MS
@@ -52,7 +53,9 @@ def bursts(gap_ns: float) -> np.ndarray:
 def test_counts_from_beat_to_beat_tell_the_pattern(
     instants_ns: np.ndarray, low: float, high: float
 ) -> None:
-    found = fit_pattern({0: seen_at(instants_ns)}, BEAT_NS)
+    seen = {0: seen_at(instants_ns)}
+    bursts = find_bursts(seen, {0: 0}, BEAT_NS)
+    found = fit_pattern(seen, BEAT_NS, is_on_off=bursts is not None)
     assert low <= found.dispersion <= high
     assert found.low <= found.dispersion <= found.high
 
@@ -65,12 +68,6 @@ def test_what_varies_by_more_may_be_clumps_or_a_rate_that_varies() -> None:
     draws = [found.draw(random, number) for number in range(1, 9)]
     assert draws[::2] == [1.0] * 4
     assert all(6 < each < 15 for each in draws[1::2])
-
-
-def test_load_that_goes_on_and_off_is_no_clumps() -> None:
-    seen = seen_at(bursts(0.5 * MS))
-    assert fit_pattern({0: seen}, BEAT_NS).is_on_off
-    assert not fit_pattern({0: seen_at(poisson(2 * MS))}, BEAT_NS).is_on_off
 
 
 def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
@@ -99,11 +96,13 @@ def test_draws_vary_as_the_records_did() -> None:
         assert filled[1] == pytest.approx(filled[0], rel=0.1)
 
 
-def test_the_edges_of_bursts_have_the_rate_of_what_is_next_to_them() -> None:
-    at_ns = np.array([20, 40, 60]) * MS
-    seen = Seen(np.array([5, 20, 10]), at_ns - 20 * MS, at_ns, np.ones(3, bool)).within_bursts()
-    assert seen.since_ns.tolist() == [15 * MS, 20 * MS, 40 * MS]
-    assert seen.at_ns.tolist() == [20 * MS, 40 * MS, 50 * MS]
+def test_as_many_times_as_many_records_over_the_same_stretches() -> None:
+    seen = seen_at(poisson(2 * MS))
+    for factor in (0.3, 1.0, 2.5):
+        scaled = seen.times(factor)
+        assert scaled.records.sum() == pytest.approx(factor * seen.records.sum(), abs=1)
+        assert scaled.records.min() > 0
+        assert np.isin(scaled.at_ns, seen.at_ns).all()
 
 
 def test_the_same_seed_draws_the_same() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
-from flinknet.predict.grid import FACTOR_MAX, FACTOR_MIN, Grid
+from flinknet.predict.grid import ALIGNED_NS, FACTOR_MAX, FACTOR_MIN, Grid, aligned_timeout_of
 from flinknet.predict.recorded import Setting
 
 MS = 1_000_000
@@ -57,3 +57,44 @@ def test_the_bounds_of_a_factor_are_factors() -> None:
     grid = Grid(rate_factors=(FACTOR_MIN, FACTOR_MAX), consumer_speeds=(FACTOR_MIN, FACTOR_MAX))
     grid.check()
     assert len(grid.asked(RECORDED, is_max_rate=False)) == 4
+
+
+def test_checkpoints_are_off_then_rare_then_frequent_and_aligned_before_unaligned() -> None:
+    grid = Grid(
+        checkpoint_intervals_ns=(None, 100 * MS, 500 * MS),
+        aligned_timeouts_ns=(0, ALIGNED_NS, 30 * MS),
+    )
+    settings = grid.settings(RECORDED, is_max_rate=False)
+    networks = [each.network for each in settings]
+    seen = [(each.checkpoint_interval_ns, aligned_timeout_of(each)) for each in networks]
+    assert seen == [
+        (None, ALIGNED_NS),
+        *((500 * MS, each) for each in (ALIGNED_NS, 30 * MS, 0)),
+        *((100 * MS, each) for each in (ALIGNED_NS, 30 * MS, 0)),
+    ]
+    assert settings[0] == RECORDED
+    assert [each.unaligned_checkpoints for each in networks[1:4]] == [False, True, True]
+
+
+def test_how_checkpoints_align_is_asked_at_the_recorded_interval() -> None:
+    asked = Grid(aligned_timeouts_ns=(ALIGNED_NS, 0))
+    with pytest.raises(ConfigError, match="the trace has none: give an interval"):
+        asked.of_run(RECORDED, None).settings(RECORDED, is_max_rate=False)
+    found = asked.of_run(RECORDED, 200 * MS).asked(RECORDED, is_max_rate=False)
+    assert {each.network.checkpoint_interval_ns for each in found} == {200 * MS}
+    given = Grid(aligned_timeouts_ns=(0,), checkpoint_intervals_ns=(50 * MS,))
+    assert given.of_run(RECORDED, 200 * MS) == given
+    network = NetworkConfig(checkpoint_interval_ns=70 * MS, unaligned_checkpoints=True)
+    of_its_own = Setting(network)
+    found = asked.of_run(of_its_own, 200 * MS).asked(of_its_own, is_max_rate=False)
+    assert {each.network.checkpoint_interval_ns for each in found} == {70 * MS}
+    assert of_its_own in found
+
+
+def test_a_target_debloats_and_changes_nothing_without_debloating() -> None:
+    targets = (100 * MS, 200 * MS)
+    found = Grid(debloating_targets_ns=targets).settings(RECORDED, is_max_rate=False)
+    assert [each.network.debloating_enabled for each in found] == [False, True, True]
+    assert [each.network.debloating_target_ns for each in found[1:]] == list(targets)
+    both = Grid(debloatings=(False, True), debloating_targets_ns=targets)
+    assert both.settings(RECORDED, is_max_rate=False) == found

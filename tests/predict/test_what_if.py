@@ -262,3 +262,29 @@ def test_buffers_leave_when_full_also_where_barriers_have_ended_one_early() -> N
     outcome = simulate(exchange, network)
     fill_ns = 32 * 1024 / WIRE_BYTES / 5_000.0 * S
     assert (outcome.latency.percentile(0.99) or 0) < 1.05 * fill_ns
+
+
+def test_checkpoints_wait_for_a_slow_channel_or_overtake_its_data() -> None:
+    """One of two consumers cannot keep up; barriers wait behind its data, unless they overtake."""
+    exchange = exchange_of(
+        {(0, 0): 5_000, (1, 0): 5_000},
+        rate_per_s=5_000.0,
+        records=5_000,
+        consume_ns=(110_000.0, 20.0, 20.0),
+    )
+    network = NetworkConfig(buffer_timeout_ns=10 * MS, checkpoint_interval_ns=200 * MS)
+    unaligned = replace(network, unaligned_checkpoints=True)
+    in_between = replace(unaligned, aligned_checkpoint_timeout_ns=20 * MS)
+    aligned, timed, overtaking = (
+        simulate(exchange, each).checkpoints for each in (network, in_between, unaligned)
+    )
+    assert aligned is not None
+    assert timed is not None
+    assert overtaking is not None
+    assert min(each.completed for each in (aligned, timed, overtaking)) >= 3
+    assert (aligned.unaligned, aligned.overtaken_bytes_max) == (0, 0)
+    assert overtaking.unaligned == overtaking.completed
+    assert (overtaking.overtaken_bytes_mean or 0) > 0
+    travels = [each.travel_ns.max or 0 for each in (overtaking, timed, aligned)]
+    assert travels == sorted(travels)
+    assert travels[0] < 10 * MS < travels[1]

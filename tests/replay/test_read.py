@@ -179,3 +179,28 @@ def test_jobs_of_one_exchange_each_are_no_job_of_several(tmp_path: Path) -> None
     two = tmp_path / "two"
     two.mkdir()
     check_edge_timeouts(open_runs([two_jobs(two)]), timeouts)
+
+
+def restarted_job(directory: Path) -> Path:
+    """Two channels for ten seconds, then a restart, and the same tasks for five seconds more."""
+    channels = [
+        TappedChannel(SOURCE, producer, since_ns=since_ns, buffers=buffers, attempt=attempt)
+        for attempt, since_ns, buffers in ((0, 0, 100), (1, 15 * S, 50))
+        for producer in (0, 1)
+    ]
+    return write_tapped_job(directory / "run", channels)
+
+
+def test_of_a_job_that_restarted_the_longest_attempt_counts(tmp_path: Path) -> None:
+    (run,) = open_runs([restarted_job(tmp_path)])
+    assert offsets(run)[0] == 0
+    assert offsets(run)[1] == pytest.approx(9_900, abs=10)
+    assert [each.index for each in run.manifest.channels] == [0, 1]
+    assert "restarted once; the answer is about its longest attempt, 0 ns to 9.9" in run.notes[0]
+
+
+def test_all_attempts_count_where_a_part_is_asked_for(tmp_path: Path) -> None:
+    (run,) = open_runs([restarted_job(tmp_path)], AskedPart(from_ns=0))
+    assert offsets(run)[1] == pytest.approx(19_900, abs=150)
+    assert len(run.manifest.channels) == 4
+    assert "what is between two attempts counts as time of the job" in run.notes[0]

@@ -21,7 +21,13 @@ from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
 from flinknet.report.job_answer_console import print_job_answer
 from flinknet.report.page import page_of
-from tests.simulated_chain import simulated, steady, write_tapped_chain
+from flinknet.report.replay_console import print_replays
+from tests.simulated_chain import (
+    add_plan_and_counters,
+    simulated,
+    steady,
+    write_tapped_chain,
+)
 from tests.simulation import MS
 from tests.tapped_job import SECOND, SOURCE, TappedChannel, write_tapped_job
 
@@ -70,9 +76,23 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     document = replay_document(found.answers, found.jobs)
     assert len(document["replays"]) == 3
     assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)
+    edges = [each.trade_offs[0].price for each in found.answers]
+    assert None not in edges
+    total_price, sum_of_edges = recorded.total.price, sum(each.messages_per_s for each in edges)
+    assert total_price is not None
+    assert total_price.messages_per_s == pytest.approx(sum_of_edges, rel=0.05)
+    assert total_price.cpu_cores_change == 0
+    saved = (longer.total.price or total_price).cpu_cores_change
+    assert saved == pytest.approx(
+        (total.buffers_per_s - recorded.total.buffers_per_s) * job.cpu_cost.ns_per_message / 1e9
+    )
+    assert saved < 0
     printed = Console(file=io.StringIO(), width=140)
-    print_job_answer(job, printed)
+    print_replays(found.answers, printed, jobs=found.jobs)
     text = printed.file.getvalue()  # type: ignore[attr-defined]
+    assert "the job from end to end" in text.splitlines()[0]
+    assert text.count("the job from end to end ─") == 1
+    assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text
     assert "The job from end to end" in page_of(found.answers, found.jobs)
@@ -122,3 +142,32 @@ def test_a_timeout_for_no_edge_is_refused(tmp_path: Path, edge: str, message: st
 def test_a_single_exchange_has_no_edges_to_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="jobs of several exchanges"):
         check_edge_timeouts(tapped(tmp_path, SOURCE), [EdgeTimeouts((("1", MS),))])
+
+
+@pytest.mark.spark
+def test_what_stays_within_task_managers_counts_in_the_whole_job(
+    spark: Any, tmp_path: Path
+) -> None:
+    run = simulated(scenario(10 * MS))
+    places = (("a", "b"), ("b", "a"), ("b", "a"), ("b", "a"))
+    unseen = frozenset(
+        each.index
+        for each in run.load.channels
+        if places[each.edge][each.producer] == places[each.edge + 1][each.consumer]
+    )
+    path = write_tapped_chain(tmp_path / "run", run, unseen=unseen)
+    add_plan_and_counters(path, run, places, ("forward", "forward", "rebalance"))
+    found = replay_runs(spark, open_runs([path]), Grid(buffer_timeouts_ns=(50 * MS,)))
+    assert len(found.answers) == 2
+    (job,) = found.jobs
+    assert job.edges == ("stage-0 → stage-1", "stage-1 → stage-2", "stage-2 → stage-3")
+    assert job.feeding == (None, 0, 1)
+    assert job.observed.throughput_records_per_s == pytest.approx(4_000, rel=0.05)
+    assert job.model_error.throughput == pytest.approx(0, abs=0.05)
+    assert job.points[-1].why_unknown is None
+    assert job.points[-1].edges[1].buffers_per_s == 0
+    assert any("filled in by Flink's counters" in each for each in job.notes)
+    printed = Console(file=io.StringIO(), width=140)
+    print_job_answer(job, printed)
+    assert "stage-1 → stage-2" in printed.file.getvalue()  # type: ignore[attr-defined]
+    assert "The job from end to end" in page_of(found.answers, found.jobs)

@@ -37,7 +37,12 @@ def test_a_bench_has_rates_latencies_channels_and_tasks() -> None:
 def test_a_tap_has_its_delay_and_its_channels() -> None:
     row = {
         **{"channel": 3, "name": 'a "b" → c', "bytes_per_s": 10.0, "records_per_s": None},
-        **{"backlog_buffers": 2, "credits_available": 1, "starved_share": 0.5},
+        **{
+            "backlog_buffers": 2,
+            "credits_available": 1,
+            "starved_share": 0.5,
+            "no_credit_share": 0.75,
+        },
         **{"blocked_share": 0.0, "fill": None},
     }
     look = {
@@ -50,6 +55,7 @@ def test_a_tap_has_its_delay_and_its_channels() -> None:
     assert "# TYPE flinknet_tap_connections_total counter\nflinknet_tap_connections_total 2" in text
     labels = r'{channel="3",name="a \"b\" → c"}'
     assert f"flinknet_tap_channel_credit_starved_ratio{labels} 0.5" in text
+    assert f"flinknet_tap_channel_no_credit_ratio{labels} 0.75" in text
     assert "flinknet_tap_records_per_second" not in text
 
 

@@ -28,6 +28,7 @@ def look(**changes: Any) -> dict[str, Any]:
         "backlog_buffers": 4,
         "credits_available": None,
         "starved_share": 0.62,
+        "no_credit_share": 0.7,
         "blocked_share": 0.0,
         "fill": 0.25,
     }
@@ -52,7 +53,7 @@ def look(**changes: Any) -> dict[str, Any]:
 def result(**changes: Any) -> dict[str, Any]:
     """The result of a tap that saw one channel and nothing odd."""
     channel = {
-        **dict.fromkeys(("channel", "starved_ns", "blocked_ns"), 0),
+        **dict.fromkeys(("channel", "no_credit_ns", "starved_ns", "blocked_ns"), 0),
         **{"buffers": 10, "data_bytes": 4000, "records": 100, "events": 3, "mean_fill": 0.5},
     }
     return {

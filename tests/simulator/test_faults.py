@@ -256,3 +256,42 @@ def test_a_seed_draws_the_same_faults_and_another_seed_others() -> None:
     for kind in ("stalls", "slow_consumers", "pauses", "exhaustions"):
         drawn = sum(bool(getattr(plan, kind)) for plan in plans)
         assert 0 < drawn < 100, kind
+
+
+def checked(faults: FaultPlan, each: Scenario) -> Cluster:
+    checker = ProtocolChecker(each.seed)
+    cluster = Cluster.of_scenario(each, probes=(checker, checker), faults=faults)
+    run_checked(cluster, checker)
+    return cluster
+
+
+def test_a_source_that_hears_nothing_of_a_checkpoint_holds_up_that_one_only() -> None:
+    each = scenario(MS, rate_per_s=20_000.0, records=2000, producers=2)
+    network = replace(each.network, checkpoint_interval_ns=5 * MS, checkpoint_timeout_ns=2 * MS)
+    cluster = checked(FaultPlan(lost_triggers=0.3), replace(each, network=network))
+    assert cluster.checkpoints is not None
+    summary = cluster.checkpoints.summary()
+    assert cluster.checkpoints.lost_triggers.lost > 0
+    assert summary.aborted
+    assert summary.completed > 0
+
+
+def test_memory_that_another_task_gives_back_late_reaches_who_waits_for_it() -> None:
+    each = scenario(MS, rate_per_s=100_000.0, records=2000)
+    taken = (Interval(0, 2 * MS, 4 * MS), Interval(1, 2 * MS, 4 * MS))
+    late = checked(FaultPlan(exhaustions=taken, late_buffers_ns=MS), each)
+    at_once = checked(FaultPlan(exhaustions=taken), each)
+    assert late.now_ns > at_once.now_ns
+
+
+def test_gates_may_be_closed_before_their_tasks_have_ended() -> None:
+    each = scenario(MS, rate_per_s=100_000.0, records=2000)
+    cancelled = FaultPlan(cancels_at_ns=(5 * MS,), closes_gates_first=True)
+    assert checked(cancelled, each).error is not None
+
+
+def test_a_connection_may_break_when_its_job_has_been_cancelled() -> None:
+    each = scenario(MS, rate_per_s=100_000.0, records=2000)
+    cluster = checked(FaultPlan(cancels_at_ns=(5 * MS,), resets=((0, 6 * MS),)), each)
+    assert "it was cancelled" in str(cluster.error)
+    assert all(end.is_closed for link in cluster.links.values() for end in link.ends)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.connection import RECEIVE_BYTES
-from flinknet.errors import TransportError
+from flinknet.errors import InvariantViolatedError, TransportError
 from flinknet.runtime.transport import TcpTransport
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
 from flinknet.simulator.link import LinkEnd, LinkSettings, ReceiveCosts, SendCosts, SimulatedLink
@@ -22,7 +22,7 @@ class Line:
     """A Connection that says what it is given, and keeps what it hears and when."""
 
     def __init__(self, *to_say: bytes) -> None:
-        self.to_say = list(to_say)
+        self.to_say: list[bytes | memoryview] = list(to_say)
         self.asked = 0
         self.is_closing = False
         self.wants_data = True
@@ -251,3 +251,21 @@ def test_a_reset_loses_what_is_under_way_and_tells_both_sides() -> None:
     near.pump(now_ns=40)
     assert right.heard == []
     assert (left.ended_ns, right.ended_ns) == (20, 20)
+
+
+def test_what_waits_for_the_socket_must_stay_as_it_is() -> None:
+    said = bytearray(b"hello, world")
+    left = Line()
+    left.to_say.append(memoryview(said))
+    near, far, _ = link_of(left, Line(), LinkSettings(latency_ns=0, capacity_bytes=5))
+    near.pump(now_ns=0)
+    near.pump(now_ns=1)
+    said[0] = 0
+    with pytest.raises(InvariantViolatedError, match="what waits for a socket was changed"):
+        near.pump(now_ns=2)
+    said[0] = ord("h")
+    near.pump(now_ns=3)
+    read_all(far)
+    near.pump(now_ns=4)
+    said[0] = 0
+    near.pump(now_ns=5)

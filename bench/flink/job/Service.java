@@ -13,7 +13,10 @@ final class Service {
         serviceNs = isSlow ? stage.serviceNs() : 0;
     }
 
-    /** Returns when the record that came at `nowNs` is done. */
+    /**
+     * Returns when the record that came at `nowNs` is done: as late as a sleep ended, for until then
+     * nothing else was done, or later where the rest is not worth one.
+     */
     long work(long nowNs) {
         if (serviceNs == 0) {
             return nowNs;
@@ -22,6 +25,6 @@ final class Service {
         while (busyUntilNs - System.nanoTime() > SHORTEST_SLEEP_NS) {
             LockSupport.parkNanos(busyUntilNs - System.nanoTime());
         }
-        return busyUntilNs;
+        return Math.max(busyUntilNs, System.nanoTime());
     }
 }

@@ -79,20 +79,27 @@ def named(manifest: RunManifest, jobs: Sequence[RunningJob]) -> RunManifest:
 def _jobs_of_graphs(
     data_sets: Sequence[_DataSet], jobs: Sequence[RunningJob]
 ) -> dict[ExecutionGraphID, RunningJob]:
-    """The job of each execution: the last one is that of the job that began last, and so on."""
-    vertices: dict[ExecutionGraphID, set[JobVertexID]] = {}
+    """The job of each execution: the last one is that of the job that began last, and so on, of
+    those that have such vertices with as many subtasks."""
+    own: dict[ExecutionGraphID, list[_DataSet]] = {}
     for each in data_sets:
-        vertices.setdefault(each.graph, set()).add(each.vertex)
+        own.setdefault(each.graph, []).append(each)
     newest_first = sorted(jobs, key=lambda each: -each.started_at_ms)
     found: dict[ExecutionGraphID, RunningJob] = {}
     taken: Counter[tuple[str, ...]] = Counter()
-    for graph in reversed(vertices):
-        fitting = [job for job in newest_first if all(map(job.vertex, vertices[graph]))]
+    for graph in reversed(own):
+        fitting = [job for job in newest_first if all(_has(job, each) for each in own[graph])]
         if fitting:
             alike = tuple(each.id for each in fitting)
             found[graph] = fitting[min(taken[alike], len(fitting) - 1)]
             taken[alike] += 1
     return found
+
+
+def _has(job: RunningJob, data_set: _DataSet) -> bool:
+    """Whether a data set can be one of a job: a program that runs twice has the same vertices."""
+    outputs = [each for each in job.edges() if each[0].id == data_set.vertex]
+    return any(data_set.fits(each) for each in outputs)
 
 
 def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[int, Edge]:
@@ -140,14 +147,15 @@ def _document(
             if not numbers:  # no channel of it was recorded, or not which it is
                 numbers, unseen = [unseen], unseen + 1
             source, target = (index_of[job.id, each.id] for each in edge[:2])
-            edges += [_edge(number, source, target, edge) for number in numbers]
+            recorded = set().union(*(each.channels for each in data_sets if each.edge in numbers))
+            edges += [_edge(number, source, target, edge, len(recorded)) for number in numbers]
     for each in data_sets:
         owner = job_of.get(each.graph)
         if owner is None or each.edge in known:
             continue
         outputs = [target.name for source, target, _ in owner.edges() if source.id == each.vertex]
         vertices.append(_one_of(len(vertices), outputs))
-        edges.append(_edge(each.edge, index_of[owner.id, each.vertex], len(vertices) - 1, None))
+        edges.append(_edge(each.edge, index_of[owner.id, each.vertex], len(vertices) - 1, None, 0))
     return {
         "name": ", ".join(dict.fromkeys(job.name for job in jobs)),
         "ids": [job.id for job in jobs],
@@ -181,15 +189,25 @@ def _one_of(index: int, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _edge(index: int, source: int, target: int, edge: Edge | None) -> dict[str, Any]:
+def _edge(index: int, source: int, target: int, edge: Edge | None, recorded: int) -> dict[str, Any]:
+    """An edge of the document.
+
+    Args:
+        recorded: channels of it that were on the wire; those are not local, though they may be by
+            the places of now: tasks that started again may be elsewhere.
+    """
+    channels = None if edge is None else wiring_of(*edge).channels
+    local = None if edge is None else _local_channels(edge)
+    if channels is not None and local is not None:
+        local = min(local, max(channels - recorded, 0))
     return {
         "index": index,
         "source": source,
         "target": target,
         "partitioner": "unknown" if edge is None else edge[2].ship_strategy.lower(),
         "partition_type": "unknown" if edge is None else edge[2].exchange,
-        "channels": None if edge is None else wiring_of(*edge).channels,
-        "local_channels": None if edge is None else _local_channels(edge),
+        "channels": channels,
+        "local_channels": local,
     }
 
 

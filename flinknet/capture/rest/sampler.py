@@ -31,6 +31,10 @@ from .jobs import (
 
 CHECKPOINTS_EVERY_LOOKS = 5
 
+CHECKPOINTS_IN_DETAIL = 4
+"""Of the new checkpoints of a look, the last so many are asked for task by task: each takes a
+request for each vertex."""
+
 JOB_AGAIN_LOOKS = 5
 """The JobManager answers from a copy that is up to 3 s old: after a change a job is asked for again
 so many times."""
@@ -79,6 +83,9 @@ _CHECKPOINT_FIELDS = {
     "persisted_data": "persisted_bytes",
     "num_subtasks": "subtasks",
 }
+
+_OF_TASKS = {"start_delays_ms": (0, "start_delay"), "alignments_ms": (1, "duration")}
+"""Of each task: of the subtask itself, or of its alignment -> the key."""
 
 Line = dict[str, Any]
 
@@ -155,7 +162,7 @@ class Sampler:
         for vertex in known.vertices:
             details = vertex_details(self._answers, known.id, vertex)
             vertex = placed(vertex, details)
-            vertices.append(vertex)
+            vertices.append(_last_placed(vertex, self._jobs.get(job_id)))
             for each in details:
                 lines += self._look_at_subtask(known, vertex, each)
         self._jobs[job_id] = replace(known, vertices=tuple(vertices))
@@ -209,7 +216,7 @@ class Sampler:
             found = self._answers.get(f"/jobs/{job.id}/checkpoints")
         except RemoteTransportError:  # they are off
             return []
-        lines = []
+        lines: list[Line] = []
         for each in reversed((found.get("history") if isinstance(found, dict) else None) or ()):
             number = each.get("id")
             if each.get("status") == "IN_PROGRESS" or (job.id, number) in self._checkpoints:
@@ -217,7 +224,29 @@ class Sampler:
             self._checkpoints.add((job.id, number))
             fields = {name: each[key] for key, name in _CHECKPOINT_FIELDS.items() if key in each}
             lines.append({"at_ns": self._now_ns(), "job": job.id, "checkpoint": number} | fields)
+        for line in lines[-CHECKPOINTS_IN_DETAIL:]:
+            if line.get("status") == "COMPLETED":
+                line |= self._of_tasks(job, line["checkpoint"])
         return lines
+
+    def _of_tasks(self, job: RunningJob, checkpoint: Any) -> Line:
+        """What a checkpoint took in each task that reads others, by vertex."""
+        found: dict[str, dict[str, list[float]]] = {name: {} for name in _OF_TASKS}
+        for vertex in job.vertices:
+            if not vertex.inputs:
+                continue
+            path = f"/jobs/{job.id}/checkpoints/details/{checkpoint}/subtasks/{vertex.id}"
+            try:
+                answer = self._answers.get(path)
+            except RemoteTransportError:  # it is no longer among the last ones
+                return {}
+            for each in (answer.get("subtasks") if isinstance(answer, dict) else None) or ():
+                durations = each, each.get("alignment") or {}
+                for name, (place, key) in _OF_TASKS.items():
+                    value = _number(durations[place].get(key))
+                    if value is not None and value >= 0:
+                        found[name].setdefault(str(vertex.id), []).append(value)
+        return {name: values for name, values in found.items() if values}
 
     def _metrics(self, path: str, names: tuple[str, ...]) -> dict[str, float]:
         try:
@@ -230,6 +259,23 @@ class Sampler:
             if value is not None:
                 values[short_name(path_segment(each.get("id")))] = value
         return values
+
+
+def _last_placed(vertex: RunningVertex, before: RunningJob | None) -> RunningVertex:
+    """The vertex with the last places of subtasks that have none now, as when the job has failed:
+    what was recorded of them was recorded there.
+    """
+    known = None if before is None else before.vertex(vertex.id)
+    if known is None or None not in vertex.task_managers:
+        return vertex
+    places = {each.index: each.task_manager for each in known.subtasks}
+    return replace(
+        vertex,
+        subtasks=tuple(
+            replace(each, task_manager=each.task_manager or places.get(each.index))
+            for each in vertex.subtasks
+        ),
+    )
 
 
 def short_name(metric: str) -> str:

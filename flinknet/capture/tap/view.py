@@ -20,6 +20,7 @@ class _Before:
     records: int = 0
     data_buffers: int = 0
     starved_ns: int = 0
+    exhausted_ns: int = 0
     blocked_ns: int = 0
 
 
@@ -56,11 +57,12 @@ class Meter:
             metrics["records"] = sum(counted)
         if open_rows:
             metrics["credit_starved"] = max(row["starved_share"] for row in open_rows)
+            metrics["no_credit"] = max(row["no_credit_share"] for row in open_rows)
             metrics["blocked"] = max(row["blocked_share"] for row in open_rows)
             metrics["backlog_buffers"] = max(row["backlog_buffers"] or 0 for row in open_rows)
         if delay.count:
             metrics["added_delay"] = delay.percentile(0.99) or 0.0
-        pressed = sorted(open_rows, key=lambda row: (-row["starved_share"], row["channel"]))
+        pressed = sorted(open_rows, key=_pressure)
         return {
             "connections": len(proxy.relays),
             "accepted": proxy.accepted,
@@ -82,6 +84,7 @@ class Meter:
             channel.records,
             channel.data_buffers,
             channel.starved_until(now_ns),
+            channel.exhausted_until(now_ns),
             channel.blocked_until(now_ns),
         )
         self._before[channel.index] = now
@@ -97,9 +100,14 @@ class Meter:
             "backlog_buffers": channel.backlog_buffers,
             "credits_available": channel.credits_available,
             "starved_share": min(1.0, (now.starved_ns - before.starved_ns) / span_ns),
+            "no_credit_share": min(1.0, (now.exhausted_ns - before.exhausted_ns) / span_ns),
             "blocked_share": min(1.0, (now.blocked_ns - before.blocked_ns) / span_ns),
             "fill": size / buffers / self._largest_buffer_bytes if buffers else None,
         }
+
+
+def _pressure(row: dict[str, Any]) -> tuple[float, float, int]:
+    return -row["starved_share"], -row["no_credit_share"], row["channel"]
 
 
 def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
@@ -127,6 +135,7 @@ def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> lis
             if each.data_buffers
             else None,
             "starved_ns": each.starved_ns,
+            "no_credit_ns": each.exhausted_ns,
             "blocked_ns": each.blocked_ns,
         }
         for each in channels

@@ -129,6 +129,7 @@ class LocalBufferPool:
             if taken is None:
                 return None
             self.requested_buffers += 1
+            assert self.requested_buffers <= self.size_buffers + self.max_overdraft_buffers
             segment = taken
         else:
             return None
@@ -164,7 +165,9 @@ class LocalBufferPool:
         if charged == self.max_buffers_per_channel:
             self._channels_at_quota += 1
         recycler = self._channel_recyclers[channel]
-        return [NetworkBuffer(free.popleft(), recycler) for _ in range(count)]
+        taken = [NetworkBuffer(free.popleft(), recycler) for _ in range(count)]
+        assert and_last or (free and not self._channels_at_quota), "the pool is not available"
+        return taken
 
     def recycle_slices(self, channel: int, slices: Sequence[BufferSlice]) -> None:
         """Give up the reference of each slice, as its own `recycle` would; those whose buffers are

@@ -1,35 +1,35 @@
-"""The upstream half: from records to frames, as far as credit goes.
+"""The upstream half: from records to frames, as credit permits.
 
 Records into partitions:
 
-    record_writer           deals records out and keeps what did not fit; serialized_records: a
-                            batch of them
-    channel_selector        which consumer gets a record; key_groups: of records with keys
-    output_flusher          the beat of the buffer timeout
-    result_partition        what a subtask produces on an edge, and where consumers find it;
-                            partition_type: of what kind; result_partition_factory: makes each
-    buffer_writing_partition    lays records into the buffers of its subpartitions
-    subpartition            the queue towards one consumer; approximate_subpartition: one that may
-                            be read anew, with a loss
-    task_events             events from the tasks that read
+    record_writer           distributes records and queues what does not fit; serialized_records:
+                            a batch of them
+    channel_selector        chooses the consumer of a record; key_groups: of keyed records
+    output_flusher          the timer of the buffer timeout
+    result_partition        output of a subtask along an edge, and where consumers find it;
+                            partition_type: its kind; result_partition_factory: creates it
+    buffer_writing_partition    writes records into the buffers of its subpartitions
+    subpartition            the queue to one consumer; approximate_subpartition: one that can be
+                            read again, with loss
+    task_events             events from the readers
 
-Blocking ones, which are complete before anybody reads:
+Blocking partitions, which are complete before they are read:
 
-    blocking_subpartition   what both kinds have in common
-    bounded_blocking        a file for each subpartition (bounded_subpartition)
+    blocking_subpartition   base of both kinds
+    bounded_blocking        one file per subpartition (bounded_subpartition)
     sort_merge              one file, sorted (data_buffer, partitioned_file, read_scheduler)
-    bounded_data            where the bytes are; stored_buffer: a buffer among them
+    bounded_data            stores the bytes; stored_buffer: a buffer among them
 
 Connections:
 
-    connection              the door for drivers; sends
-    server_handler          acts on what the consumer says; view_requests: its requests, until they
-                            have a reader; peer_trust: how far it is trusted
-    request_queue           which reader is next
-    view_reader             a channel as its producer sees it, with its credit; tcp_mode: without;
+    connection              the interface for drivers; sends
+    server_handler          handles the consumer's messages; view_requests: its requests, until
+                            they have a reader; peer_trust: how far it is trusted
+    request_queue           chooses the next reader
+    view_reader             the producer's end of a channel, with its credit; tcp_mode: without;
                             union_view: several subpartitions, read as one
 
-No clock, no socket; a callback only where Flink has one too: a subpartition tells its reader when
+No clock, no socket. The only callback is one of Flink's: a subpartition notifies its reader when
 there is something to read.
 """
 

@@ -1,9 +1,9 @@
 # mypyc
-"""PipelinedApproximateSubpartition: a subpartition that may be read anew, with a loss.
+"""PipelinedApproximateSubpartition: a subpartition that can be read again after a failure, with
+loss.
 
-When the view of a failed reader is gone, a new one begins where the old one stood: at the next
-record that begins in a buffer. What the old one had polled, and the rest of a record it had polled
-in part, are lost.
+When the view of a failed reader is released, a new one continues at the next record that begins in
+a buffer. What the failed reader had polled is lost, and so is the rest of a partly polled record.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from .subpartition import PipelinedSubpartition
 
 
 class PipelinedApproximateSubpartition(PipelinedSubpartition):
-    """Queue of buffers and events for one reader after the other (Flink:
-    PipelinedApproximateSubpartition).
-    """
+    """Queue for one reader after another (Flink: PipelinedApproximateSubpartition)."""
 
     __slots__ = ("_begins_in_a_record", "_is_read_to_the_end", "_view")
-    takes_prefilled = False  # who reads anew looks into consumers
+    takes_prefilled = False  # a new reader inspects consumers
 
     def __init__(self, index: int, exclusive_buffers: int) -> None:
         super().__init__(index, exclusive_buffers)
@@ -30,13 +28,13 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
 
     @property
     def is_consumed(self) -> bool:
-        """Whether a reader came to the end and is gone."""
+        """Whether a reader reached the end and was released."""
         return self.is_released or (self._is_read_to_the_end and self._view is None)
 
     def create_read_view(
         self, listener: BufferAvailabilityListener
     ) -> PipelinedApproximateSubpartitionView:
-        """Attach a reader in the place of the last one; sequence numbers begin at 0 again.
+        """Attach a reader in place of the previous one; sequence numbers start again at 0.
 
         Raises: RuntimeError if the subpartition is released.
         """
@@ -49,7 +47,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         return self._view
 
     def release_view(self) -> None:
-        """The reader is gone, which does not count as having consumed the subpartition."""
+        """Detach the reader, which does not count as having consumed the subpartition."""
         self._view = None
         self._listener = None
         self._sequence_number = 0
@@ -57,7 +55,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         self._begins_in_a_record = True
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice or event; after a change of readers, beginning with a record."""
+        """The next buffer, slice or event; for a new reader, starting with a whole record."""
         if self._begins_in_a_record:
             self._skip_partial_record()
         piece = super().poll()
@@ -66,15 +64,15 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         return piece
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next ones; after a change of readers, beginning with a record."""
+        """The next buffers; for a new reader, starting with a whole record."""
         if self._begins_in_a_record:
             self._skip_partial_record()
         return super().poll_run(buffers_max, bytes_max)
 
     def _skip_partial_record(self) -> None:
-        """Drop the bytes that continue a record which the last reader has the beginning of.
+        """Skip bytes that continue a record of the previous reader.
 
-        A finished buffer of nothing else is dropped as a whole, and the next one is looked at.
+        A finished buffer without other bytes is dropped, and the next one is checked.
         """
         queue = self._queue
         while queue:
@@ -87,7 +85,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
                     break
             else:
                 if not head.is_buffer or head.read_bytes:
-                    break  # what was read of an open buffer ended with a record
+                    break  # the read part of an open buffer ended with a record
                 head.look()
                 if not head.is_finished or skipped < head.visible_bytes:
                     head.read_bytes = skipped
@@ -100,11 +98,11 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
 
 
 class PipelinedApproximateSubpartitionView:
-    """One reader, until it is released (Flink: PipelinedApproximateSubpartitionView)."""
+    """A view of one reader, until it is released (Flink: PipelinedApproximateSubpartitionView)."""
 
     failure_cause: str | None = None
     has_priority_events = False
-    """One that waits is polled in its turn."""
+    """Priority events are polled in turn."""
 
     __slots__ = ("_subpartition", "is_released")
 
@@ -119,7 +117,7 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def buffer_size_bytes(self) -> int:
-        """What the consumer wishes the size of buffers to be."""
+        """Buffer size that the consumer wants."""
         return self._subpartition.buffer_size_bytes
 
     @buffer_size_bytes.setter
@@ -139,17 +137,17 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that wait to be read."""
+        """Number of queued buffers and events."""
         return self._subpartition.queued_elements
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the data that waits in memory."""
+        """Bytes of the data queued in memory."""
         return self._subpartition.queued_bytes
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers among them."""
+        """Number of queued data buffers."""
         return self._subpartition.buffers_in_backlog
 
     @property
@@ -163,11 +161,11 @@ class PipelinedApproximateSubpartitionView:
         return not self.is_released and self._subpartition.is_event_available
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice or event; None if nothing may leave now."""
+        """The next buffer, slice or event; None if nothing can leave now."""
         return None if self.is_released else self._subpartition.poll()
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next ones; none if nothing may leave now."""
+        """The next buffers, or one event; none if nothing can leave now."""
         return [] if self.is_released else self._subpartition.poll_run(buffers_max, bytes_max)
 
     def backlog(self) -> int:
@@ -175,11 +173,11 @@ class PipelinedApproximateSubpartitionView:
         return 0 if self.is_released else self._subpartition.backlog()
 
     def resume_consumption(self) -> None:
-        """Go on after a blocking event."""
+        """Continue after a blocking event."""
         self._subpartition.resume_consumption()
 
     def release(self) -> None:
-        """The reader is gone; what is queued stays for the next one."""
+        """Release the view: the reader is gone. What is queued stays for the next reader."""
         if not self.is_released:
             self.is_released = True
             self._subpartition.release_view()

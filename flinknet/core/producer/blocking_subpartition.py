@@ -1,6 +1,6 @@
 # mypyc
-"""What the subpartitions of both kinds of blocking partitions have in common: they are complete
-before anybody reads, and may be read any number of times.
+"""Base of the subpartitions of both kinds of blocking partitions: they are complete before they are
+read, any number of times.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from .subpartition import UNLIMITED_BYTES
 
 
 class BlockingSubpartitionReader:
-    """One reading of a blocking subpartition, from its beginning.
+    """One pass over a blocking subpartition, from its beginning.
 
     Attributes:
-        buffers_in_backlog: data buffers that were not polled.
-        failure_cause: why it cannot go on.
+        buffers_in_backlog: data buffers not yet polled.
+        failure_cause: why it failed.
     """
 
     has_priority_events = False
@@ -24,7 +24,7 @@ class BlockingSubpartitionReader:
 
     def __init__(self, subpartition: BlockingSubpartition) -> None:
         self.index = subpartition.index
-        self.is_acknowledged = True  # which means nothing where all is written, nor does the size
+        self.is_acknowledged = True  # like the buffer size, without effect once all is written
         self.buffer_size_bytes = UNLIMITED_BYTES
         self.buffers_in_backlog = 0
         self.is_released = False
@@ -40,21 +40,21 @@ class BlockingSubpartitionReader:
         return self.buffers_in_backlog
 
     def resume_consumption(self) -> None:
-        """Raises: RuntimeError, for nothing ever blocks."""
+        """Raises: RuntimeError, since nothing ever blocks."""
         raise RuntimeError("Should be blocked by checkpoint.")
 
 
 class BlockingSubpartition:
-    """What there is for one consumer channel, and who reads it.
+    """The data of one consumer channel, and its readers.
 
     Attributes:
-        data_buffers: written so far.
+        data_buffers: data buffers written so far.
     """
 
     is_acknowledged = True
     """A blocking producer does not wait for its consumers."""
     is_data_available = False
-    """Nothing can be read without a view of one's own."""
+    """Nothing can be read except through a view."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -67,17 +67,17 @@ class BlockingSubpartition:
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that wait in memory."""
+        """Number of buffers and events in memory."""
         return 0
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers that are there, the open one too."""
+        """Number of data buffers, including the open one."""
         return self.data_buffers
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of data that wait in memory."""
+        """Bytes of data in memory."""
         return 0
 
     @property
@@ -87,23 +87,23 @@ class BlockingSubpartition:
 
     @property
     def is_consumed(self) -> bool:
-        """Whether a reader came to the end, and none is there."""
+        """Whether a reader reached the end, and none is attached."""
         return self.is_released or (self._was_read and not self._readers)
 
     @property
     def buffers_out(self) -> int:
-        """Data buffers that were written."""
+        """Number of data buffers written."""
         return self.data_buffers
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
-        """One more reader, from the beginning.
+        """Create a reader that starts at the beginning.
 
         Raises: RuntimeError before the end, and after the release.
         """
         raise NotImplementedError
 
     def release(self) -> None:
-        """Nobody may begin to read any more."""
+        """Admit no more readers."""
         self.is_released = True
 
     def check_readable(self) -> None:
@@ -117,7 +117,7 @@ class BlockingSubpartition:
             )
 
     def release_reader(self, reader: BlockingSubpartitionReader, *, is_at_end: bool) -> None:
-        """A reader is gone."""
+        """Remove a released reader."""
         if reader in self._readers:
             self._readers.remove(reader)
         self._was_read = self._was_read or is_at_end

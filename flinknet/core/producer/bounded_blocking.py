@@ -1,6 +1,6 @@
 # mypyc
-"""Bounded blocking partitions, which Flink has below
-`taskmanager.network.sort-shuffle.min-parallelism` subpartitions, 2.x never.
+"""Bounded blocking partitions, used by Flink below
+`taskmanager.network.sort-shuffle.min-parallelism` subpartitions; in 2.x never.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _FULL = int(FlushReason.FULL)
 
 
 class BoundedBlockingResultPartition(BufferWritingResultPartition):
-    """A partition that is read when it is complete, any number of times (Flink:
-    BoundedBlockingResultPartition). Who scheduled it releases it.
+    """A partition that is read any number of times, once it is complete (Flink:
+    BoundedBlockingResultPartition). The scheduler releases it.
 
     Args:
-        data: where each subpartition keeps its bytes.
-        codec: of its data buffers; one that does not get smaller stays as it is.
+        data: data store of each subpartition.
+        codec: of its data buffers; a buffer that does not shrink is stored uncompressed.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
 
     @property
     def data_bytes(self) -> int:
-        """Payload of all data buffers before compression."""
+        """Payload of all data buffers before compression, in bytes."""
         return sum(each.data_bytes for each in self._bounded)
 
     @property
     def stored_data_bytes(self) -> int:
-        """Payload of all data buffers as it is stored, and sent."""
+        """Payload of all data buffers as stored and sent, in bytes."""
         return sum(each.stored_data_bytes for each in self._bounded)
 
     def flush(self, channel: int) -> None:
-        """End the open buffers and write them."""
+        """Finish the channel's open buffers and write them."""
         self._finish_broadcast(_FULL)
         builder = self._builders[channel]
         if builder is not None:
@@ -70,7 +70,7 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
         super().flush(channel)
 
     def flush_all(self) -> None:
-        """End all open buffers and write them."""
+        """Finish all open buffers and write them."""
         self._finish_broadcast(_FULL)
         self._finish_unicast(_FULL)
         super().flush_all()

@@ -1,5 +1,5 @@
-"""BoundedData: where a blocking partition keeps its bytes; one in memory, for the simulator and
-tests.
+"""BoundedData: the data store of a blocking partition; MemoryBoundedData: in memory, for the
+simulator and tests.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from typing import Protocol
 
 
 class BoundedData(Protocol):
-    """Bytes that are written to their end, then read from anywhere, then gone (Flink: BoundedData).
+    """Bytes that are written once, then read at any offset, then removed (Flink: BoundedData).
 
-    Each raises TransportError when the place where the bytes are cannot do it.
+    Every method raises TransportError if the storage fails.
     """
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append; the memory may be reused after the call."""
+        """Append bytes; the memory may be reused after the call."""
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """End writing."""
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill one piece of memory after the other with what lies from an offset on.
+        """Fill the memory pieces in order with the bytes from an offset on.
 
-        Returns: bytes read; fewer than there is room only if they end before.
+        Returns: bytes read; fewer than requested only at the end of the data.
         """
 
     def release(self) -> None:
-        """Forget the bytes. Harmless when repeated."""
+        """Remove the bytes. Idempotent."""
 
 
 class MemoryBoundedData:
@@ -38,15 +38,15 @@ class MemoryBoundedData:
         self.is_released = False
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append."""
+        """Append bytes."""
         for piece in pieces:
             self._bytes += piece
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """End writing."""
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill one piece of memory after the other."""
+        """Fill the memory pieces in order."""
         start = offset
         for piece in into:
             found = self._bytes[offset : offset + len(piece)]
@@ -55,6 +55,6 @@ class MemoryBoundedData:
         return offset - start
 
     def release(self) -> None:
-        """Forget the bytes."""
+        """Remove the bytes."""
         self.is_released = True
         self._bytes = bytearray()

@@ -1,6 +1,6 @@
 # mypyc
-"""Bounded blocking subpartitions: a file each, in which buffers are written to their end before
-anybody reads, and may be read again.
+"""Bounded blocking subpartitions: one file each, written completely before it is read, any number
+of times.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _FULL = int(FlushReason.FULL)
 
 
 class BoundedBlockingSubpartition(BlockingSubpartition):
-    """Writes its buffers away as the next ones come, and gives readers when all are there (Flink:
+    """Writes each buffer when the next one arrives, and admits readers once all are written (Flink:
     BoundedBlockingSubpartition).
 
     Attributes:
         data_bytes: payload of all data buffers before compression.
-        stored_data_bytes: what became of it.
+        stored_data_bytes: the same payload as stored.
     """
 
     takes_prefilled = False
-    """Its buffers are looked at when they are complete."""
+    """Buffers are written only once they are complete."""
 
     def __init__(self, index: int, data: BoundedData, codec: CompressionCodec) -> None:
         super().__init__(index)
@@ -48,12 +48,12 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers that are there, the open one too."""
+        """Number of data buffers, including the open one."""
         return self.data_buffers + (self._current is not None and self._current.is_buffer)
 
     @property
     def queued_elements(self) -> int:
-        """Buffers in memory: the one that is not written yet."""
+        """Number of buffers in memory: 1 if one is not written yet."""
         return int(self._current is not None)
 
     @property
@@ -62,9 +62,10 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return self._current.unread_bytes if self._current is not None else 0
 
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
-        """Take a buffer or event; the one before is complete now and is written.
+        """Add a buffer or event, and write the previous one, which is complete now.
 
-        Returns: that the consumer side wishes for no buffer size; -1 if nothing more is taken.
+        Returns: the buffer size in bytes that the consumer wants (unlimited); -1 if it takes no
+        more.
         """
         if self.is_finished or self.is_released:
             consumer.close()
@@ -78,12 +79,12 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return self.buffer_size_bytes
 
     def add_complete(self, slices: Sequence[BufferSlice]) -> None:
-        """Take whole buffers."""
+        """Add complete buffers."""
         for each in slices:
             self.add(each)
 
     def flush(self) -> None:
-        """Write the buffer that is complete, which does not make it readable."""
+        """Write the complete buffer; it is not readable yet."""
         consumer, self._current = self._current, None
         if consumer is None:
             return
@@ -97,7 +98,8 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
     def create_read_view(
         self, listener: BufferAvailabilityListener
     ) -> BoundedBlockingSubpartitionReader:
-        """One more reader, from the beginning; it must ask by itself whether there is data.
+        """Create a reader that starts at the beginning; it must check by itself whether there is
+        data.
 
         Raises: RuntimeError before the end, and after the release.
         """
@@ -107,9 +109,9 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return reader
 
     def read(self, offset: int, position: int) -> tuple[BufferSlice, int]:
-        """The stored buffer of a position, and the offset of the next one.
+        """The stored buffer at a position, and the offset of the next one.
 
-        Raises: LocalTransportError when the file does not hold it.
+        Raises: LocalTransportError if the file does not contain it.
         """
         found = self.stored[position]
         segment = MemorySegment(memoryview(bytearray(found.size_bytes)))
@@ -117,12 +119,12 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return found.slice_of(segment, free_memory), end
 
     def release_reader(self, reader: BlockingSubpartitionReader, *, is_at_end: bool) -> None:
-        """A reader is gone."""
+        """Remove a released reader."""
         super().release_reader(reader, is_at_end=is_at_end)
         self._forget_unread()
 
     def release(self) -> None:
-        """Nobody may begin to read any more; the bytes go when the last reader does."""
+        """Admit no more readers; the data is removed with the last active one."""
         if self.is_released:
             return
         self.is_released = True
@@ -146,10 +148,10 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
 
 class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
-    """One reading of a blocking subpartition, from its beginning (Flink:
+    """One pass over a blocking subpartition, from its beginning (Flink:
     BoundedBlockingSubpartitionReader).
 
-    It looks one buffer ahead.
+    Reads one buffer ahead.
     """
 
     def __init__(self, subpartition: BoundedBlockingSubpartition) -> None:
@@ -162,7 +164,7 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that were not read yet."""
+        """Number of buffers and events not yet read."""
         return len(self._bounded.stored) - self._position + (self._next is not None)
 
     @property
@@ -194,7 +196,7 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
         return [] if piece is None else [piece]
 
     def release(self) -> None:
-        """The reader is done, or gave up."""
+        """Release the reader: it is done or has given up."""
         if not self.is_released:
             self.is_released = True
             is_at_end = self._next is None

@@ -1,12 +1,11 @@
 # mypyc
-"""BufferWritingResultPartition: everything one subtask produces on one edge, laid into buffers for
-each subpartition.
+"""BufferWritingResultPartition: writes the output of one subtask along one edge into buffers, per
+subpartition.
 
-Bytes lie in the buffers exactly as record-by-record writing would have laid them, although they
-come in batches:
-- a record spans as many buffers as it needs, two records share one where they fit;
-- a new record is begun only while the pool is available; a record once begun may use overdraft
-  buffers to its end;
+Records come in batches, but the buffers are the same as if they were written one by one:
+- a record spans as many buffers as it needs; records share a buffer if they fit;
+- a new record is begun only while the pool is available; a record in progress may use overdraft
+buffers to its end;
 - for a new record the consumer is queued before the bytes, for a continuation after them.
 """
 
@@ -36,11 +35,11 @@ from .subpartition import PipelinedSubpartition
 _FULL = int(FlushReason.FULL)
 
 BufferSubpartition = PipelinedSubpartition | BoundedBlockingSubpartition
-"""A subpartition that buffers are written into."""
+"""A subpartition that consists of buffers."""
 
 
 class BufferWritingResultPartition(ResultPartition):
-    """Lays records into buffers and buffers into subpartitions (Flink:
+    """Writes records into buffers and queues them in subpartitions (Flink:
     BufferWritingResultPartition).
     """
 
@@ -69,17 +68,17 @@ class BufferWritingResultPartition(ResultPartition):
     def setup(self) -> None:
         """Create the pool, and register at the manager if there is one.
 
-        Raises: InsufficientBuffersError; RuntimeError when it is set up or registered already.
+        Raises: InsufficientBuffersError; RuntimeError if it is set up or registered already.
         """
         super().setup()
         self._segment_bytes = self.pool.segment_size_bytes
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
-        """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all
+        """Write the bytes of `batch` from `position` on into buffers of one channel, or of all
         (BROADCAST).
 
-        Returns: the position reached; less than len(batch.data) when no buffer may be had now. The
-            rest must be emitted before anything else on this channel.
+        Returns: the position reached; less than len(batch.data) if no buffer is available. The rest
+            must be emitted before anything else on this channel.
         """
         if self.is_finished:
             raise RuntimeError("emit on a finished partition")
@@ -95,7 +94,7 @@ class BufferWritingResultPartition(ResultPartition):
         is_available = pool.is_available
         if channel in self._prefilled:
             if not is_available:
-                return position  # which is where a record begins
+                return position  # the start of a record
             position, builder = self._leave_prefilled(channel, batch, position)
         while position < total:
             consumer = None
@@ -117,7 +116,7 @@ class BufferWritingResultPartition(ResultPartition):
                 if into == 0:
                     self._add(channel, consumer, builder, record_end - position)
                 elif self._desired_bytes(channel) < builder.capacity_bytes:
-                    end = record_end  # the buffer is trimmed when the rest of the record is in it
+                    end = record_end  # the buffer is trimmed once the rest of the record is in it
             elif is_available:
                 end = total
             else:
@@ -156,10 +155,10 @@ class BufferWritingResultPartition(ResultPartition):
         return position
 
     def _emit_complete(self, channel: int, batch: SerializedRecords, position: int) -> int:
-        """Fill whole segments, as long as new records may be begun and are not to be trimmed.
+        """Fill whole segments, while new records may be begun and segments need no trimming.
 
-        The segment with which the pool ends to be available takes one record to its end, and the
-        next ones when there is room again. Where all records are equal and shorter than it, it is
+        The segment that makes the pool unavailable takes one record to its end, and further ones
+        when there is room again. If all records are equal and shorter than the segment, it is
         prefilled with them.
 
         Returns: the position reached.
@@ -204,10 +203,11 @@ class BufferWritingResultPartition(ResultPartition):
     def _leave_prefilled(
         self, channel: int, batch: SerializedRecords | None, position: int
     ) -> tuple[int, BufferBuilder | None]:
-        """Publish the rest of the prefilled segment, if `batch` goes on from there.
+        """Publish the rest of the prefilled segment, if `batch` continues there.
 
-        Returns: the position reached; the builder of the segment if it is none of these bytes that
-            come next, or if its beginning was read.
+        Returns: the position reached; the builder of the segment if other bytes come next, or if
+        its
+            beginning has been read.
         """
         prefilled = self._prefilled.pop(channel)
         if prefilled.builder is not None:
@@ -221,8 +221,8 @@ class BufferWritingResultPartition(ResultPartition):
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Close all open buffers and put the event behind them in every subpartition; it needs no
-        buffer. A priority event goes in front of them.
+        """Close all open buffers and append the event to every subpartition; it needs no buffer. A
+        priority event is inserted at the front instead.
 
         Returns: bytes of data that a priority event has overtaken, else 0.
         """
@@ -238,13 +238,13 @@ class BufferWritingResultPartition(ResultPartition):
         return overtaken_bytes
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
-        """Whether the checkpoint's barrier, which may time out, still waits in a subpartition."""
+        """Whether the checkpoint's barrier is still queued anywhere and may time out."""
         return any(
             each.find_timeoutable_barrier(checkpoint_id) is not None for each in self._pipelined
         )
 
     def alignment_timeout(self, checkpoint_id: int) -> int:
-        """Make the checkpoint's barrier unaligned wherever it still waits.
+        """Make the checkpoint's barrier unaligned wherever it is still queued.
 
         Returns: bytes of data that it has overtaken.
         """
@@ -260,7 +260,7 @@ class BufferWritingResultPartition(ResultPartition):
             subpartition.flush()
 
     def close(self) -> None:
-        """The producer is done, or gives up: no more builders, and buffers go back as they are
+        """Close all builders: the producer is done or has given up. Buffers return as they are
         recycled.
         """
         if self.is_closed:
@@ -274,10 +274,10 @@ class BufferWritingResultPartition(ResultPartition):
         super().close()
 
     def fail(self, cause: str) -> None:
-        """Drop everything, and notify every reader (ProducerFailedException).
+        """Drop all data and notify every reader (ProducerFailedException).
 
-        Differs from Flink, where only a reader that stands in the queue of its connection at that
-        moment hears of it, and the JobManager cancels the others.
+        Differs from Flink, which notifies only readers currently in the queue of their connection;
+        the JobManager cancels the others.
         """
         if not self.is_released:
             super().fail(cause)
@@ -286,7 +286,7 @@ class BufferWritingResultPartition(ResultPartition):
 
     @property
     def _pipelined(self) -> list[PipelinedSubpartition]:
-        """The subpartitions that barriers mean something to."""
+        """The subpartitions that barriers apply to."""
         return [each for each in self._own if isinstance(each, PipelinedSubpartition)]
 
     def _desired_bytes(self, channel: int) -> int:
@@ -328,13 +328,13 @@ class BufferWritingResultPartition(ResultPartition):
 
 
 class PipelinedResultPartition(BufferWritingResultPartition):
-    """A partition that is read while it is made, once (Flink: PipelinedResultPartition).
+    """A partition that is read once, while it is produced (Flink: PipelinedResultPartition).
 
-    It counts its users, the producer and each subpartition's reader, and is released when the last
-    one is done: data survives until the producer closed and every consumer released its view.
+    It counts its users, the producer and each subpartition's reader, and is released after the
+    last: data survives until the producer has closed it and every consumer has released its view.
 
     Args:
-        pool: a pool, or what creates one at `setup`.
+        pool: a pool, or a function that creates one at `setup`.
     """
 
     def __init__(
@@ -365,13 +365,13 @@ class PipelinedResultPartition(BufferWritingResultPartition):
             subpartition.on_consumed = self.handle_consumed_subpartition
 
     def handle_consumed_subpartition(self, index: int) -> None:
-        """The view of a subpartition was released; only the first time counts."""
+        """Count a released view; only the first one per subpartition counts."""
         if not self.is_released and index not in self._consumed:
             self._consumed.add(index)
             self._end_use()
 
     def close(self) -> None:
-        """The producer is done with it."""
+        """Close the partition: the producer is done with it."""
         if not self.is_closed:
             super().close()
             self._end_use()

@@ -1,7 +1,8 @@
-"""Channel selectors: which consumer gets a record (Flink: StreamPartitioner and ChannelSelector).
+"""Channel selectors: choose the consumer of a record (Flink: StreamPartitioner and
+ChannelSelector).
 
-They work on batches: `split` says for each channel which of the next records it gets. Randomness
-and user functions are handed in.
+They work on batches: `split` returns the records of each channel. Randomness and user functions are
+arguments.
 """
 
 from __future__ import annotations
@@ -19,68 +20,68 @@ from .key_groups import DEFAULT_MAX_PARALLELISM, key_groups
 from .result_partition import BROADCAST
 
 Indices = slice | NDArray[np.intp]
-"""Which records of a batch go to a channel; indexes an array without a copy where it is a slice."""
+"""Records of a batch for a channel; a slice indexes an array without a copy."""
 
 Split = list[tuple[int, Indices]]
-"""For each channel that gets any records: which, in order."""
+"""For each channel that gets any records: these, in order."""
 
 
 class ChannelSelector:
-    """Which channel each record of a batch goes to (Flink: ChannelSelector).
+    """Chooses the channel of each record of a batch (Flink: ChannelSelector).
 
     Attributes:
-        needs_keys: `split` must be given keys.
+        needs_keys: whether `split` requires keys.
     """
 
     __slots__ = ()
     needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """For each channel that gets any of the next `records` records: which of them, in order.
+        """The records of each channel that gets any of the next `records` records, in order.
 
-        `keys` are 32-bit hashes, as Java's hashCode.
+        `keys` are 32-bit hashes, like Java's hashCode.
         """
         raise NotImplementedError
 
 
 @dataclass(slots=True)
 class ForwardSelector(ChannelSelector):
-    """All to the one channel (Flink: ForwardPartitioner)."""
+    """Sends all records to the only channel (Flink: ForwardPartitioner)."""
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Everything to channel 0."""
+        """All records to channel 0."""
         return [(0, slice(0, records))]
 
 
 @dataclass(slots=True)
 class GlobalSelector(ChannelSelector):
-    """All to the first of the channels (Flink: GlobalPartitioner)."""
+    """Sends all records to the first channel (Flink: GlobalPartitioner)."""
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Everything to channel 0."""
+        """All records to channel 0."""
         return [(0, slice(0, records))]
 
 
 @dataclass(slots=True)
 class BroadcastSelector(ChannelSelector):
-    """Every record to every channel, in one shared buffer (Flink: BroadcastPartitioner)."""
+    """Sends every record to every channel, in one shared buffer (Flink: BroadcastPartitioner)."""
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Everything to the shared buffer."""
+        """All records to the shared buffer."""
         return [(BROADCAST, slice(0, records))]
 
 
 @dataclass(slots=True)
 class RebalanceSelector(ChannelSelector):
-    """Round robin (Flink: RebalancePartitioner): `last_channel` starts anywhere, and each record
-    takes the next.
+    """Sends records in turn to all channels (Flink: RebalancePartitioner); `last_channel` starts
+    anywhere.
     """
 
     channels: int
     last_channel: int
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Every n-th record to each channel, beginning behind the last one used."""
+        """Every n-th record to each channel, starting after the last one used."""
         channels, first = self.channels, self.last_channel + 1
         self.last_channel = (self.last_channel + records) % channels
         return [
@@ -91,7 +92,7 @@ class RebalanceSelector(ChannelSelector):
 
 @dataclass(slots=True)
 class RescaleSelector(RebalanceSelector):
-    """Round robin from channel 0 on over the producer's own few channels (Flink:
+    """Sends records in turn to the producer's own few channels, starting at channel 0 (Flink:
     RescalePartitioner).
     """
 
@@ -100,8 +101,8 @@ class RescaleSelector(RebalanceSelector):
 
 @dataclass(slots=True)
 class KeyGroupSelector(ChannelSelector):
-    """By key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash, modulo the maximum
-    parallelism.
+    """Sends records by key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash,
+    modulo the maximum parallelism.
     """
 
     channels: int
@@ -109,7 +110,7 @@ class KeyGroupSelector(ChannelSelector):
     needs_keys: ClassVar[bool] = True
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Each record to the channel that owns its key group."""
+        """Each record to the channel of its key group."""
         if keys is None:
             raise ValueError("hash partitioning needs keys")
         groups = key_groups(keys, self.max_parallelism)
@@ -118,23 +119,23 @@ class KeyGroupSelector(ChannelSelector):
 
 @dataclass(slots=True)
 class ShuffleSelector(ChannelSelector):
-    """Anywhere, all channels alike (Flink: ShufflePartitioner).
+    """Sends each record to a random channel (Flink: ShufflePartitioner).
 
-    `draw` gives so many channels, uniform in [0, channels).
+    `draw` returns this many channels, uniform in [0, channels).
     """
 
     channels: int
     draw: Callable[[int], NDArray[np.int64]]
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Each record to the channel that is drawn for it."""
+        """Each record to its random channel."""
         return _by_channel(self.draw(records), self.channels)
 
 
 @dataclass(slots=True)
 class CustomSelector(ChannelSelector):
-    """By a function of the user (Flink: CustomPartitionerWrapper): `partition(key, channels)`
-    returns a channel.
+    """Sends records by a function of the program (Flink: CustomPartitionerWrapper):
+    `partition(key, channels)` returns a channel.
     """
 
     channels: int
@@ -142,9 +143,9 @@ class CustomSelector(ChannelSelector):
     needs_keys: ClassVar[bool] = True
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Each record to the channel that the function chooses.
+        """Each record to the channel that the function returns.
 
-        Raises: ConfigError when it chooses none that exists.
+        Raises: ConfigError if that does not exist.
         """
         if keys is None:
             raise ValueError("custom partitioning needs keys")

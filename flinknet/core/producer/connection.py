@@ -1,8 +1,8 @@
 # mypyc
 """ProducerConnection: the producer's end of one TCP connection.
 
-Flink: PartitionRequestQueue, as far as it writes. What a message does: `server_handler`; who sends
-next: `request_queue`.
+Flink: the writing part of PartitionRequestQueue. `server_handler` handles the messages;
+`request_queue` chooses which reader sends next.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from .view_reader import CreditBasedSequenceNumberingViewReader
 
 
 class ProducerConnection:
-    """Implements `core.connection.Connection` for the side that serves partitions.
+    """The serving side of a connection (implements `core.connection.Connection`).
 
     Args:
-        partitions: the partitions of this TaskManager.
-        probe: takes an event for every message.
+        partitions: partitions of this TaskManager.
+        probe: takes an event per message.
         channel_of: index of each channel in the run, by receiver id; unknown ones are traced as -1.
         partition_request_timeout_ns: how long a request for an unknown partition waits.
-        is_credit_based, adopt: as `PartitionRequestServerHandler`.
-        water_marks: Netty's defaults if not given.
+        is_credit_based, adopt: see `PartitionRequestServerHandler`.
+        water_marks: None: Netty's defaults.
 
     Attributes:
-        queue: the readers, and whose turn it is.
-        opened_readers: readers in the order of their requests; of those that ended, the last.
-        water_marks: no buffer is handed over once more bytes than the high one wait for the socket,
-            until fewer than the low one do.
-        batch_bytes: no further buffer is handed over in one go once so many bytes were.
-        loss: what became of the connection, if channels were still open; `lost_channels` are those.
+        queue: the readers in turn.
+        opened_readers: readers in the order of their requests; of ended ones, the latest.
+        water_marks: limits on bytes waiting for the socket: above the high mark no buffer is handed
+            over, until they are below the low one.
+        batch_bytes: bytes after which no further buffer is handed over in one call.
+        loss: what ended the connection while channels were open; `lost_channels` are these.
     """
 
     def __init__(
@@ -95,34 +95,33 @@ class ProducerConnection:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the driver must close once everything was sent."""
+        """Whether the driver must close the connection once everything is sent."""
         return self._handler.is_closing
 
     @property
     def wants_data(self) -> bool:
-        """Whether the peer is read: not while it does not read its answers."""
+        """Whether to read from the peer: False while it does not read its answers."""
         return self._peer.is_read
 
     @property
     def is_of_run(self) -> bool:
-        """Whether it has requested something that belongs to the run."""
+        """Whether the peer has requested something of the run."""
         return self._peer.is_of_run
 
     @property
     def strange_requests(self) -> int:
-        """Messages for receivers that are not of the run."""
+        """Number of messages for unknown receivers."""
         return self._peer.strange_requests
 
     @property
     def waiting_requests(self) -> int:
-        """Requests that wait for their partition."""
+        """Number of requests that wait for their partition."""
         return self._handler.requests.waiting
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Take messages of the consumer; none once the connection has failed or is to be closed.
+        """Handle messages of the consumer; ignored once the connection has failed or is closing.
 
-        Raises: RemoteProtocolError for bytes that are no message; a fatal ErrorResponse is left to
-            send.
+        Raises: RemoteProtocolError for invalid bytes; a fatal ErrorResponse remains to be sent.
         """
         if self.is_closing:
             return
@@ -143,7 +142,7 @@ class ProducerConnection:
             self._fail(error)
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """The consumer is gone: release all readers; those it had not cancelled are `lost`."""
+        """Release all readers: the consumer is gone. Those not canceled are `lost`."""
         self._control.now_ns = now_ns
         self._lose(error or RemoteTransportError("was closed by it"))
         self._handler.release_all()
@@ -154,8 +153,8 @@ class ProducerConnection:
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Control messages, then buffers in turns: as many as the socket has room for, up to
-        `batch_bytes`, and those that bring what waits for it above the high water mark.
+        """Control messages, then buffers in turn: as many as the socket has room for, up to
+        `batch_bytes`, and those that exceed the high water mark.
         """
         if unsent_bytes or not self._is_writable:
             self.water_marks.set_pending(unsent_bytes)
@@ -191,7 +190,7 @@ class ProducerConnection:
         return out
 
     def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
-        """The channels that were requested, in that order; of those that have ended, the last."""
+        """Figures of the channels, in the order of requests; of ended ones, the latest."""
         readers = self.queue.readers
         return tuple(
             [
@@ -207,22 +206,27 @@ class ProducerConnection:
         )
 
     def next_deadline_ns(self) -> int | None:
-        """When the oldest request for an unknown partition times out; at once if the peer has read
-        its answers and is to be read again.
+        """When the oldest request for an unknown partition times out; now if the peer has read its
+        answers and is to be read again.
         """
         return 0 if self._peer.may_resume_reading else self._handler.requests.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Refuse requests that waited too long for their partition; read on."""
+        """Refuse requests that have waited too long; read the peer again."""
         self._control.now_ns = now_ns
         self._handler.requests.handle_deadline(now_ns=now_ns)
         self._peer.resume_reading()
 
     def check_invariants(self) -> None:
-        """Assert that the credit of every channel that is open is a number of buffers, and that
-        who may send has a turn.
+        """Assert the credit of all open channels, and that exactly the readers that can send are
+        queued.
         """
-        for reader in self.queue.readers.values():
+        readers = self.queue.readers
+        for reader in self.queue.available:
+            assert readers.get(reader.receiver_id) is reader, (
+                f"channel {reader.channel} is closed and queued"
+            )
+        for reader in readers.values():
             reader.check_invariants()
             assert reader.is_enqueued == (reader in self.queue.available), (
                 f"channel {reader.channel} is enqueued or is not"
@@ -238,7 +242,7 @@ class ProducerConnection:
         out: list[bytes | memoryview],
         now_ns: int,
     ) -> int:
-        """Frame what one reader gave: buffers, or one event. Returns: bytes of the frames."""
+        """Frame a reader's buffers, or one event. Returns: bytes of the frames."""
         assert reader.partition is not None
         assert reader.subpartition is not None
         record, receiver_id, channel = self._record, reader.receiver_id, reader.channel
@@ -286,15 +290,15 @@ class ProducerConnection:
         return sent_bytes
 
     def _move_answers_to(self, out: list[bytes | memoryview]) -> None:
-        """Hand over what waits besides buffers."""
+        """Hand over waiting control messages."""
         if self._control.is_waiting:
             first = len(out)
             self._control.move_to(out)
             self._handed_over_bytes += sum([len(each) for each in out[first:]])
 
     def _fail(self, error: FlinknetError, why: str = "for it could not be served") -> None:
-        """Something went wrong with this connection: its readers are released, its consumer gets a
-        fatal error, and it closes when that is sent (Flink: PartitionRequestQueue.exceptionCaught).
+        """Fail the connection: release its readers, send a fatal error to the consumer, and close
+        once it is sent (Flink: PartitionRequestQueue.exceptionCaught).
         """
         is_local = isinstance(error, LocalTransportError)
         self._peer.send_error(
@@ -305,13 +309,15 @@ class ProducerConnection:
         self._handler.is_closing = True
 
     def _lose(self, loss: TransportError) -> None:
-        """Note what ends the connection, if channels are open; the first reason counts."""
+        """Record what ended the connection, if channels are open; the first reason is kept."""
         if self.loss is None and self.queue.readers:
             self.loss = loss
             self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
 
     def _recycle_in_flight(self, sent_bytes: int) -> None:
-        """Give back the buffers that the socket has taken, of all bytes ever handed over."""
+        """Recycle buffers that the socket has taken, up to this number of bytes ever
+        handed over.
+        """
         in_flight = self._in_flight
         while in_flight and in_flight[0][0] <= sent_bytes:
             _, pool, channel, run = in_flight.popleft()

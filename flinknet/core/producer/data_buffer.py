@@ -1,6 +1,6 @@
 # mypyc
-"""Data buffers of a sort-merge partition: records of all subpartitions collected in memory, given
-out subpartition by subpartition. A record lies in one of them as a whole.
+"""Data buffers of a sort-merge partition: collect records of all subpartitions in memory and return
+them subpartition by subpartition. A record is never split between two data buffers.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Final
 from .serialized_records import SerializedRecords
 
 SORT_INDEX_ENTRY_BYTES: Final = 16
-"""What each record takes besides its bytes where records are sorted (Flink: SortBuffer)."""
+"""Bytes per record in addition to its own, if records are sorted (Flink: SortBuffer)."""
 
 
 class Piece:
-    """What becomes one buffer or event of a region: the `size_bytes` leading bytes of `view`.
+    """A buffer or event of a region: the first `size_bytes` of `view`.
 
-    `records`, `first_record_ns` and `last_record_ns` are of the records that end in it (-1: none).
+    `records`, `first_record_ns` and `last_record_ns` describe the records that end in it (-1:
+    none).
     """
 
     __slots__ = ("first_record_ns", "is_event", "last_record_ns", "records", "size_bytes", "view")
@@ -36,7 +37,7 @@ class Piece:
         return self.view[: self.size_bytes]
 
     def add_records(self, records: int, first_ns: int, last_ns: int) -> None:
-        """So many more records end in it."""
+        """Count more records that end in it."""
         if not self.records:
             self.first_record_ns = first_ns
         self.records += records
@@ -44,8 +45,8 @@ class Piece:
 
 
 class HashBasedDataBuffer:
-    """A segment holds bytes of one subpartition, so that it can be written as it is (Flink:
-    HashBasedDataBuffer); for pools of two segments for each subpartition.
+    """Keeps each segment to one subpartition, so that it can be written as it is (Flink:
+    HashBasedDataBuffer); for pools of at least two segments per subpartition.
     """
 
     def __init__(self, segments: Sequence[memoryview], subpartitions: int) -> None:
@@ -55,7 +56,7 @@ class HashBasedDataBuffer:
         self._pieces: list[list[Piece]] = [[] for _ in range(subpartitions)]
 
     def append(self, subpartition: int, batch: SerializedRecords, position: int) -> int:
-        """Take records from `position` on, where one begins.
+        """Add records from `position` on, where one begins.
 
         Returns: the position reached; before the end of the batch if the next record does not fit.
         """
@@ -92,27 +93,27 @@ class HashBasedDataBuffer:
         return position
 
     def append_event(self, subpartition: int, event: bytes) -> None:
-        """Take an event, in memory of its own."""
+        """Add an event, in its own memory."""
         self._pieces[subpartition].append(Piece(memoryview(event), len(event), is_event=True))
         self.is_empty = False
 
     def pieces(self, order: Sequence[int]) -> Iterator[tuple[int, Piece]]:
-        """Everything, subpartition by subpartition in this order."""
+        """All pieces, subpartition by subpartition in this order."""
         for subpartition in order:
             for piece in self._pieces[subpartition]:
                 yield subpartition, piece
 
 
 class SortBasedDataBuffer:
-    """Records of all subpartitions lie in the segments as they come, and are copied together when
-    they are given out (Flink: SortBasedDataBuffer).
+    """Collects records of all subpartitions in order of arrival, and sorts them into pieces on
+    output (Flink: SortBasedDataBuffer).
 
-    An index entry lies before each record. Differs from Flink in that its place is left empty and
-    the entries are kept next to the segments, and that events take no room.
+    Flink puts an index entry before each record. Differs from Flink in that this space is left
+    empty and the entries are kept outside the segments, and that events take no space.
 
     Args:
-        write_segments: what pieces are put together in, in turns: each is overwritten so many
-            pieces later.
+        write_segments: memory for the pieces, in turn: each is overwritten after this many further
+            pieces.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class SortBasedDataBuffer:
         ]
 
     def append(self, subpartition: int, batch: SerializedRecords, position: int) -> int:
-        """Take records from `position` on, where one begins.
+        """Add records from `position` on, where one begins.
 
         Returns: the position reached; before the end of the batch if the next record does not fit.
         """
@@ -159,12 +160,12 @@ class SortBasedDataBuffer:
         return position
 
     def append_event(self, subpartition: int, event: bytes) -> None:
-        """Take an event, in memory of its own."""
+        """Add an event, in its own memory."""
         self._entries[subpartition].append(event)
         self.is_empty = False
 
     def pieces(self, order: Sequence[int]) -> Iterator[tuple[int, Piece]]:
-        """Everything, subpartition by subpartition in this order."""
+        """All pieces, subpartition by subpartition in this order."""
         segments, write_segments, size = self._segments, self._write_segments, self._segment_bytes
         count = 0
         for subpartition in order:
@@ -199,7 +200,7 @@ class SortBasedDataBuffer:
                 yield subpartition, piece
 
     def _allocate(self, required_bytes: int) -> bool:
-        """Take the segments that a record needs. Returns: False if there are too few."""
+        """Reserve the segments for a record. Returns: False if there are too few."""
         available = 0 if self._at == self._used else self._segment_bytes - self._offset
         if available >= required_bytes:
             return True

@@ -1,4 +1,4 @@
-"""Key groups: the unit in which keyed records are dealt out (Flink: KeyGroupRangeAssignment)."""
+"""Key groups: the unit of distribution of keyed records (Flink: KeyGroupRangeAssignment)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEFAULT_MAX_PARALLELISM = 128
-"""Key groups of a consumer with up to 85 subtasks, where no maximum parallelism is set."""
+"""Key groups of a consumer with up to 85 subtasks, if no maximum parallelism is set."""
 
 
 def java_string_hash(text: str) -> int:
-    """What Java's String.hashCode says of a text: 31-polynomial over UTF-16 units, in 32 bits with
-    sign.
+    """Java's String.hashCode of a text: 31-polynomial over UTF-16 units, as a signed
+    32-bit number.
     """
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
@@ -26,7 +26,7 @@ def key_groups(key_hashes: NDArray[np.int64], max_parallelism: int) -> NDArray[n
 
 
 def murmur_hash(key_hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Flink's murmur of 32-bit ints (MathUtils.murmurHash): never negative."""
+    """Flink's murmur hash of 32-bit ints (MathUtils.murmurHash): never negative."""
     code = key_hashes.astype(np.uint32)
     code *= np.uint32(0xCC9E2D51)
     code = (code << np.uint32(15)) | (code >> np.uint32(17))
@@ -44,7 +44,7 @@ def murmur_hash(key_hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Key groups of a consumer whose maximum parallelism is not set (Flink:
+    """Default key groups of a consumer (Flink:
     KeyGroupRangeAssignment.computeDefaultMaxParallelism).
     """
     wished = 1 << (parallelism + parallelism // 2 - 1).bit_length()

@@ -1,4 +1,4 @@
-"""ResultPartitionType: what kind of exchange a partition is."""
+"""ResultPartitionType: the kind of exchange that a partition serves."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from flinknet.errors import ConfigError
 class ConsumingConstraint(Enum):
     """When a partition may be read."""
 
-    BLOCKING = "blocking"  # only when it is complete
-    CAN_BE_PIPELINED = "can be pipelined"  # while it is made, or later
-    MUST_BE_PIPELINED = "must be pipelined"  # only while it is made
+    BLOCKING = "blocking"  # only once it is complete
+    CAN_BE_PIPELINED = "can be pipelined"  # while it is produced, or later
+    MUST_BE_PIPELINED = "must be pipelined"  # only while it is produced
 
 
 class ReleaseBy(Enum):
-    """Who lets go of a partition."""
+    """Who releases a partition."""
 
-    UPSTREAM = "upstream"  # it goes when its producer has ended and its consumers have read it
-    SCHEDULER = "scheduler"  # it stays until the job says that nobody needs it
+    UPSTREAM = "upstream"  # the producer, once it has ended and all consumers have read it
+    SCHEDULER = "scheduler"  # the scheduler, once no task needs it
 
 
 _MUST, _CAN = ConsumingConstraint.MUST_BE_PIPELINED, ConsumingConstraint.CAN_BE_PIPELINED
@@ -28,17 +28,17 @@ _UPSTREAM, _SCHEDULER = ReleaseBy.UPSTREAM, ReleaseBy.SCHEDULER
 
 
 class ResultPartitionType(Enum):
-    """The types of Flink, of which flinknet makes the first four (Flink: ResultPartitionType).
+    """Flink's types, of which flinknet supports the first four (Flink: ResultPartitionType).
 
     Attributes:
-        label: how options spell it.
-        is_reconsumable: a subpartition may be read more than once.
-        is_bounded: its pool has a finite maximum.
-        is_persistent: it outlives its job.
+        label: spelling in options.
+        is_reconsumable: whether a subpartition may be read more than once.
+        is_bounded: whether its pool has a finite maximum.
+        is_persistent: whether it outlives its job.
         constraint: when it may be read.
-        release_by: who lets go of it.
-        supports_compression: its buffers may be compressed.
-        has_overdraft: its pool may give buffers beyond its size, to end a record.
+        release_by: who releases it.
+        supports_compression: whether its buffers may be compressed.
+        has_overdraft: whether its pool lends buffers beyond its size, to complete a record.
     """
 
     PIPELINED = ("pipelined", False, False, False, _MUST, _UPSTREAM, False, True)
@@ -75,12 +75,12 @@ class ResultPartitionType(Enum):
 
     @property
     def must_be_pipelined_consumed(self) -> bool:
-        """Whether it may be read only while it is made."""
+        """Whether it may be read only while it is produced."""
         return self.constraint is ConsumingConstraint.MUST_BE_PIPELINED
 
     @property
     def can_be_pipelined_consumed(self) -> bool:
-        """Whether it may be read while it is made: data is visible before the producer ends."""
+        """Whether it may be read while it is produced: data is visible before the producer ends."""
         return self.constraint is not ConsumingConstraint.BLOCKING
 
     @property
@@ -90,9 +90,9 @@ class ResultPartitionType(Enum):
 
 
 def partition_type_of(label: str) -> ResultPartitionType:
-    """The type of a label.
+    """The type with a label.
 
-    Raises: ConfigError for one that flinknet does not make.
+    Raises: ConfigError for a type that flinknet does not support.
     """
     for made in MADE:
         if made.label == label:
@@ -105,7 +105,7 @@ def partition_type_of(label: str) -> ResultPartitionType:
 
 
 def refusal_of(kind: ResultPartitionType) -> str:
-    """Why flinknet does not make a type."""
+    """Why flinknet does not support a type."""
     reason = "its tiers (memory, disk, remote) are"
     if kind is ResultPartitionType.BLOCKING_PERSISTENT:
         reason = "data sets that outlive their job are"
@@ -118,4 +118,4 @@ MADE = (
     ResultPartitionType.PIPELINED_APPROXIMATE,
     ResultPartitionType.BLOCKING,
 )
-"""What flinknet makes. The others are for cached data sets and for hybrid shuffle."""
+"""Supported types. The others are for cached data sets and for hybrid shuffle."""

@@ -1,9 +1,9 @@
 # mypyc
 """PartitionedFile: the data file and the index file of a sort-merge partition.
 
-Data is written region by region. In a region the buffers of a subpartition lie together; the index
-has an entry for each region and subpartition. What is broadcast lies there once, and the entries of
-all subpartitions point to it.
+Data is written region by region. In a region the buffers of a subpartition are adjacent; the index
+has an entry per region and subpartition. Broadcast data is written once, and the entries of all
+subpartitions refer to it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .bounded_data import BoundedData
 from .stored_buffer import StoredBuffer, read_stored
 
 _BROADCAST = 0
-"""The subpartition that what is broadcast is written for."""
+"""The subpartition that broadcast data is written for."""
 
 
 class PartitionedFile:
-    """Written to its end, then read by subpartition (Flink: PartitionedFile with its writer and
-    reader).
+    """A file that is written completely, then read by subpartition (Flink: PartitionedFile with its
+    writer and reader).
 
     Attributes:
-        regions: that are complete.
+        regions: number of complete regions.
     """
 
     def __init__(self, subpartitions: int, data: BoundedData, index: BoundedData) -> None:
@@ -45,14 +45,14 @@ class PartitionedFile:
         self._is_shared = [False]
 
     def start_region(self, *, is_broadcast: bool) -> None:
-        """What is written from now on is one region."""
+        """Begin a region."""
         self._end_region()
         self._is_shared[-1] = is_broadcast
 
     def write(self, buffers: Sequence[tuple[int, StoredBuffer, bytes | memoryview]]) -> None:
-        """Append buffers with their subpartition and bytes, whose memory may be reused then.
+        """Append buffers with their subpartition and bytes, whose memory may be reused afterwards.
 
-        Raises: LocalTransportError when the file takes no more.
+        Raises: LocalTransportError if the file cannot be written.
         """
         region = self._stored[-1]
         pieces: list[bytes | memoryview] = []
@@ -71,22 +71,22 @@ class PartitionedFile:
         self._data.write(pieces)
 
     def finish(self) -> None:
-        """Nothing more will be written. Raises: LocalTransportError."""
+        """End the file. Raises: LocalTransportError."""
         self._end_region()
         self._data.finish()
         self._index.finish()
 
     def region_of(self, region: int, subpartition: int) -> tuple[int, int, Sequence[StoredBuffer]]:
-        """Where a subpartition's part of a region begins, its bytes, and what it is made of.
+        """The offset, size in bytes and buffers of a subpartition's part of a region.
 
-        Raises: LocalTransportError when the index file does not say it.
+        Raises: LocalTransportError if the index file does not contain them.
         """
         entry = memoryview(bytearray(INDEX_ENTRY_BYTES))
         place = (region * len(self._sizes) + subpartition) * INDEX_ENTRY_BYTES
         read_bytes = self._index.read(place, (entry,))
         try:
             offset, size_bytes = decode_index_entry(entry[:read_bytes])
-        except FrameCorruptedError as error:  # which is nothing that came from a peer
+        except FrameCorruptedError as error:  # not data from a peer
             raise LocalTransportError(f"{error} at {place} of an index file") from error
         buffers = self._stored[region].get(_BROADCAST if self._is_shared[region] else subpartition)
         found: Sequence[StoredBuffer] = () if buffers is None else buffers
@@ -99,16 +99,16 @@ class PartitionedFile:
         return offset, size_bytes, found
 
     def read(self, offset: int, buffers: Sequence[StoredBuffer], into: Sequence[memoryview]) -> int:
-        """Read buffers of one part of a region, each into a memory of its own.
+        """Read buffers of one part of a region, each into its own memory.
 
-        Returns: where the next one begins.
+        Returns: the offset of the next buffer.
 
-        Raises: LocalTransportError when the data file does not hold them.
+        Raises: LocalTransportError if the data file does not contain them.
         """
         return read_stored(self._data, offset, buffers, into)
 
     def release(self) -> None:
-        """Remove both files. Harmless when repeated."""
+        """Remove both files. Idempotent."""
         self._data.release()
         self._index.release()
 

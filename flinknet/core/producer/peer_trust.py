@@ -1,9 +1,9 @@
 # mypyc
-"""PeerTrust: the consumer's TaskManager at the other end, and how far it is trusted.
+"""PeerTrust: how far the consumer's TaskManager is trusted.
 
-Differs from Flink, which believes everybody: until a peer has requested something of the run its
-frames are short, its requests are counted and limited, and it is not read while it does not read
-its answers.
+Differs from Flink, which trusts everyone: until a peer has requested something of the run, its
+frames must be short and its requests are limited in number; and while it does not read its answers,
+it is not read.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ from flinknet.core.wire.messages import ErrorResponse
 from flinknet.errors import RemoteProtocolError
 
 FIRST_FRAME_BYTES_MAX = 4096
-"""Longest frame before a connection has requested something of the run: a PartitionRequest has 97
+"""Longest frame before a connection has requested something of the run; a PartitionRequest has 97
 bytes."""
 
 STRANGE_REQUESTS_MAX = 128
-"""Requests for receivers that are not of the run; a connection that makes more of them is closed.
-"""
+"""Most requests for unknown receivers; a connection that makes more is closed."""
 
 UNSENT_ERRORS_BYTES_MAX = 64 * 1024
-"""A peer that leaves more than this unread is not read any more (Netty's high water mark)."""
+"""A peer that leaves more unread is not read any further (Netty's high water mark)."""
 
 _ERROR_RESPONSE = int(MessageKind.ERROR_RESPONSE)
 
 
 class PeerTrust:
-    """Counts what a peer asks for that is not of the run, and answers with errors.
+    """Counts a peer's requests outside the run, and answers with errors.
 
     Args:
-        decoder: of its messages.
+        decoder: of the peer's messages.
         control: takes the errors.
         channel_of: index of each channel in the run, by receiver id.
 
     Attributes:
-        is_of_run: it has requested something that belongs to the run.
-        strange_requests: messages for receivers that are not of the run.
-        is_read: False while too many errors wait to be sent.
+        is_of_run: whether it has requested something of the run.
+        strange_requests: number of messages for unknown receivers.
+        is_read: False while too many errors are waiting to be sent.
     """
 
     __slots__ = (
@@ -68,18 +67,18 @@ class PeerTrust:
         self.strange_requests = 0
 
     def channel_of(self, receiver_id: bytes | None) -> int:
-        """Index of a channel in the run, -1 if it is not of the run."""
+        """Index of a channel in the run; -1 if it is unknown."""
         return -1 if receiver_id is None else self._channel_of.get(receiver_id, -1)
 
     def admit(self) -> None:
-        """It has requested something of the run."""
+        """Trust the peer: it has requested something of the run."""
         self.is_of_run = True
         self._decoder.frame_bytes_max = FRAME_BYTES_MAX
 
     def count_request(self, receiver_id: bytes) -> None:
-        """Count a message whose receiver is not of the run.
+        """Count a message if its receiver is unknown.
 
-        Raises: RemoteProtocolError when there were too many of them.
+        Raises: RemoteProtocolError if there were too many.
         """
         if receiver_id in self._channel_of:
             return
@@ -90,7 +89,7 @@ class PeerTrust:
             )
 
     def send_error(self, class_name: str, text: str, receiver_id: bytes | None) -> None:
-        """Answer with an ErrorResponse: for one receiver, or fatal for the connection (None)."""
+        """Answer with an ErrorResponse, for one receiver or (None) fatal for the connection."""
         receiver = InputChannelID(receiver_id) if receiver_id is not None else None
         answer = ErrorResponse(JavaThrowable(class_name, text), receiver).encode()
         self._control.send(answer, _ERROR_RESPONSE, self.channel_of(receiver_id))
@@ -99,15 +98,15 @@ class PeerTrust:
             self.is_read = False
 
     def handle_answers_sent(self) -> None:
-        """The driver has taken all that waited."""
+        """Note that the driver has sent all waiting answers."""
         self._unsent_errors_bytes = 0
 
     @property
     def may_resume_reading(self) -> bool:
-        """Whether it was not read, and has read its answers."""
+        """Whether it was not read, but has since read its answers."""
         return not self.is_read and not self._unsent_errors_bytes
 
     def resume_reading(self) -> None:
-        """Read it, if it has read its answers."""
+        """Read the peer again, if it has read its answers."""
         if not self._unsent_errors_bytes:
             self.is_read = True

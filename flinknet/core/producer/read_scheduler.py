@@ -1,10 +1,10 @@
 # mypyc
-"""SortMergeResultPartitionReadScheduler: reads one partitioned file for all who read the partition,
-in the order in which it lies in the file.
+"""SortMergeResultPartitionReadScheduler: reads one partitioned file for all readers of a partition,
+in file order.
 
 What is read waits for its reader in a buffer of the read pool, until its consumer has recycled it.
-A reader that takes nothing holds what was read for it; the others go on as long as the partition
-may have more buffers. Reading happens at once when buffers are there; Flink has a thread for it.
+A slow reader keeps its buffers; the others continue as long as the partition may have more. Reading
+happens as soon as there are buffers; Flink has a thread for it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from .partitioned_file import PartitionedFile
 from .stored_buffer import StoredBuffer
 
 REQUESTS_MAX = 4
-"""Requests of the read pool whose buffers one partition may hold."""
+"""Most requests of the read pool whose buffers one partition may hold."""
 
 _DATA = int(DataType.DATA_BUFFER)
 
 
 class SortMergeSubpartitionReader(BlockingSubpartitionReader):
-    """One reading of a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
+    """One pass over a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
     PartitionedFileReader).
 
     Attributes:
-        next_offset: where in the data file it goes on.
-        buffers_in_backlog: data buffers that were read and not polled, as in Flink; what is still
-            in the file does not count.
+        next_offset: offset in the data file where it continues.
+        buffers_in_backlog: data buffers read and not yet polled, as in Flink; those still in the
+            file
+            do not count.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that were read and not polled."""
+        """Number of buffers and events read and not yet polled."""
         return len(self._queue)
 
     @property
@@ -73,7 +74,7 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return bool(self._queue) and self._queue[0].data_type != _DATA
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer or event; None if none was read."""
+        """The next buffer or event; None if none has been read."""
         queue = self._queue
         if not queue:
             return None
@@ -103,7 +104,7 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return run
 
     def release(self) -> None:
-        """The reader is done, or gave up."""
+        """Release the reader: it is done or has given up."""
         if self.is_released:
             return
         self.is_released = True
@@ -115,13 +116,13 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         self._subpartition.release_reader(self, is_at_end=is_at_end)
 
     def fail(self, cause: str) -> None:
-        """It cannot go on: drop what was read, and notify who reads."""
+        """Fail the reader: drop what was read, and notify its owner."""
         self.failure_cause = cause
         self.release()
         self._listener()
 
     def move_to_next_region(self) -> bool:
-        """Go to the next region that has something for it, if it is through with this one.
+        """Move to the next region with data for it, if the current one is done.
 
         Returns: whether anything is left to read.
 
@@ -136,12 +137,12 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return self._remaining_bytes > 0
 
     def read(self, segments: list[MemorySegment], recycler: Recycler) -> bool:
-        """Read what is left of its region, or as much as there are segments, from the end of
+        """Read the rest of its region, or as much as there are segments, taken from the end of
         `segments`.
 
         Returns: whether anything is left to read.
 
-        Raises: LocalTransportError; the segments are still in the list then.
+        Raises: LocalTransportError; then the segments are still in the list.
         """
         start = self._position
         run = self._region[start : start + len(segments)]
@@ -161,12 +162,12 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
 
 
 class SortMergeResultPartitionReadScheduler:
-    """Who reads which part of the file next (Flink: SortMergeResultPartitionReadScheduler).
+    """Decides which reader reads next (Flink: SortMergeResultPartitionReadScheduler).
 
-    A disk that cannot be read fails the reader it was read for, and no other.
+    A disk error fails only the reader for which it occurred.
 
     Attributes:
-        requested_buffers: of the read pool, that wait for their reader or its consumer.
+        requested_buffers: buffers of the read pool that wait for their reader or its consumer.
     """
 
     def __init__(
@@ -183,7 +184,7 @@ class SortMergeResultPartitionReadScheduler:
     def create_reader(
         self, subpartition: BlockingSubpartition, listener: BufferAvailabilityListener
     ) -> SortMergeSubpartitionReader:
-        """One more reader; it has failed already if the index cannot be read."""
+        """Create a reader; it has failed already if the index cannot be read."""
         reader = SortMergeSubpartitionReader(self, self._file, subpartition, listener)
         try:
             has_more = reader.move_to_next_region()
@@ -197,7 +198,7 @@ class SortMergeResultPartitionReadScheduler:
         return reader
 
     def read_if_possible(self) -> None:
-        """Read on while somebody has something left to read and buffers may be had."""
+        """Read while a reader has something left and buffers are available."""
         pool = self._pool
         while (
             self._readers
@@ -218,20 +219,20 @@ class SortMergeResultPartitionReadScheduler:
                 pool.recycle(segments)
 
     def recycle(self, segment: MemorySegment) -> None:
-        """Take a buffer back that a consumer is done with."""
+        """Return a buffer that a consumer has recycled."""
         self.requested_buffers -= 1
         self._pool.recycle((segment,))
         self.read_if_possible()
 
     def remove(self, reader: SortMergeSubpartitionReader) -> None:
-        """Read no more for a reader."""
+        """Stop reading for a reader."""
         if reader in self._readers:
             self._readers.remove(reader)
         if not self._readers:
             self._pool.unregister(self.read_if_possible)
 
     def release(self) -> None:
-        """Fail who has something left to read, and remove the file."""
+        """Fail all readers that have something left, and remove the file."""
         if self.is_released:
             return
         self.is_released = True
@@ -240,7 +241,7 @@ class SortMergeResultPartitionReadScheduler:
         self._file.release()
 
     def _read_first(self, segments: list[MemorySegment]) -> None:
-        """Read for the reader whose part comes first in the file."""
+        """Read for the reader whose data comes first in the file."""
         first = self._readers[0]
         for each in self._readers:
             if each.next_offset < first.next_offset:

@@ -1,10 +1,10 @@
 # mypyc
-"""RecordWriter: writes what a selector gave to each channel, keeps what did not fit, and flushes by
-the rule of the buffer timeout.
+"""RecordWriter: writes batches of records to channels, queues what does not fit, and flushes each
+record if the buffer timeout is 0.
 
-The batch path: records come as one numpy batch for each channel, already serialised. A batch that
-meets an exhausted pool waits here with the position it reached, and the task must not bring more
-until it is through: that is back pressure.
+Records arrive serialised, as one numpy batch per channel. A batch that finds the pool exhausted
+waits here with the position it reached, and the task must not bring more until it is written: that
+is back pressure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RecordWriter:
     """The writing end of one output edge (Flink: RecordWriter with its ChannelSelector).
 
     Attributes:
-        written_bytes: laid into buffers so far; what is broadcast counts for every subpartition.
+        written_bytes: bytes written to buffers; broadcast bytes count once per subpartition.
     """
 
     def __init__(
@@ -38,31 +38,31 @@ class RecordWriter:
 
     @property
     def is_available(self) -> bool:
-        """Whether new records may be brought: nothing waits and the partition takes records."""
+        """Whether new records may be emitted: none are waiting, and the partition takes records."""
         return not self._waiting and self.partition.is_available
 
     @property
     def is_waiting(self) -> bool:
-        """Whether records wait for buffers."""
+        """Whether records are waiting for buffers."""
         return bool(self._waiting)
 
     @property
     def waiting_batches(self) -> int:
-        """How many batches wait for buffers, elements that are not records among them."""
+        """Number of batches waiting for buffers, including other stream elements."""
         return len(self._waiting)
 
     @property
     def is_inside_record(self) -> bool:
-        """Whether a record is written in part, so that no event may follow now."""
+        """Whether a record is partly written, so no event may follow now."""
         if not self._waiting:
             return False
         _, records, position = self._waiting[0]
         return position < len(records.data) and records.locate(position)[0] > 0
 
     def emit(self, channel: int, records: SerializedRecords) -> None:
-        """Write records to a channel (or BROADCAST); what finds no buffer waits.
+        """Write records to a channel (or BROADCAST), and queue what finds no buffer.
 
-        The memory of `records` must stay as it is until `is_waiting` is false.
+        The memory of `records` must not change until `is_waiting` is False.
         """
         if self._waiting:
             self._waiting.append((channel, records, 0))
@@ -72,7 +72,7 @@ class RecordWriter:
             self._waiting.append((channel, records, reached))
 
     def resume(self) -> bool:
-        """Go on with what waits. Returns: whether all of it is written."""
+        """Write what was waiting. Returns: whether all of it is written."""
         waiting = self._waiting
         while waiting:
             channel, records, position = waiting[0]

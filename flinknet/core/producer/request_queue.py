@@ -1,10 +1,10 @@
 # mypyc
 """PartitionRequestQueue: which reader of one TCP connection may send next.
 
-Readers with data and credit stand in one FIFO and send one buffer each, so that no channel starves
-another; a reader without credit is simply not in the FIFO, so it cannot hold up its neighbours.
+Readers with data and credit are in one FIFO and send one buffer each, so no channel starves
+another. A reader without credit is not in the FIFO, so it cannot block the others.
 
-Invariant: a reader stands in the FIFO at most once, and `is_enqueued` says whether it does.
+Invariant: a reader is in the FIFO at most once; `is_enqueued` says whether it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PartitionRequestQueue:
     """Round robin by buffer over the available readers (Flink: PartitionRequestQueue).
 
     Attributes:
-        readers: all that are known, by receiver id.
+        readers: all open readers, by receiver id.
         available: the FIFO.
     """
 
@@ -30,11 +30,11 @@ class PartitionRequestQueue:
         self.available: deque[CreditBasedSequenceNumberingViewReader] = deque()
 
     def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
-        """Make a reader known."""
+        """Add a reader."""
         self.readers[reader.receiver_id] = reader
 
     def enqueue(self, reader: CreditBasedSequenceNumberingViewReader) -> bool:
-        """Put a reader in the FIFO if it may send. Returns: whether it stands there now."""
+        """Enqueue a reader if it can send. Returns: whether it is in the FIFO now."""
         if reader.is_enqueued:
             return True
         if not reader.is_available:
@@ -46,8 +46,8 @@ class PartitionRequestQueue:
     def poll(
         self, bytes_max: int = 1
     ) -> tuple[CreditBasedSequenceNumberingViewReader, list[BufferSlice]] | None:
-        """The next buffer of the reader whose turn it is; the reader goes to the tail if it has
-        more. A reader that stands alone takes several turns at once, up to `bytes_max`.
+        """The next buffer of the first reader, which goes to the tail if it has more. A reader that
+        is alone takes several turns at once, up to `bytes_max`.
         """
         available = self.available
         while available:
@@ -64,7 +64,7 @@ class PartitionRequestQueue:
         return None
 
     def remove(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
-        """Forget a reader. Returns: the reader, None if there is none of that id."""
+        """Remove a reader. Returns: the reader; None if the id is unknown."""
         reader = self.readers.pop(receiver_id, None)
         if reader is not None and reader.is_enqueued:
             self.available.remove(reader)

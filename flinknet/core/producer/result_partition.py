@@ -1,6 +1,6 @@
 # mypyc
-"""ResultPartition: what one subtask produces on one edge, and how long it lives; and
-ResultPartitionManager: finds the partition a consumer asks for, and lets early requests wait.
+"""ResultPartition: the output of one subtask along one edge, and its life cycle;
+ResultPartitionManager: finds the partition that a consumer requests, and lets early requests wait.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .subpartition import PipelinedSubpartition
 from .task_events import TaskEventHandler
 
 BROADCAST = -1
-"""Channel number that stands for all subpartitions sharing one buffer."""
+"""Channel number for all subpartitions, which then share one buffer."""
 
 
 ResultSubpartition = PipelinedSubpartition | BlockingSubpartition
-"""What a partition has for one consumer channel (Flink: ResultSubpartition)."""
+"""The part of a partition for one consumer channel (Flink: ResultSubpartition)."""
 
 
 class ResultPartition:
-    """The common part of all types: identity, pool and life cycle (Flink: ResultPartition).
+    """Base of all partition types: identity, pool and life cycle (Flink: ResultPartition).
 
-    Created without buffers: `setup` creates the pool.
+    Created without buffers; `setup` creates the pool.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ResultPartition:
     def setup(self) -> None:
         """Create the pool, and register at the manager if there is one.
 
-        Raises: InsufficientBuffersError; RuntimeError when it is set up or registered already.
+        Raises: InsufficientBuffersError; RuntimeError if it is set up or registered already.
         """
         if self.pool is not None:
             raise RuntimeError(f"partition {self.partition_id} is set up already")
@@ -88,33 +88,32 @@ class ResultPartition:
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
         """Write the bytes of `batch` from `position` on to one channel, or to all (BROADCAST).
 
-        Returns: the position reached; less than len(batch.data) when no buffer may be had now. The
-            rest must be emitted before anything else on this channel.
+        Returns: the position reached; less than len(batch.data) if no buffer is available. The rest
+            must be emitted before anything else on this channel.
         """
         raise NotImplementedError
 
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Put an event behind the records of every subpartition. A priority event goes in front of
-        them.
+        """Append an event to every subpartition. A priority event is inserted at the front instead.
 
         Returns: bytes of data that a priority event has overtaken, else 0.
         """
         raise NotImplementedError
 
     def flush(self, channel: int) -> None:
-        """Make one channel's bytes readable, if its type is read before its end."""
+        """Make one channel's bytes readable, if the type is read before its end."""
 
     def flush_all(self) -> None:
-        """Make all bytes readable, if its type is read before its end."""
+        """Make all bytes readable, if the type is read before its end."""
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
-        """Whether the checkpoint's barrier, which may time out, still waits in a subpartition."""
+        """Whether the checkpoint's barrier is still queued anywhere and may time out."""
         return False
 
     def alignment_timeout(self, checkpoint_id: int) -> int:
-        """Make the checkpoint's barrier unaligned wherever it still waits.
+        """Make the checkpoint's barrier unaligned wherever it is still queued.
 
         Returns: bytes of data that it has overtaken.
         """
@@ -127,12 +126,12 @@ class ResultPartition:
 
     @property
     def data_bytes(self) -> int:
-        """Of a blocking partition: payload of all data buffers before compression."""
+        """Of a blocking partition: payload of all data buffers before compression, in bytes."""
         return 0
 
     @property
     def stored_data_bytes(self) -> int:
-        """Of a blocking partition: that payload as it is stored, and sent."""
+        """Of a blocking partition: payload of all data buffers as stored and sent, in bytes."""
         return 0
 
     @property
@@ -142,22 +141,23 @@ class ResultPartition:
 
     @property
     def is_consumed(self) -> bool:
-        """Whether it is complete and no consumer needs it any more."""
+        """Whether it is complete and all consumers are done with it."""
         return self.is_released or (
             self.is_closed and all(each.is_consumed for each in self.subpartitions)
         )
 
     def finish(self) -> None:
-        """Append EndOfPartition to every subpartition; nothing can be emitted afterwards.
-
-        The producer has no more use for the partition then: what Flink's task does next, it closes.
+        """Append EndOfPartition to every subpartition, and close the partition, as Flink's task
+        does next. Nothing can be emitted afterwards.
         """
         self.broadcast_event(EndOfPartitionEvent(), is_last=True)
         self.is_finished = True
         self.close()
 
     def close(self) -> None:
-        """The producer is done, or gives up; buffers go back as they are recycled."""
+        """Close the partition: the producer is done or has given up. Buffers return as they are
+        recycled.
+        """
         if self.is_closed:
             return
         self.is_closed = True
@@ -174,7 +174,7 @@ class ResultPartition:
             subpartition.release()
 
     def fail(self, cause: str) -> None:
-        """The producer failed: drop everything."""
+        """Drop all data: the producer failed."""
         if self.is_released:
             return
         self.failure_cause = cause
@@ -185,8 +185,8 @@ class ResultPartition:
 
 
 class PartitionRequestListener(NamedTuple):
-    """A request that waits: `found` is called when its partition is registered, `refused` when that
-    will not happen any more.
+    """A waiting request: `found` is called when its partition is registered, `refused` if that will
+    never happen.
     """
 
     found: Callable[[ResultPartition], None]
@@ -196,8 +196,8 @@ class PartitionRequestListener(NamedTuple):
 class ResultPartitionManager:
     """All partitions of one TaskManager, by id (Flink: ResultPartitionManager).
 
-    A request that comes before its partition is registered waits silently. It is refused when it
-    waited too long, which is for its connection to tell, or when the partition will never come.
+    A request for an unregistered partition waits silently. It is refused if the partition will
+    never come, or after a timeout, which its connection checks.
     """
 
     def __init__(self) -> None:
@@ -207,13 +207,13 @@ class ResultPartitionManager:
 
     @property
     def partitions(self) -> tuple[ResultPartition, ...]:
-        """What is registered now."""
+        """All registered partitions."""
         return tuple(self._partitions.values())
 
     def register(self, partition: ResultPartition) -> None:
-        """Make a partition known and serve who waits for it.
+        """Register a partition and serve the requests that wait for it.
 
-        Raises: RuntimeError when it is known already, or after `shut_down`.
+        Raises: RuntimeError if it is registered already, or after `shut_down`.
         """
         if self._is_shut_down:
             raise RuntimeError("the manager of the result partitions is shut down")
@@ -225,7 +225,7 @@ class ResultPartitionManager:
             listener.found(partition)
 
     def find(self, partition_id: ResultPartitionID) -> ResultPartition | None:
-        """The partition, None if it is not registered (yet)."""
+        """The partition; None if it is not registered (yet)."""
         return self._partitions.get(partition_id)
 
     def create_subpartition_view(
@@ -247,9 +247,9 @@ class ResultPartitionManager:
         )
 
     def publish_task_event(self, partition_id: ResultPartitionID, event: Event) -> bool:
-        """Give an event of a reader to who listens at the partition (Flink: TaskEventDispatcher).
+        """Pass an event of a reader to the partition's listeners (Flink: TaskEventDispatcher).
 
-        Returns: whether it is an event for a task, and that is there.
+        Returns: whether it is an event for a task, and the task exists.
         """
         partition = self._partitions.get(partition_id)
         if partition is None or not isinstance(event, OtherEvent):
@@ -262,9 +262,10 @@ class ResultPartitionManager:
         receiver_id: bytes,
         listener: PartitionRequestListener,
     ) -> None:
-        """Let a request wait until its partition is registered; `receiver_id` names the request.
+        """Let a request wait until its partition is registered; `receiver_id` identifies the
+        request.
 
-        Raises: RuntimeError when that receiver waits already.
+        Raises: RuntimeError if that receiver is waiting already.
         """
         waiting = self._waiting.setdefault(partition_id, {})
         if receiver_id in waiting:
@@ -272,11 +273,11 @@ class ResultPartitionManager:
         waiting[receiver_id] = listener
 
     def is_waited_for(self, partition_id: ResultPartitionID, receiver_id: bytes) -> bool:
-        """Whether a request of this receiver waits for a partition, over any connection."""
+        """Whether a request of this receiver waits for the partition, on any connection."""
         return receiver_id in self._waiting.get(partition_id, ())
 
     def stop_waiting(self, partition_id: ResultPartitionID, receiver_id: bytes) -> bool:
-        """Forget a request. Returns: whether it was still waiting."""
+        """Remove a waiting request. Returns: whether it was still waiting."""
         waiting = self._waiting.get(partition_id, {})
         listener = waiting.pop(receiver_id, None)
         if not waiting:
@@ -284,24 +285,24 @@ class ResultPartitionManager:
         return listener is not None
 
     def handle_consumed(self, partition: ResultPartition) -> None:
-        """The last use of a partition has ended (Flink: onConsumedPartition).
+        """Release a partition after its last use (Flink: onConsumedPartition).
 
-        Raises: RuntimeError if a request still waits for it, which cannot be.
+        Raises: RuntimeError if a request still waits for it, which is a bug.
         """
         if partition.partition_id in self._waiting:
             raise RuntimeError(f"{partition.partition_id} is consumed, but a request waits for it")
         self.release(partition)
 
     def release(self, partition: ResultPartition) -> None:
-        """Drop a partition: consumed by all, failed, cancelled, or given up by the scheduler. Who
-        waits for it is refused.
+        """Drop a partition that is consumed, failed, canceled or released by the scheduler, and
+        refuse the requests that wait for it.
         """
         self._partitions.pop(partition.partition_id, None)
         partition.release()
         self._refuse(partition.partition_id)
 
     def shut_down(self) -> None:
-        """Release everything and refuse who waits; nothing can be registered any more."""
+        """Release all partitions and refuse all requests; nothing can be registered any more."""
         self._is_shut_down = True
         for partition in list(self._partitions.values()):
             self.release(partition)

@@ -1,4 +1,4 @@
-"""ResultPartitionFactory: partitions of every type, from one TaskManager's settings."""
+"""ResultPartitionFactory: creates partitions of every type for a TaskManager."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .subpartition import UNLIMITED_BYTES
 
 
 def in_memory(_partition_id: ResultPartitionID, _name: str) -> BoundedData:
-    """Where blocking partitions keep their bytes if nothing else is said."""
+    """Keep the data of a blocking partition in memory: the default."""
     return MemoryBoundedData()
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingStorage:
-    """What the blocking partitions of a TaskManager share.
+    """Storage shared by the blocking partitions of a TaskManager.
 
     Attributes:
-        read_pool: memory that sort-merge partitions are read into.
-        create_data: where a partition keeps its bytes; a partition with several files names them.
+        read_pool: buffers that sort-merge partitions are read into.
+        create_data: creates the data store of a partition; the name distinguishes several files.
     """
 
     read_pool: BatchShuffleReadBufferPool
@@ -42,13 +42,13 @@ class BlockingStorage:
 
 @dataclass(frozen=True, slots=True)
 class ResultPartitionFactory:
-    """Makes the partitions of a task, each without buffers and unknown until its `setup` (Flink:
+    """Creates the partitions of a task, without buffers and unregistered until `setup` (Flink:
     ResultPartitionFactory, of the shuffle environment).
 
     Attributes:
         codec: of blocking partitions; pipelined ones are never compressed.
-        starting_buffer_bytes: size of the buffers of pipelined partitions until a consumer wishes
-            for another; unlimited (by segments only) without buffer debloating.
+        starting_buffer_bytes: initial buffer size of pipelined partitions, until a consumer
+            announces another; unlimited (except by segments) without buffer debloating.
     """
 
     memory: NetworkBufferPool
@@ -70,9 +70,9 @@ class ResultPartitionFactory:
         *,
         target_key_groups: int = DEFAULT_MAX_PARALLELISM,
     ) -> ResultPartition:
-        """A partition; a blocking one sorts if it has enough subpartitions.
+        """Create a partition; a blocking one sorts if it has enough subpartitions.
 
-        Raises: ValueError for a type that flinknet does not make.
+        Raises: ValueError for a type that flinknet does not support.
         """
         if partition_type not in MADE:
             raise ValueError(refusal_of(partition_type))

@@ -1,6 +1,6 @@
 # mypyc
-"""SerializedRecords: a batch of records as bytes, and where each of them ends; SerializedElement:
-an element of the stream that is no record.
+"""SerializedRecords: a batch of records as bytes, with their ends; SerializedElement: another
+stream element.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 
 class SerializedRecords:
-    """Records back to back (length prefix, element, length prefix, …), all of one length or of
-    many, with their intended instants.
+    """Adjacent records (length prefix, element, length prefix, …) of equal or different lengths,
+    with their intended instants.
 
     Args:
-        instants_ns: an int64 array with one entry a record, or one int for all.
+        instants_ns: an int64 array with one entry per record, or one int for all.
 
     Attributes:
         record_bytes: length of every record, prefix included; 0 if they differ.
@@ -36,8 +36,8 @@ class SerializedRecords:
         self._instants = instants_ns
 
     def locate(self, position: int) -> tuple[int, int]:
-        """How far `position` lies inside its record (0: a record begins there), and where that
-        record ends.
+        """The offset of `position` within its record (0: a record begins there), and the record's
+        end.
         """
         ends = self._ends
         if ends is None:
@@ -47,8 +47,8 @@ class SerializedRecords:
         return position - (int(ends[index - 1]) if index else 0), int(ends[index])
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """Records whose last byte lies in [start, end): their number, first and last intended
-        instant in ns.
+        """Records whose last byte is in [start, end): their number, first and last intended instant
+        in ns.
         """
         if self._ends is None:
             first, last = start // self.record_bytes, end // self.record_bytes
@@ -62,9 +62,9 @@ class SerializedRecords:
         return last - first, int(instants[first]), int(instants[last - 1])
 
     def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
-        """For each of so many pieces of `size_bytes` from `position` on: how many of its leading
-        bytes continue a record; the records that end in it, their first and last intended instant
-        in ns (0, -1, -1: none).
+        """Describe this many pieces of `size_bytes` from `position` on: the number of leading bytes
+        that continue a record; the number of records that end in the piece, and the intended
+        instants of the first and the last in ns (0, -1, -1: none).
         """
         found: list[tuple[int, int, int, int]] = []
         reached = position + pieces * size_bytes
@@ -97,17 +97,17 @@ class SerializedRecords:
 
 
 class SerializedElement(SerializedRecords):
-    """One element of a stream that is no record, such as a watermark: it lies in buffers as a
-    record does, and does not count.
+    """A stream element other than a record, such as a watermark: is written like a record, but does
+    not count as one.
     """
 
     def __init__(self, data: bytes) -> None:
         super().__init__(memoryview(data), -1, record_bytes=len(data))
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """No record ends anywhere."""
+        """No record ends in an element."""
         return None
 
     def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
-        """See SerializedRecords."""
+        """Describe pieces of the element; see SerializedRecords."""
         return [(each[0], 0, -1, -1) for each in super().cut(position, size_bytes, pieces)]

@@ -1,5 +1,5 @@
 # mypyc
-"""PartitionRequestServerHandler: what each message of a consumer does."""
+"""PartitionRequestServerHandler: handles the messages of a consumer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .view_reader import CreditBasedSequenceNumberingViewReader
 from .view_requests import ViewRequests
 
 ChannelAdopter = Callable[[ResultPartitionID, int, bytes], None]
-"""Is called with a partition, one of its subpartitions, and the id that its consumer chose."""
+"""Called with a partition, a subpartition, and the id that its consumer chose."""
 
 _CREDIT_MAX = 0x7FFFFFFF
 _RECEIVED, _ADD_CREDIT = int(TracePoint.RECEIVED), int(MessageKind.ADD_CREDIT)
@@ -47,15 +47,15 @@ class PartitionRequestServerHandler:
     subpartitions to the queue.
 
     Args:
-        fail: ends the connection for an error in serving it.
-        is_credit_based: False for a connection as before Flink 1.5, which refuses credit.
-        adopt: is called with every request before it is served, where consumers choose the ids of
-            their channels; what it notes is found in the peer's `channel_of`.
+        fail: closes the connection after an error of this side.
+        is_credit_based: False for a connection as before Flink 1.5, which rejects credit.
+        adopt: called with every request before it is handled, if consumers choose the ids of their
+            channels; adds the channel to the peer's `channel_of`.
 
     Attributes:
-        requests: those for views; the readers they opened.
+        requests: requests for views, and the readers they opened.
         notified: readers that have something new to send, or have failed.
-        is_closing: the peer has asked for the end, or broken the rules.
+        is_closing: whether the peer has asked to close, or violated the protocol.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class PartitionRequestServerHandler:
         }
 
     def handle(self, message: Message) -> None:
-        """Do what a message asks for. Raises: RemoteProtocolError."""
+        """Handle a message. Raises: RemoteProtocolError."""
         self._handlers[type(message)](message)
 
     def add_credit(self, credit: int, receiver_id: bytes) -> None:
-        """The hot one of them, an AddCredit."""
+        """Handle an AddCredit, the most frequent message."""
         if not self._is_credit_based:
             self._refuse_credit(credit, receiver_id)
             return
@@ -138,7 +138,7 @@ class PartitionRequestServerHandler:
             self._queue.enqueue(reader)
 
     def enqueue_notified(self, *, now_ns: int) -> None:
-        """Put readers that were notified in the queue, or say why they have no turn."""
+        """Enqueue the notified readers, or announce why they cannot send."""
         notified, self.notified = self.notified, []
         for reader in notified:
             cause = reader.failure_cause
@@ -153,12 +153,12 @@ class PartitionRequestServerHandler:
                     reader.note_starved(now_ns=now_ns)
 
     def release(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
-        """Forget a reader and what was queued for it."""
+        """Remove a reader and its queued buffers."""
         self._queue.remove(reader.receiver_id)
         reader.release()
 
     def release_all(self) -> None:
-        """Forget all readers, and requests that wait."""
+        """Remove all readers, and cancel waiting requests."""
         for reader in list(self._queue.readers.values()):
             self.release(reader)
         self.requests.cancel_all()
@@ -187,8 +187,8 @@ class PartitionRequestServerHandler:
             )
 
     def _reader(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
-        """The reader of a message that must have one; without one the error is fatal for the
-        connection. What was on its way when a producer failed changes nothing.
+        """The reader of a message that requires one; if there is none, the error is fatal for the
+        connection. A message that crossed the failure of its producer is ignored.
         """
         reader = self._queue.readers.get(receiver_id)
         if reader is None and receiver_id not in self._failed:
@@ -259,13 +259,13 @@ class PartitionRequestServerHandler:
             reader.subpartition.buffer_size_bytes = message.buffer_size
 
     def _ignore(self, _message: SegmentId) -> None:
-        """Hybrid shuffle only; all other partitions ignore it, as in Flink."""
+        """Do nothing: used by hybrid shuffle only; all other partitions ignore it, as in Flink."""
 
     def _publish_task_event(self, message: TaskEventRequest) -> None:
-        """Give an event to the task that writes what its sender reads.
+        """Pass an event to the task that writes the sender's partition.
 
-        Differs from Flink, which takes events from everybody: one for a partition that the sender
-        does not read is answered as one for a partition that is not there.
+        Differs from Flink, which accepts events from anyone: an event for a partition that the
+        sender does not read is answered like one for an unknown partition.
         """
         receiver_id, partition_id = message.receiver_id, message.partition_id
         self._peer.count_request(receiver_id)

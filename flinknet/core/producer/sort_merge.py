@@ -1,6 +1,6 @@
 # mypyc
-"""Sort-merge partitions, what blocking exchanges are by default: records are collected in the
-partition's pool, and written to one file, sorted by subpartition, whenever the pool is full.
+"""Sort-merge partitions, the default for blocking exchanges: collect records in the partition's
+pool, and write them sorted by subpartition to one file whenever the pool is full.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .serialized_records import SerializedRecords
 from .stored_buffer import StoredBuffer, stored
 
 WRITE_BYTES = 8 * 1024 * 1024
-"""Memory that is kept for putting buffers together, where records are sorted."""
+"""Memory reserved for output buffers, if records are sorted."""
 
 WRITE_BATCH_BUFFERS = 512
-"""Buffers that are written at once."""
+"""Buffers written at once."""
 
 _FULL = int(FlushReason.FULL)
 
 
 class SortMergeSubpartition(BlockingSubpartition):
-    """A part of each region; the partition's scheduler creates its readers. Flink has no such
-    object. What waits in memory is the partition's, as in Flink.
+    """A part of each region, read through the partition's scheduler. Flink has no such class. Data
+    in memory belongs to the partition, as in Flink.
     """
 
     def __init__(self, partition: SortMergeResultPartition, index: int) -> None:
@@ -45,11 +45,11 @@ class SortMergeSubpartition(BlockingSubpartition):
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers that were written, and one for what the pool holds for any subpartition."""
+        """Number of written data buffers, plus one if the pool holds data of any subpartition."""
         return self.data_buffers + self._partition.holds_data
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> SortMergeSubpartitionReader:
-        """One more reader, from the beginning.
+        """Create a reader that starts at the beginning.
 
         Raises: RuntimeError before the end, and after the release.
         """
@@ -61,20 +61,19 @@ class SortMergeSubpartition(BlockingSubpartition):
 
 
 class SortMergeResultPartition(ResultPartition):
-    """A partition that is read when it is complete, any number of times (Flink:
-    SortMergeResultPartition). Who scheduled it releases it.
+    """A partition that is read any number of times, once it is complete (Flink:
+    SortMergeResultPartition). The scheduler releases it.
 
-    It takes its required buffers when it is set up, and as many more as it may have for each
-    region. A record is never split between two regions; one that does not fit into all buffers is
-    a region of its own. Records that are broadcast and others never share a region.
+    It takes its required buffers at setup, and as many more as available for each region. A record
+    is never split between two regions; one that does not fit into all buffers is a region of its
+    own. Broadcast and other records never share a region.
 
-    Differs from Flink in where the rotation of the subpartitions in a region begins, which is
-    random there.
+    Differs from Flink in the first subpartition of a region, which is random there.
 
     Args:
-        codec: of its data buffers; one that does not get smaller stays as it is.
-        first_subpartition: comes first in each region. Partitions of one task begin with different
-            ones, so that their readers do not all wait for the same.
+        codec: of its data buffers; a buffer that does not shrink is stored uncompressed.
+        first_subpartition: first in each region. Partitions of one task start with different ones,
+            so that their readers do not all wait for the same.
     """
 
     def __init__(
@@ -113,39 +112,39 @@ class SortMergeResultPartition(ResultPartition):
         """Create the pool, take its required buffers as far as they are free, and register at the
         manager if there is one.
 
-        Raises: InsufficientBuffersError; RuntimeError when it is set up or registered already.
+        Raises: InsufficientBuffersError; RuntimeError if it is set up or registered already.
         """
         super().setup()
         self._request_required()
 
     @property
     def is_available(self) -> bool:
-        """Whether a new record may be begun: always, once it has the buffers it requires."""
+        """Whether a new record may be begun: always, once it has its required buffers."""
         return not self.is_closed and (self._data_buffer is not None or self._request_required())
 
     @property
     def holds_data(self) -> bool:
-        """Whether anything was collected that is not written."""
+        """Whether it holds data that is not written yet."""
         return self._data_buffer is not None
 
     @property
     def data_bytes(self) -> int:
-        """Payload of all data buffers before compression; what is broadcast counts once."""
+        """Payload of all data buffers before compression, in bytes; broadcast data counts once."""
         return self._data_bytes
 
     @property
     def stored_data_bytes(self) -> int:
-        """That payload as it is stored, and sent."""
+        """Payload of all data buffers as stored and sent, in bytes."""
         return self._stored_data_bytes
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
         """Collect the records of `batch` from `position` on, for one channel or for all
-        (BROADCAST), and write what is collected whenever it is full.
+        (BROADCAST), and write them whenever memory is full.
 
-        Returns: the position reached; less than len(batch.data) when the buffers that it requires
-            are not there.
+        Returns: the position reached; less than len(batch.data) if its required buffers are
+        missing.
 
-        Raises: LocalTransportError when the file takes no more.
+        Raises: LocalTransportError if the file cannot be written.
         """
         if self.is_finished:
             raise RuntimeError("emit on a finished partition")
@@ -173,11 +172,11 @@ class SortMergeResultPartition(ResultPartition):
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Collect an event for all subpartitions; after the last one, write what is left.
+        """Collect an event for all subpartitions; after the last one, write the rest.
 
-        Returns: 0, for nothing is ever overtaken.
+        Returns: 0, since nothing is ever overtaken.
 
-        Raises: LocalTransportError when the file takes no more.
+        Raises: LocalTransportError if the file cannot be written.
         """
         if self._data_buffer is not None and not self._is_broadcast:
             self._write_region()
@@ -194,20 +193,20 @@ class SortMergeResultPartition(ResultPartition):
         return 0
 
     def close(self) -> None:
-        """The producer is done, or gives up."""
+        """Release the buffers: the producer is done or has given up."""
         if not self.is_closed:
             self._data_buffer = None
             self._release_buffers()
             super().close()
 
     def release(self) -> None:
-        """Drop everything; who still reads fails."""
+        """Drop all data; active readers fail."""
         if not self.is_released:
             super().release()
             self.scheduler.release()
 
     def _request_required(self) -> bool:
-        """Take buffers up to what it requires. Returns: whether it has them."""
+        """Take buffers up to the required number. Returns: whether all are there."""
         buffers, pool = self._buffers, self.pool
         while len(buffers) < pool.required_buffers:
             buffer = pool.try_request()
@@ -217,7 +216,7 @@ class SortMergeResultPartition(ResultPartition):
         return True
 
     def _create_data_buffer(self, *, is_broadcast: bool) -> None:
-        """Take as many more buffers as there are, and decide how they are used."""
+        """Take all further available buffers, and choose the kind of data buffer."""
         buffers, pool = self._buffers, self.pool
         while len(buffers) < pool.max_buffers and (buffer := pool.try_request()) is not None:
             buffers.append(buffer)
@@ -235,7 +234,7 @@ class SortMergeResultPartition(ResultPartition):
             )
 
     def _write_region(self) -> None:
-        """Write what is collected, and give the buffers back."""
+        """Write the collected data, and release the buffers."""
         data_buffer = self._data_buffer
         assert data_buffer is not None
         self._file.start_region(is_broadcast=self._is_broadcast)
@@ -253,7 +252,7 @@ class SortMergeResultPartition(ResultPartition):
     def _write_large_record(
         self, subpartition: int, batch: SerializedRecords, position: int
     ) -> int:
-        """Write a record that all buffers cannot hold. Returns: where it ends."""
+        """Write a record that does not fit into all buffers. Returns: its end."""
         _, record_end = batch.locate(position)
         size = self.pool.segment_size_bytes
         self._file.start_region(is_broadcast=self._is_broadcast)

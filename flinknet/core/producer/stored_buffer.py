@@ -1,5 +1,5 @@
 # mypyc
-"""StoredBuffer: one buffer or event of a blocking partition, from its writer to its readers."""
+"""StoredBuffer: metadata of one stored buffer or event of a blocking partition."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _FULL, _OF_EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)
 
 
 class StoredBuffer:
-    """What is known of a stored buffer without reading it, and what a trace wants to know of it.
+    """Metadata of a stored buffer, for readers and for the trace.
 
-    As in Flink, events have lost their kind in the file and come as plain ones: none of them blocks
-    or has priority.
+    As in Flink, stored events lose their type and are read as plain events: none of them blocks or
+    has priority.
 
     Attributes:
-        size_bytes: as it is stored, without its header.
+        size_bytes: size as stored, without its header.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class StoredBuffer:
         return self.data_type == _DATA
 
     def header(self) -> bytes:
-        """What stands before it in the file."""
+        """The header before its bytes in the file."""
         return encode_stored_header(
             is_event=not self.is_buffer,
             is_compressed=self.is_compressed,
@@ -76,7 +76,7 @@ class StoredBuffer:
         )
 
     def slice_of(self, segment: MemorySegment, recycler: Recycler) -> BufferSlice:
-        """The buffer as a reader gives it on, once its bytes are in `segment`."""
+        """The buffer to pass on to a consumer, with its bytes in `segment`."""
         buffer = NetworkBuffer(segment, recycler, self.data_type, self.size_bytes)
         buffer.is_compressed = int(self.is_compressed)
         return BufferSlice(
@@ -93,7 +93,7 @@ class StoredBuffer:
 def stored(
     codec: CompressionCodec, piece: BufferSlice | Piece, reason: int, *, is_event: bool
 ) -> tuple[StoredBuffer, bytes | memoryview]:
-    """A buffer or event and its bytes as they are stored: data compressed, if it gets smaller."""
+    """A buffer or event and its bytes as stored: data is compressed if that makes it smaller."""
     payload = piece.payload
     compressed = None if is_event else compress(codec, payload)
     data: bytes | memoryview = payload if compressed is None else compressed
@@ -114,11 +114,11 @@ def stored(
 def read_stored(
     data: BoundedData, offset: int, run: Sequence[StoredBuffer], into: Sequence[memoryview]
 ) -> int:
-    """Read buffers that lie one behind the other, each into a memory of its own.
+    """Read adjacent buffers, each into its own memory.
 
-    Returns: where the next one begins.
+    Returns: the offset of the next buffer.
 
-    Raises: LocalTransportError when the file does not hold them.
+    Raises: LocalTransportError if the file does not contain them.
     """
     headers = memoryview(bytearray(STORED_HEADER_BYTES * len(run)))
     pieces: list[memoryview] = []
@@ -137,7 +137,7 @@ def read_stored(
     for number, each in enumerate(run):
         try:
             is_event, is_compressed, size_bytes = decode_stored_header(pieces[2 * number])
-        except FrameCorruptedError as error:  # which is nothing that came from a peer
+        except FrameCorruptedError as error:  # not data from a peer
             raise LocalTransportError(f"{error} in a spill file, after {offset}") from error
         if (is_event, is_compressed, size_bytes) != (
             not each.is_buffer,

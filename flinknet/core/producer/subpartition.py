@@ -2,12 +2,11 @@
 """PipelinedSubpartition: the queue between a record writer and one consumer channel, and its
 backlog.
 
-What is announced, and when, follows Flink to the letter: the reader is told when the queue gets its
-first *finished* buffer (as a rule when the second one is opened) or when a flush finds bytes in the
-only, still open, one. Never for later ones: a reader that was told keeps reading until there is
-nothing.
+Notifications follow Flink exactly. The reader is notified when the queue gets its first *finished*
+buffer (usually when the second one is opened), or when a flush finds bytes in the only, still open,
+buffer. It is never notified of later ones: a notified reader keeps reading until nothing is left.
 
-Invariants: `buffers_in_backlog` is the number of data consumers in the queue; sequence numbers are
+Invariants: `buffers_in_backlog` is the number of queued data consumers; sequence numbers are
     contiguous from 0.
 """
 
@@ -37,14 +36,14 @@ _TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
 
 
 def _nobody_counts(_index: int) -> None:
-    """A subpartition without a partition that counts its users."""
+    """Do nothing: for a subpartition whose partition does not count users."""
 
 
 class PipelinedSubpartition:
     """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
 
     takes_prefilled = True
-    """Whether segments may be queued of which only the first record is published."""
+    """Whether it takes segments of which only the first record is published."""
     failure_cause: str | None = None
 
     __slots__ = (
@@ -87,12 +86,12 @@ class PipelinedSubpartition:
 
     @property
     def queued_types(self) -> list[int]:
-        """Data types of them, in order."""
+        """Data types of the queued elements, in order."""
         return [each.data_type for each in self._queue]
 
     @property
     def segments(self) -> set[int]:
-        """Identities of the segments of them."""
+        """Identities of the queued elements' segments."""
         return {id(each.buffer.segment) for each in self._queue}
 
     @property
@@ -102,21 +101,29 @@ class PipelinedSubpartition:
 
     @property
     def queued_bytes(self) -> int:
-        """Committed bytes in them that were not polled yet."""
+        """Queued committed bytes not yet polled."""
         return sum(consumer.unread_bytes for consumer in self._queue)
 
     @property
+    def unflushed_bytes(self) -> int:
+        """Those of them that wait for more records, or for a flush."""
+        queue = self._queue
+        if not queue or self._flush_requested or queue[-1].is_finished:
+            return 0
+        return queue[-1].unread_bytes
+
+    @property
     def queued_data_bytes(self) -> int:
-        """Those of them that are data: what a barrier put in front overtakes."""
+        """Queued data bytes not yet polled: what a barrier at the front overtakes."""
         return sum(consumer.unread_bytes for consumer in self._queue if consumer.is_buffer)
 
     @property
     def buffers_out(self) -> int:
-        """Buffers and events that were polled; one that left in parts counts for each."""
+        """Number of polled buffers and events; each part of a split buffer counts."""
         return self._sequence_number
 
     def begin_with(self, sequence_number: int) -> None:
-        """Number what is polled from here on, as if so much had left before."""
+        """Set the next sequence number, as if as many elements had been polled before."""
         self._sequence_number = sequence_number
 
     @property
@@ -126,18 +133,18 @@ class PipelinedSubpartition:
 
     @property
     def has_view(self) -> bool:
-        """Whether a reader was attached; a pipelined subpartition is read once."""
+        """Whether a reader was attached; a pipelined subpartition is read only once."""
         return self._listener is not None
 
     @property
     def is_consumed(self) -> bool:
-        """Whether its one reader is done."""
+        """Whether its only reader is done."""
         return self.is_released
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
-        """Attach the one reader. It must ask by itself whether there is data already.
+        """Attach the only reader. It must check by itself whether there is data already.
 
-        Returns: what it polls, the subpartition itself.
+        Returns: the view to poll: the subpartition itself.
         """
         if self.is_released:
             raise RuntimeError(f"subpartition {self.index} is released")
@@ -152,8 +159,8 @@ class PipelinedSubpartition:
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
         """Append a buffer or event.
 
-        Returns: the buffer size in bytes that the consumer side wishes for, -1 if the subpartition
-            takes nothing more.
+        Returns: the buffer size in bytes that the consumer wants; -1 if the subpartition takes no
+        more.
         """
         if self.is_finished or self.is_released:
             consumer.close()
@@ -176,8 +183,8 @@ class PipelinedSubpartition:
         return self.buffer_size_bytes
 
     def add_complete(self, slices: Sequence[BufferSlice]) -> None:
-        """Append whole buffers, as `add` would one by one: of those behind the first two the reader
-        is not told.
+        """Append complete buffers, like repeated `add`: the reader is not notified of those after
+        the second.
         """
         if self.is_finished or self.is_released or self._priority_elements:
             for each in slices:
@@ -195,8 +202,8 @@ class PipelinedSubpartition:
             self._listener()
 
     def reopen(self, prefilled: PrefilledSegment) -> BufferBuilder:
-        """Put a consumer in the place of a segment that is to be read, or written, otherwise than
-        as a whole.
+        """Replace a prefilled segment by a consumer, since it is not going to be read or written as
+        a whole.
         """
         builder, consumer = prefilled.reopen()
         if self._queue and self._queue[-1] is prefilled.piece:
@@ -204,7 +211,7 @@ class PipelinedSubpartition:
         return builder
 
     def flush(self) -> None:
-        """Make what is there readable (the buffer timeout's beat); a no-op if nothing is new."""
+        """Make all bytes readable, when the buffer timeout has passed; no-op if nothing is new."""
         queue = self._queue
         if not queue or self._flush_requested:
             return
@@ -214,8 +221,8 @@ class PipelinedSubpartition:
             self._listener()
 
     def find_timeoutable_barrier(self, checkpoint_id: int) -> int | None:
-        """Where in the queue the checkpoint's barrier waits that may time out; None if it has left
-        or never was one.
+        """Position in the queue of the checkpoint's barrier, if it may time out; None if it has
+        left or never was such a barrier.
         """
         for position, consumer in enumerate(self._queue):
             if consumer.data_type == _TIMEOUTABLE_BARRIER:
@@ -225,10 +232,10 @@ class PipelinedSubpartition:
         return None
 
     def alignment_timeout(self, checkpoint_id: int) -> int:
-        """Let the checkpoint's barrier overtake the data in front of it, as an unaligned one
-        (Flink: PipelinedSubpartition.alignedBarrierTimeout).
+        """Let the checkpoint's barrier overtake the data before it, as an unaligned barrier (Flink:
+        PipelinedSubpartition.alignedBarrierTimeout).
 
-        Returns: bytes of that data; 0 if the barrier does not wait here.
+        Returns: bytes of that data; 0 if the barrier is not queued here.
         """
         position = self.find_timeoutable_barrier(checkpoint_id)
         if position is None:
@@ -252,7 +259,7 @@ class PipelinedSubpartition:
         return overtaken_bytes
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""
+        """The next buffer, slice of an open buffer, or event; None if nothing can leave now."""
         queue = self._queue
         if self.is_blocked and not self._priority_elements:
             return None
@@ -277,11 +284,11 @@ class PipelinedSubpartition:
                 if self._priority_elements:
                     self._priority_elements -= 1
                 if consumer is not piece:
-                    consumer.buffer.references -= 1  # never the last: the slice has one
+                    consumer.buffer.references -= 1  # never the last: the slice holds one
                 if consumer.is_buffer:
                     self.buffers_in_backlog -= 1
                 if self.exclusive_buffers == 0:
-                    break  # even an empty rest is sent then: it carries the backlog
+                    break  # even an empty rest is sent then, to carry the backlog
             if piece.size_bytes:
                 break
             piece.buffer.recycle()
@@ -303,11 +310,10 @@ class PipelinedSubpartition:
         return piece
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """What polls in a row would give, as long as complete buffers lead the queue: at most
-        `buffers_max`, and none once `bytes_max` were given. Where none leads it: what one poll
-        gives.
+        """The result of repeated polls while complete buffers are at the front: at most
+        `buffers_max`, and none after `bytes_max` bytes. Otherwise the result of one poll.
 
-        Only the last of them names the type behind it (0.2 µs a buffer, against 0.6 µs by `poll`).
+        Only the last buffer has a next data type (0.2 µs per buffer, against 0.6 µs with `poll`).
         """
         queue = self._queue
         behind = len(queue) - 1
@@ -343,8 +349,8 @@ class PipelinedSubpartition:
         return [] if piece is None else [piece]
 
     def backlog(self) -> int:
-        """Data buffers that could be sent now; an open last buffer counts only once a flush asked
-        for it.
+        """Number of data buffers that can be sent now; an open last buffer counts only after a
+        flush.
         """
         queue = self._queue
         if self.is_blocked or not queue:
@@ -357,7 +363,7 @@ class PipelinedSubpartition:
     def is_data_available(self) -> bool:
         """Whether a reader with credit may poll.
 
-        Not while blocked, even if a priority event waits: Flink 2.3 lets that pass only to a reader
+        Not while blocked, even if there is a priority event: Flink 2.3 passes that only to a reader
         without credit.
         """
         if self.is_blocked:
@@ -372,13 +378,13 @@ class PipelinedSubpartition:
         return bool(self._queue) and not self._queue[0].is_buffer
 
     def resume_consumption(self) -> None:
-        """Go on after a blocking event; the caller re-checks availability."""
+        """Continue after a blocking event; the caller checks availability again."""
         if not self.is_blocked:
             raise RuntimeError("Should be blocked by checkpoint.")
         self.is_blocked = False
 
     def release(self) -> None:
-        """Drop everything; nothing can be read or added any more."""
+        """Drop all data; nothing can be read or added any more."""
         if self.is_released:
             return
         self.is_released = True
@@ -389,8 +395,8 @@ class PipelinedSubpartition:
         self.on_consumed(self.index)
 
     def check_invariants(self) -> None:
-        """Assert that backlog and priority events are those of the queue, and that nothing in it
-        was given back.
+        """Assert that backlog and priority counts match the queue, and that no queued buffer was
+        recycled.
         """
         queue = self._queue
         waiting = len([each for each in queue if each.is_buffer])
@@ -410,7 +416,7 @@ class PipelinedSubpartition:
         assert not self.is_released or not queue, "a released subpartition has buffers"
 
     def notify_released(self) -> None:
-        """Tell the reader, if there is one, that nothing will come any more."""
+        """Notify the reader, if there is one, that the subpartition is released."""
         if self._listener is not None:
             self._listener()
 

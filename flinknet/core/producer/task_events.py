@@ -1,4 +1,4 @@
-"""TaskEventHandler: events from the tasks that read a partition to the task that writes it."""
+"""TaskEventHandler: events from the readers of a partition to the task that writes it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ TaskEventListener = Callable[[OtherEvent], None]
 
 
 class TaskEventHandler:
-    """Who listens to which events of one partition's consumers (Flink: TaskEventHandler, of a
-    partition that is registered at the TaskEventDispatcher). An event that nobody listens to is
-    lost without a word.
+    """Listeners for events from one partition's consumers (Flink: TaskEventHandler, of a partition
+    registered at the TaskEventDispatcher). An event without a listener is dropped silently.
 
-    Differs from Flink in that a partition hears its readers until it is released, not only until
-    its task ends: a reader does not fail for an event that came too late.
+    Differs from Flink in that a partition takes events until it is released, not only until its
+    task
+    ends: a reader does not fail because its event came too late.
     """
 
     def __init__(self) -> None:
@@ -23,15 +23,15 @@ class TaskEventHandler:
         self._listeners: dict[str, list[TaskEventListener]] = {}
 
     def subscribe(self, class_name: str, listener: TaskEventListener) -> None:
-        """Call a listener with each event of a class."""
+        """Call a listener for each event of a class."""
         self._listeners.setdefault(class_name, []).append(listener)
 
     def register(self) -> None:
-        """The task that writes the partition is there (Flink: registerPartition)."""
+        """Accept events: the task that writes the partition exists (Flink: registerPartition)."""
         self._is_registered = True
 
     def publish(self, event: OtherEvent) -> bool:
-        """Call who listens. Returns: whether the task is there."""
+        """Call the listeners. Returns: whether the task exists."""
         if not self._is_registered:
             return False
         for listener in self._listeners.get(event.class_name, ()):

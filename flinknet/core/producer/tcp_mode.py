@@ -1,9 +1,9 @@
 # mypyc
-"""SequenceNumberingViewReader: the reader of a connection as before Flink 1.5, without credit.
+"""SequenceNumberingViewReader: a reader without credit, as before Flink 1.5.
 
-Everything but credit is the same: the turns of the readers, the messages, their bytes. A reader
-stands in the queue whenever it has something to read, and the only thing that ever holds the queue
-up is a socket that takes no more, for all channels at once.
+Everything but credit is the same: the turns of the readers, the messages, their bytes. A reader is
+in the queue whenever it has something to send. Only a socket that takes no more stops the queue,
+for all channels at once.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from flinknet.core.buffers import UNLIMITED_BUFFERS, BufferSlice
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 UNCOUNTED = -1
-"""Credit of a reader that needs none; "does not apply" for probes."""
+"""Credit of a reader that needs none; probes read it as "not applicable"."""
 
 
 class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
-    """Reads one subpartition for one receiver, as long as there is something (Flink:
-    SequenceNumberingViewReader).
+    """Reads one subpartition for one receiver, without credit (Flink: SequenceNumberingViewReader).
 
-    Differs from Flink, where the two readers stand side by side behind one interface: here the one
-    without credit is the other with a credit that does not run out, and sequence numbers are the
-    subpartition's, as since 1.16; they are equal.
+    Differs from Flink, where both readers implement one interface: here this reader is the other
+    one with unlimited credit, and sequence numbers are the subpartition's, as since 1.16; they are
+    equal.
     """
 
     __slots__ = ()
@@ -61,5 +60,5 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
         self.subpartition.resume_consumption()
 
     def needs_backlog_announcement(self) -> int:
-        """Never: nobody waits for credit. Returns: 0."""
+        """Returns: 0, since no receiver waits for credit."""
         return 0

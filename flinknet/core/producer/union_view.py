@@ -1,4 +1,4 @@
-"""UnionResultSubpartitionView: several subpartitions of a partition, read as one."""
+"""UnionResultSubpartitionView: reads several subpartitions of a partition as one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
 
 
 class UnionResultSubpartitionView:
-    """Views take turns; one that gave data has the turn until its record surely ends, which is with
-    an event or a buffer of type DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all.
+    """Views take turns. After data, a view keeps the turn until its record certainly ends, with an
+    event or a buffer of type DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all.
 
     Differs from Flink in that nothing is polled ahead.
 
     Args:
-        views: of the subpartitions, in order.
-        is_one_stream: readers are not told which subpartition a buffer is of, as those of
-            sort-merge partitions in Flink.
+        views: views of the subpartitions, in order.
+        is_one_stream: do not report the subpartition of a buffer, as for sort-merge partitions in
+            Flink.
 
     Attributes:
-        index: of the subpartition that was polled last, or -1.
+        index: subpartition of the last poll, or -1.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class UnionResultSubpartitionView:
 
     @property
     def buffer_size_bytes(self) -> int:
-        """What the consumer wishes the size of buffers to be."""
+        """Buffer size that the consumer wants."""
         return self._views[0].buffer_size_bytes
 
     @buffer_size_bytes.setter
@@ -70,12 +70,12 @@ class UnionResultSubpartitionView:
 
     @property
     def is_released(self) -> bool:
-        """Whether nothing will ever come any more."""
+        """Whether all views are released."""
         return all(view.is_released for view in self._views)
 
     @property
     def failure_cause(self) -> str | None:
-        """Why the reading of one of them failed; None if none did."""
+        """Why reading failed; None if it did not."""
         for view in self._views:
             if view.failure_cause is not None:
                 return view.failure_cause
@@ -88,26 +88,26 @@ class UnionResultSubpartitionView:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the data that waits in memory."""
+        """Bytes of the data queued in memory."""
         return sum(view.queued_bytes for view in self._views)
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that wait to be read."""
+        """Number of queued buffers and events."""
         return sum([view.queued_elements for view in self._views])
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers among them."""
+        """Number of queued data buffers."""
         return sum([view.buffers_in_backlog for view in self._views])
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer or event; None if nothing may leave now."""
+        """The next buffer or event; None if nothing can leave now."""
         run = self.poll_run(1, 1)
         return run[0] if run else None
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next ones of one subpartition."""
+        """The next buffers of one subpartition, or one event."""
         view = self._next(has_credit=buffers_max > 0)
         run = [] if view is None else view.poll_run(buffers_max, bytes_max)
         if not run:
@@ -140,7 +140,7 @@ class UnionResultSubpartitionView:
         return sum([view.backlog() for view in self._views])
 
     def resume_consumption(self) -> None:
-        """Go on after blocking events. Raises: RuntimeError if nothing blocks."""
+        """Continue after blocking events. Raises: RuntimeError if nothing blocks."""
         if not self._blocked:
             raise RuntimeError("Should be blocked by checkpoint.")
         for view in self._blocked:
@@ -148,12 +148,12 @@ class UnionResultSubpartitionView:
         self._blocked.clear()
 
     def release(self) -> None:
-        """The reader is gone."""
+        """Release all views: the reader is gone."""
         for view in self._views:
             view.release()
 
     def _next(self, *, has_credit: bool) -> ResultSubpartitionView | None:
-        """Whose turn it is, of those that have something a reader may poll."""
+        """The view whose turn it is, among those that can be polled."""
         if self._in_record is not None:
             return self._in_record if _may_poll(self._in_record, has_credit) else None
         for view in self._views:

@@ -1,9 +1,7 @@
 # mypyc
-"""CreditBasedSequenceNumberingViewReader: one consumer channel as its producer sees it; credit
-lives here.
+"""CreditBasedSequenceNumberingViewReader: the producer's end of one channel, with its credit.
 
-Invariant: credits_available >= 0; every data buffer that is polled lowers it by one, events cost
-    nothing.
+Invariant: credits_available >= 0; every polled data buffer takes one, events take none.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from .union_view import UnionResultSubpartitionView
 
 
 class CreditBasedSequenceNumberingViewReader:
-    """Reads one subpartition, or a range of them, for one receiver, as far as credit goes."""
+    """Reads one subpartition, or a range of them, for one receiver, as its credit permits."""
 
     __slots__ = (
         "_notify",
@@ -37,7 +35,7 @@ class CreditBasedSequenceNumberingViewReader:
         "subpartition",
     )
     credit_per_buffer: ClassVar[int] = 1
-    """What sending a data buffer takes of it."""
+    """Credit taken by a data buffer."""
 
     def __init__(
         self,
@@ -58,10 +56,11 @@ class CreditBasedSequenceNumberingViewReader:
         self._notify = notify
 
     def attach(self, partition: ResultPartition, first: int, last: int) -> None:
-        """Start reading the subpartitions from `first` to `last`, both included.
+        """Start reading the subpartitions from `first` to `last`, inclusive.
 
-        Raises: IndexError; RuntimeError if one was requested before; LocalTransportError. None of
-            them is read then.
+        Raises: IndexError; RuntimeError if one is requested already; LocalTransportError. Then none
+        is
+            read.
         """
         count = len(partition.subpartitions)
         if not 0 <= first <= last < count:
@@ -85,19 +84,19 @@ class CreditBasedSequenceNumberingViewReader:
         self.notify_data_available()
 
     def notify_data_available(self) -> None:
-        """The subpartition has something to read."""
+        """Notify the connection that the subpartition has something to read."""
         self._notify(self)
 
     @property
     def failure_cause(self) -> str | None:
-        """Why its producer or its reading failed; None if neither did."""
+        """Why the producer or the reading failed; None if neither did."""
         if self.partition is None or self.subpartition is None:
             return None
         return self.partition.failure_cause or self.subpartition.failure_cause
 
     @property
     def is_available(self) -> bool:
-        """Whether a buffer may leave: data and credit, or an event next."""
+        """Whether something can be sent: data with credit, or an event."""
         subpartition = self.subpartition
         if subpartition is None:
             return False
@@ -106,9 +105,9 @@ class CreditBasedSequenceNumberingViewReader:
         return subpartition.is_event_available
 
     def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
-        """The next buffers, as far as credit goes and until they have `bytes_max`, or one event.
+        """The next buffers, up to the credit and until they have `bytes_max`, or one event.
 
-        Raises: CreditExceededError when data leaves without credit.
+        Raises: CreditExceededError if data leaves without credit.
         """
         assert self.subpartition is not None
         run = self.subpartition.poll_run(self.credits_available, bytes_max)
@@ -121,26 +120,26 @@ class CreditBasedSequenceNumberingViewReader:
         return run
 
     def add_credit(self, credit: int, *, now_ns: int) -> None:
-        """The receiver has announced free buffers."""
+        """Add credit announced by the receiver."""
         self.credits_available += credit
         if self.starved_since_ns >= 0:
             self.starved_ns += now_ns - self.starved_since_ns
             self.starved_since_ns = -1
 
     def note_starved(self, *, now_ns: int) -> None:
-        """Called when data waits and no credit is there: start the clock of credit-starved time."""
+        """Start to count starved time, if data is waiting without credit."""
         if self.starved_since_ns < 0 and self.credits_available == 0:
             self.starved_since_ns = now_ns
 
     def starved_until(self, now_ns: int) -> int:
-        """Time in ns in which data waited and no credit was there, up to now."""
+        """Total time in ns that data has waited for credit."""
         if self.starved_since_ns < 0:
             return self.starved_ns
         return self.starved_ns + now_ns - self.starved_since_ns
 
     def resume_consumption(self) -> None:
-        """Unblock after a blocking event; a receiver without exclusive buffers starts again at
-        credit 0.
+        """Unblock after a blocking event; a receiver without exclusive buffers starts again without
+        credit.
         """
         assert self.subpartition is not None
         if self.initial_credit == 0:
@@ -148,21 +147,21 @@ class CreditBasedSequenceNumberingViewReader:
         self.subpartition.resume_consumption()
 
     def needs_backlog_announcement(self) -> int:
-        """The backlog to announce to a receiver that has neither credit nor exclusive buffers; 0
-        for none.
+        """The backlog to announce to a receiver with neither credit nor exclusive buffers; 0 for
+        none.
         """
         if self.initial_credit or self.credits_available or self.subpartition is None:
             return 0
         return self.subpartition.backlog()
 
     def check_invariants(self) -> None:
-        """Assert that credit is a number of buffers, and that only who has none is starved."""
+        """Assert that credit is not negative, and that only a reader without credit is starved."""
         credit = self.credits_available
         assert credit >= 0, f"credit {credit}"
         assert self.starved_since_ns < 0 or not credit, f"starved with credit {credit}"
 
     def release(self) -> None:
-        """The receiver is gone: drop what was queued for it."""
+        """Release the view: the receiver is gone."""
         self.starved_since_ns = -1
         if self.subpartition is not None:
             self.subpartition.release()

@@ -1,7 +1,7 @@
 # mypyc
 """ViewRequests: the PartitionRequests of one connection, until each has a reader.
 
-A request for a partition that is not registered (yet) waits for it, up to a time-out.
+A request for an unregistered partition waits for it, up to a timeout.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ _PARTITION_REQUEST = int(MessageKind.PARTITION_REQUEST)
 
 
 ENDED_READERS_KEPT = 1024
-"""Readers of channels that have ended, of which a snapshot still has the last figures."""
+"""Readers of ended channels whose last figures are kept for snapshots."""
 
 
 class ViewRequests:
-    """Makes readers and attaches them (Flink: CreditBasedSequenceNumberingViewReader with
+    """Creates readers and attaches them (Flink: CreditBasedSequenceNumberingViewReader with
     NettyPartitionRequestListener).
 
     Args:
         queue: takes the readers.
-        create_reader: makes one for a receiver, its channel and its initial credit.
-        fail: ends the connection: what a request waited for has come and cannot be read.
-        timeout_ns: how long a request for an unknown partition waits (Flink checks in steps of the
-            time-out, so that the wait there is between one and two of them; here it is one).
+        create_reader: creates the reader of a receiver, given its channel and initial credit.
+        fail: closes the connection: an awaited partition cannot be read.
+        timeout_ns: how long a request for an unknown partition waits (Flink checks once per
+            timeout,
+            so requests wait between one and two of them; here exactly one).
 
     Attributes:
-        opened_readers: those that are attached and the last of those that were, in that order.
+        opened_readers: all attached readers and the latest ended ones, in the order of requests.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class ViewRequests:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for their partition."""
+        """Number of requests that wait for their partition."""
         return len(self._waiting)
 
     def open(self, message: PartitionRequest) -> None:
-        """Serve a request, refuse it, or let it wait for its partition."""
+        """Handle a request: attach a reader, refuse it, or wait for the partition."""
         receiver_id, indices = message.receiver_id, message.queue_index_set
         control, peer = self._control, self._peer
         channel = peer.channel_of(receiver_id)
@@ -109,24 +110,24 @@ class ViewRequests:
             self._partitions.wait_for(message.partition_id, receiver_id, listener)
 
     def cancel(self, receiver_id: bytes) -> None:
-        """Forget a request that waits."""
+        """Cancel a waiting request."""
         if receiver_id in self._waiting:
             _, partition_id = self._waiting.pop(receiver_id)
             self._partitions.stop_waiting(partition_id, receiver_id)
 
     def cancel_all(self) -> None:
-        """Forget all that wait."""
+        """Cancel all waiting requests."""
         for receiver_id in list(self._waiting):
             self.cancel(receiver_id)
 
     def next_deadline_ns(self) -> int | None:
         """When the oldest request times out."""
-        for due_ns, _ in self._waiting.values():  # the oldest comes first
+        for due_ns, _ in self._waiting.values():  # the oldest is first
             return due_ns
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Refuse requests that waited too long for their partition."""
+        """Refuse requests that have waited too long for their partition."""
         while self._waiting:
             receiver_id = next(iter(self._waiting))
             due_ns, partition_id = self._waiting[receiver_id]
@@ -136,7 +137,7 @@ class ViewRequests:
             self._refuse(receiver_id)
 
     def _objection_to(self, message: PartitionRequest) -> tuple[str, str] | None:
-        """Why a request is refused, whatever its partition: class of the exception, and text."""
+        """Why a request is refused, whatever its partition: exception class and text."""
         if message.receiver_id in self._queue.readers or message.receiver_id in self._waiting:
             text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
             return ILLEGAL_STATE_EXCEPTION, text
@@ -153,7 +154,7 @@ class ViewRequests:
         indices: ResultSubpartitionIndexSet,
         partition: ResultPartition,
     ) -> tuple[str, str] | None:
-        """Let a reader read its subpartitions. Returns: why not, as `_objection_to`."""
+        """Attach a reader to its subpartitions. Returns: why not, as `_objection_to`."""
         try:
             reader.attach(partition, indices.start_index, indices.end_index)
         except (IndexError, RuntimeError) as error:
@@ -167,7 +168,7 @@ class ViewRequests:
         return None
 
     def _forget_ended_readers(self) -> None:
-        """Forget all but the last of them: a connection may outlive any number of attempts."""
+        """Keep only the latest ended readers: a connection may outlive any number of attempts."""
         readers = self._queue.readers
         surplus = len(self.opened_readers) - len(readers) - ENDED_READERS_KEPT
         kept = []
@@ -185,9 +186,9 @@ class ViewRequests:
         indices: ResultSubpartitionIndexSet,
         partition: ResultPartition,
     ) -> None:
-        """The partition that a request waited for has come."""
+        """Attach the reader of a waiting request: its partition is registered."""
         if self._waiting.pop(reader.receiver_id, None) is None:
-            return  # the connection has failed with the one that waited before it
+            return  # the connection failed while an earlier request was served
         try:
             refusal = self._attach(reader, indices, partition)
         except FlinknetError as error:
@@ -197,7 +198,7 @@ class ViewRequests:
             self._peer.send_error(refusal[0], refusal[1], None)
 
     def _refuse(self, receiver_id: bytes) -> None:
-        """The partition that a request waited for has not come."""
+        """Refuse a waiting request: its partition was never registered."""
         _, partition_id = self._waiting.pop(receiver_id)
         self._peer.send_error(
             PARTITION_NOT_FOUND_EXCEPTION, f"Partition {partition_id} not found.", receiver_id

@@ -1,16 +1,15 @@
 """Load: tasks that move runs of serialised records as fast as the network stack takes them.
 
-    plan        a scenario as a job: its graph, which TaskManager each task is placed on, and what
-                its tasks are deployed with
-    arrivals    when records are meant to leave             payload   what they are made of
-    draws       their keys and sizes                        recorded_load  what a source sent before
-    generator   records when they are due, or as fast as they are taken
-    chains      what tasks do: generate, forward, measure   outputs   runs as serialised records
-    run_input   runs of records from a gate                 sink, counting: check and time them
-    load_tasks  descriptors of a load as StreamTasks        forward   runs that are passed on
-    peer_plans  plans with one end that is Flink's
+    plan        a scenario as a job: graph, placement, descriptors of its tasks
+    arrivals    intended instants of records                payload   layout of the records
+    draws       random keys and sizes                       recorded_load  a recorded run's load
+    generator   emits records when due, or at the highest rate
+    chains      of tasks: generate, forward, measure        outputs   serialise runs
+    run_input   reads runs of records from a gate           sink, counting: check and time them
+    load_tasks  builds the StreamTasks of a load            forward   copies and renumbers runs
+    peer_plans  plans with Flink at one end
 
-They are StreamTasks like those of programs; what differs is that no record becomes a value of
-Python. A run of records of equal length is one numpy view of the buffers it came in. Randomness is
-seeded, and clocks are not here: instants are arguments.
+The tasks are StreamTasks like those of programs, but no record becomes a Python value: a run of
+records of equal length is one numpy view of the buffers it arrived in. Randomness is seeded, and
+there are no clocks: instants are arguments.
 """

@@ -1,6 +1,6 @@
-"""When each record is meant to leave: instants fixed before the run, so that load is open loop.
+"""Intended instants of records, fixed before the run, so that load is open loop.
 
-Latency counts from these instants even when the source was held up (no coordinated omission). The
+Latency counts from these instants even if the source was delayed (no coordinated omission). The
 same seed gives the same instants. All arrays are int64 ns, ascending.
 """
 
@@ -17,17 +17,17 @@ _CHUNK_RECORDS = 16_384
 
 
 class ScheduledArrivals:
-    """Instants made in chunks by one of the laws below.
+    """Instants generated in chunks by one of these laws.
 
     Args:
         law: constant, poisson, bursts (groups of `BURST_RECORDS` at one instant, evenly spaced), or
-            on-off:ON:OFF (evenly for ON, not at all for OFF, all sources at the same times).
+            on-off:ON:OFF (evenly for ON, none for OFF, all sources at the same times).
         rate_per_s: mean rate, silences included.
-        start_ns: the first instant is one mean gap (constant: a seeded share of it) after this.
-        records: how many there are from `counted_from_ns` on; None for no end.
-        counted_from_ns: earlier instants come beside the number; None to count all.
-        give_up_ns: who takes instants at this one or later gets none, and all that are left are
-            dropped; None to keep them for as long as it takes.
+        start_ns: the first instant is one mean gap (constant: a random part of it) after this.
+        records: number of instants from `counted_from_ns` on; None for no end.
+        counted_from_ns: earlier instants do not count towards `records`; None to count all.
+        give_up_ns: from this instant on, `take` returns nothing and drops the rest; None to keep
+            them for as long as it takes.
         seed: of this source.
     """
 
@@ -52,7 +52,7 @@ class ScheduledArrivals:
         self._left = records
         self._counted_from_ns = start_ns if counted_from_ns is None else counted_from_ns
         self._random = np.random.default_rng(seed)
-        # Sources of one rate must not tick in step: each starts at its own phase of the gap.
+        # Sources of one rate must not tick in step: each starts at a random phase of the gap.
         self._phase_ns = random.Random(seed).random() * self._gap_ns
         self._origin_ns = start_ns + self._phase_ns
         self._made = 0
@@ -61,7 +61,7 @@ class ScheduledArrivals:
         self._refill()
 
     def next_ns(self) -> int | None:
-        """The next intended instant, None after the last."""
+        """The next intended instant; None after the last."""
         if self._position == len(self._chunk):
             self._refill()
         return int(self._chunk[self._position]) if self._position < len(self._chunk) else None
@@ -105,10 +105,10 @@ class ScheduledArrivals:
 
 
 class RecordedArrivals:
-    """Instants that were recorded, or planned; for replay and simulations.
+    """Recorded or planned instants, for replay and simulations.
 
     Args:
-        end_ns: of the plan, which ends then and not with its last record; None to end with that.
+        end_ns: end of the plan; None: it ends with its last record.
     """
 
     def __init__(self, instants_ns: IntArray, end_ns: int | None = None) -> None:
@@ -118,7 +118,7 @@ class RecordedArrivals:
         self._next_ns = int(instants_ns[0]) if len(instants_ns) else end_ns
 
     def next_ns(self) -> int | None:
-        """The next intended instant, then the end of the plan if it has one; None after that."""
+        """The next intended instant, then the end of the plan if it has one, then None."""
         return self._next_ns
 
     def take(self, until_ns: int, limit: int) -> IntArray:
@@ -138,4 +138,4 @@ class RecordedArrivals:
 
 
 Arrivals = ScheduledArrivals | RecordedArrivals
-"""Where a source has its intended instants from."""
+"""Source of intended instants."""

@@ -1,5 +1,5 @@
 # mypyc
-"""The chains of load tasks: what moves a run of records from a task's input to its outputs."""
+"""The chains of load tasks: move runs of records from a task's input to its outputs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..task_chain import TaskChain
 from .outputs import ForwardedOutput, GeneratedOutput
 
 PORTION_NS = 1_000_000
-"""A relay that takes its time emits what it worked on for so long, not a whole buffer at once."""
+"""Work after which a slow relay emits its records, rather than after a whole buffer."""
 
 
 class Generate(TaskChain):
-    """Records of a LoadGenerator go to the output; its batches are (count, instants)."""
+    """Passes records of a LoadGenerator to the output; its batches are (count, instants)."""
 
     def __init__(self, output: GeneratedOutput, context: ProcessingContext) -> None:
         super().__init__()
@@ -24,11 +24,11 @@ class Generate(TaskChain):
         self._context = context
 
     def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
-        """Take records that are due: their number and their instants."""
+        """Queue due records: their number and instants."""
         self.batches.append((values, instants))
 
     def process_portion(self, began_ns: int) -> None:
-        """Hand a batch to the output."""
+        """Pass a batch to the output."""
         count, instants = self.batches.popleft()
         self._context.now_ns, self._context.work_ns = began_ns, 0
         self.processed_records += count
@@ -39,7 +39,7 @@ class Forward(TaskChain):
     """An identity map; its batches are runs of records.
 
     Args:
-        delay_ns_per_record: time each record takes.
+        delay_ns_per_record: time per record.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Forward(TaskChain):
         self._portion_records = max(1, PORTION_NS // max(1, delay_ns_per_record))
 
     def process_portion(self, began_ns: int) -> None:
-        """Hand a run, or as much of it as is worked on at a time, to the output."""
+        """Pass a run, or one portion of it, to the output."""
         memory, offset, count, record_bytes = self.batches.popleft()
         taken = count
         if self.record_ns and count > self._portion_records:
@@ -65,11 +65,11 @@ class Forward(TaskChain):
 
 
 class Measure(TaskChain):
-    """The end of a load: records were counted and timed as they were read. Its batches are the
-    instants at which the task is done with what was read.
+    """The end of a load, whose records were counted and timed as they were read. Its batches are
+    the instants at which the task is done with them.
 
     Args:
-        sinks: that count and time them.
+        sinks: count and time the records.
     """
 
     def __init__(self, context: ProcessingContext, sinks: Sequence[LatencyMeter]) -> None:
@@ -79,10 +79,10 @@ class Measure(TaskChain):
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
-        """Of each channel."""
+        """The sink of each channel."""
         return self._sinks
 
     def process_portion(self, began_ns: int) -> None:
-        """Work on what was read until it is done."""
+        """Be busy until the records read are done."""
         done_ns = self.batches.popleft()
         self._context.now_ns, self._context.work_ns = began_ns, done_ns - began_ns

@@ -1,5 +1,5 @@
 # mypyc
-"""ForeignSink: takes records that are not ours, and counts them, or checks their numbers, too."""
+"""ForeignSink: counts records that another program wrote, and may check their numbers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from .sink import LatencySink, Run
 
 _RECORD_TAGS = (0, 1)
-"""Records with and without timestamp; other elements of a stream are no records."""
+"""Tags of records with and without timestamp; other tags mark other stream elements."""
 
 STAMPED_MIN_BYTES = OVERHEAD_BYTES + SMALLEST_VALUE_BYTES
 
 
 MEASURED, STAMPED, COUNTED = "measured", "stamped", "counted"
-"""What a sink takes records for: those of our own load; those of flinknet's form that another
-program wrote; anything.
+"""What a sink expects: records of our own load; records in flinknet's form from another program;
+anything.
 """
 
 
 class ForeignSink(LatencySink):
-    """A LatencySink for what another program writes, whose instants are not ours: there are no
-    latencies.
+    """A LatencySink for the records of another program. Their instants mean nothing here, so there
+    are no latencies.
 
     Attributes:
-        other_elements: watermarks, latency markers and the like.
-        value_bytes: of the records, without tag and timestamp.
+        other_elements: stream elements other than records, such as watermarks and latency markers.
+        value_bytes: bytes of the records, without tag and timestamp.
     """
 
     def __init__(self, *, delay_ns_per_record: int = 0) -> None:
@@ -42,8 +42,8 @@ class ForeignSink(LatencySink):
 
 
 class CountingSink(ForeignSink):
-    """For what some job of Flink writes: neither stamps nor numbers are looked for, and nothing can
-    be lost or out of order.
+    """A sink for any job of Flink: checks neither stamps nor numbers, so nothing counts as lost or
+    out of order.
     """
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
@@ -62,20 +62,20 @@ class CountingSink(ForeignSink):
         return now_ns + self._delay_ns * records
 
     def set_delay(self, delay_ns_per_record: int) -> None:
-        """How long the task takes for each record from the next one on."""
+        """Set how long the task takes per record, from the next one on."""
         self._delay_ns = delay_ns_per_record
 
     def settle(self) -> None:
-        """Nothing was kept."""
+        """Do nothing: nothing is kept."""
 
 
 class StampedSink(ForeignSink):
-    """For records of flinknet's form that another program wrote: numbers are checked."""
+    """A sink for records in flinknet's form from another program: checks their numbers."""
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
         """Take the records of a buffer; see LatencySink.receive.
 
-        Raises: FrameCorruptedError for a record that is too short for a stamp.
+        Raises: FrameCorruptedError if a record is too short for a stamp.
         """
         for _, _, count, record_bytes in runs:
             if record_bytes < STAMPED_MIN_BYTES:

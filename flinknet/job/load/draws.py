@@ -1,5 +1,5 @@
-"""What is drawn for each record of a source: its key, its size; the same for the same seed, in
-whatever portions the records are taken.
+"""Random keys and sizes of a source's records. The same seed gives the same draws, in whatever
+portions they are taken.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from flinknet.arrays import IntArray
 from flinknet.config import EXPONENTIAL, RecordSize
 
 _DRAWN = 8192
-"""Draws that are made at once: one for a few records takes as long as for a hundred."""
+"""Draws made at once: one for a few records takes as long as for a hundred."""
 
 
 class _Draws(ABC):
-    """What is drawn ahead and taken in portions."""
+    """Random values drawn ahead and taken in portions."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
         self._drawn: IntArray = np.empty(0, np.int64)
 
     def take(self, count: int) -> IntArray:
-        """What was drawn for the next records."""
+        """The values of the next records."""
         if len(self._drawn) < count:
             more = self._draw(max(count, _DRAWN))
             self._drawn = np.concatenate((self._drawn, more))
@@ -37,11 +37,11 @@ class _Draws(ABC):
 
 
 class KeyDraws(_Draws):
-    """Keys from 0 on, uniform or by a Zipf distribution, in which key 0 is the most frequent.
+    """Keys from 0 on, uniform or Zipf-distributed with key 0 the most frequent.
 
     Args:
-        keys: number of different keys.
-        skew: exponent of the distribution; 0: all alike.
+        keys: number of distinct keys.
+        skew: exponent of the distribution; 0 for uniform.
     """
 
     def __init__(self, keys: int, skew: float, seed: int) -> None:
@@ -59,18 +59,18 @@ class KeyDraws(_Draws):
 
 
 def _zipf(keys: int, skew: float) -> NDArray[np.float64]:
-    """Where the share of each key ends, from 0 to 1."""
+    """Cumulative share of the keys, from 0 to 1."""
     ends = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -skew)
     ends /= ends[-1]
     return ends
 
 
 TakeSizes = Callable[[int], IntArray]
-"""Takes the sizes of the values of a source's next records, so many, in bytes."""
+"""Returns the value sizes of a source's next records, in bytes, given their number."""
 
 
 class DrawnSizes(_Draws):
-    """Sizes in bytes by the distribution of a RecordSize."""
+    """Random sizes in bytes, by the distribution of a RecordSize."""
 
     def __init__(self, size: RecordSize, seed: int) -> None:
         super().__init__(seed)
@@ -79,7 +79,7 @@ class DrawnSizes(_Draws):
     def _draw(self, count: int) -> IntArray:
         low, high = self._size.low_bytes, self._size.high_bytes
         if self._size.law == EXPONENTIAL:
-            # what the way down to whole bytes takes away is half a byte in the mean
+            # rounding down to whole bytes costs half a byte on average
             above = self._random.exponential(self._size.mean_bytes - low + 0.5, count)
             return np.minimum(low + above, high).astype(np.int64)
         return self._random.integers(low, high, count, np.int64, endpoint=True)

@@ -1,7 +1,7 @@
-"""RecordForwarder: records that were received, made ready for the channels they go on to.
+"""RecordForwarder: prepares received records for their next channels.
 
 A record keeps its intended instant, so that latency counts from the first producer to the last
-consumer, and gets the next number of the channel it is put on.
+consumer, and gets the next number of its new channel.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .payload import INSTANT_BITS, INSTANT_MASK, STAMP_OFFSET
 
 
 class RecordForwarder:
-    """Copies runs of records, and numbers the copies.
+    """Copies runs of records and renumbers the copies.
 
-    `numbers` holds how many records went to each channel.
+    `numbers` is the number of records sent to each channel.
 
     Args:
-        channels: those of the partition, or (BROADCAST,).
-        epoch_ns: the instant that stamps count from.
+        channels: of the partition, or (BROADCAST,).
+        epoch_ns: instant that stamps count from.
     """
 
     def __init__(self, channels: Iterable[int], *, epoch_ns: int) -> None:
@@ -39,9 +39,9 @@ class RecordForwarder:
         channel: int,
         picked: slice | NDArray[np.intp],
     ) -> tuple[memoryview, IntArray]:
-        """Copy the picked ones of `count` records that lie back to back from `offset` on.
+        """Copy the picked ones of `count` adjacent records that begin at `offset`.
 
-        Returns: their bytes, and the intended instant of each.
+        Returns: their bytes and intended instants.
         """
         rows = np.ndarray((count, record_bytes), np.uint8, memory, offset)
         copied = np.array(rows[picked], order="C", copy=True)

@@ -1,5 +1,5 @@
 # mypyc
-"""LoadGenerator: the source of a workload; RecordBatcher: the bytes of its records."""
+"""LoadGenerator: the source of a workload; RecordBatcher: serialises its records."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Instants = NDArray[np.int64] | int
 
 
 class RecordBatcher:
-    """Makes serialised batches for channels, with one reused block of memory a channel.
+    """Serialises batches for channels, with one reused block of memory per channel.
 
     Attributes:
-        batch_records: how many records a step takes at most.
+        batch_records: most records per step.
         numbers: records made so far, by channel.
 
     Args:
-        channels: those of the partition, or (BROADCAST,).
-        epoch_ns: the instant that stamps count from.
-        seed: of the sizes, where they are drawn.
-        take_sizes: of the records, where they are neither constant nor drawn.
+        channels: of the partition, or (BROADCAST,).
+        epoch_ns: instant that stamps count from.
+        seed: of random sizes.
+        take_sizes: source of sizes that are neither constant nor random.
     """
 
     def __init__(
@@ -63,9 +63,7 @@ class RecordBatcher:
         self._take_sizes = take_sizes
 
     def take_sizes(self, count: int) -> IntArray | None:
-        """Sizes of the next records that are due, to be handed to `make` with them; None where all
-        are the same.
-        """
+        """Sizes of the next due records, to be passed to `make`; None if all are equal."""
         return None if self._take_sizes is None else self._take_sizes(count)
 
     def make(
@@ -77,8 +75,8 @@ class RecordBatcher:
         now_ns: int,
         sizes: IntArray | None = None,
     ) -> SerializedRecords:
-        """Records with the next numbers of their channel; the memory is good until the channel's
-        next batch.
+        """Serialise records with the next numbers of their channel; the memory is valid until the
+        channel's next batch.
         """
         number = self.numbers[channel]
         self.numbers[channel] = number + count
@@ -94,20 +92,19 @@ class RecordBatcher:
 
 
 class LoadGenerator:
-    """Records of one producer: how many are due, and when they were (implements
-    job.sources.RecordSource).
+    """Due records of one producer: their number and instants (implements job.sources.RecordSource).
 
     Attributes:
-        is_ended: no more come.
-        late_ns_max: how long after its instant a record was taken, at most.
+        is_ended: whether the load has ended.
+        late_ns_max: longest time from a record's instant until it was taken.
 
     Args:
         arrivals: intended instants; None for the highest rate.
-        batch_records: how many a step takes at most.
-        records: with the highest rate, how many to make from `measured_from_ns` on; None for no
+        batch_records: most records per step.
+        records: at the highest rate, number of records from `measured_from_ns` on; None for no
             limit.
-        start_ns: with the highest rate, when to begin.
-        end_ns: with the highest rate, when to stop; None for no end.
+        start_ns: at the highest rate, when to begin.
+        end_ns: at the highest rate, when to stop; None for no end.
     """
 
     def __init__(
@@ -131,7 +128,7 @@ class LoadGenerator:
         self._end_ns = end_ns
 
     def take(self, *, now_ns: int) -> tuple[int, Instants] | None:
-        """Those that are due: how many, and their instants; None if there are none."""
+        """The number of due records and their instants; None if there are none."""
         arrivals = self._arrivals
         if arrivals is None:
             return self._take_at_max_rate(now_ns)
@@ -151,7 +148,7 @@ class LoadGenerator:
         return None if self.is_ended else max(now_ns, self._start_ns)
 
     def stop(self) -> None:
-        """Make no more."""
+        """Make no more records."""
         self.is_ended = True
 
     def _take_at_max_rate(self, now_ns: int) -> tuple[int, Instants] | None:

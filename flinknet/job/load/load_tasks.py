@@ -1,4 +1,4 @@
-"""Tasks of a load between their gates and partitions, as descriptors have them."""
+"""Tasks of a load, built from descriptors between their gates and partitions."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from .run_input import RunInput
 from .sink import LatencySink
 
 GENERATOR = "load"
-"""Id of the operator that generates, among the sources of its task."""
+"""Operator id of the generator in its task."""
 
 
 class LoadTasks:
-    """Makes the subtasks of a run that have their partitions and gates.
+    """Builds the subtasks of a run from their partitions and gates.
 
     Args:
-        respond: takes the tasks' answers about checkpoints.
+        respond: sends the tasks' checkpoint answers.
         start_ns: when tasks start; stamps of records count from there.
-        timestamp_epoch_ns: the instant that timestamps of barriers count from.
-        spills: takes records that are too long for memory; None to keep all of them there.
+        timestamp_epoch_ns: instant that is timestamp 0 of barriers.
+        spills: takes records too long for memory; None to keep all records in memory.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LoadTasks:
         probe: Probe,
         keys: KeyDraws,
     ) -> StreamTask:
-        """A subtask that makes records.
+        """A subtask that generates records.
 
         Args:
             keys: for hash partitioning.
@@ -97,10 +97,10 @@ class LoadTasks:
         *,
         delay_ns_per_record: int = 0,
     ) -> StreamTask:
-        """A subtask that passes records on (Flink: OneInputStreamTask around an identity map).
+        """A subtask that forwards records (Flink: OneInputStreamTask around an identity map).
 
         Args:
-            sinks: one for each channel of the gate; they check and time what arrives here.
+            sinks: one per channel of the gate; they check and time the incoming records.
             keys: for hash partitioning.
         """
         frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
@@ -126,7 +126,7 @@ class LoadTasks:
         delay_ns_per_record: int = 0,
         takes_runs: bool = False,
     ) -> StreamTask:
-        """A subtask that takes records out.
+        """A subtask that consumes records.
 
         Args:
             sinks, delay_ns_per_record, takes_runs: see RunInput.
@@ -153,14 +153,14 @@ class LoadTasks:
 
 
 def generator_of(task: StreamTask) -> LoadGenerator:
-    """What makes the records of a source."""
+    """The generator of a source task."""
     generator = task.sources[GENERATOR]
     assert isinstance(generator, LoadGenerator)
     return generator
 
 
 def run_input_of(task: StreamTask) -> RunInput:
-    """What reads the gates of a relay or a sink."""
+    """The run input of a relay or sink task."""
     assert isinstance(task.network_input, RunInput)
     return task.network_input
 
@@ -182,14 +182,14 @@ def create_load_task(
     spills: SpillStore | None = None,
     records: str = MEASURED,
 ) -> StreamTask:
-    """The task of a descriptor, as the workload of the scenario has it.
+    """Create the task of a descriptor for the workload of the scenario.
 
     Args:
-        partitions, gates: of the descriptor's outputs and inputs, in their order.
+        partitions, gates: of the descriptor's outputs and inputs, in order.
         respond, timestamp_epoch_ns, spills: see LoadTasks.
         start_ns, end_ns, give_up_ns: see create_source.
         measured_from_ns, measured_to_ns: records due in between count for latency.
-        records: what a sink takes them for (MEASURED, STAMPED, COUNTED).
+        records: what a sink expects (MEASURED, STAMPED, COUNTED).
     """
     tasks = LoadTasks(
         scenario.network,
@@ -249,11 +249,11 @@ def create_source(
     end_ns: int | None,
     give_up_ns: int | None = None,
 ) -> StreamTask:
-    """The task of a source that makes records as the workload has it.
+    """Create the task of a source that generates the records of the workload.
 
     Args:
-        end_ns: when it stops; None for a workload that has a number of records.
-        give_up_ns: when records of a rate that are due and have not been sent are given up.
+        end_ns: when it stops; None if the workload has a number of records.
+        give_up_ns: when due records that have not been sent are dropped.
     """
     workload, seed = scenario.workload, scenario.seed
     producer, (output,) = descriptor.subtask, descriptor.outputs
@@ -312,7 +312,7 @@ def create_relay(
     flusher: OutputFlusher,
     probe: Probe,
 ) -> StreamTask:
-    """The task of a relay."""
+    """Create the task of a relay."""
     (output,) = descriptor.outputs
     selector = create_selector(
         output.partitioner, output.subpartitions, scenario.seed + descriptor.subtask
@@ -330,14 +330,14 @@ def create_relay(
 
 
 def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
-    """The keys of a subtask's records."""
+    """The random keys of a subtask's records."""
     workload = scenario.workload
     return KeyDraws(workload.keys, workload.key_skew, scenario.seed * 15_485_863 + subtask)
 
 
 def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:
-    """The delay per record that a consumer begins with: 0 for those that are not slow, or only for
-    a while, which is a part of the measured one.
+    """The initial delay per record of a consumer: 0 if it is not slow, or slow only for a part of
+    the measured time.
     """
     for slow in slow_consumers:
         if slow.index == consumer:
@@ -348,7 +348,7 @@ def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:
 def scheduled_records(
     rate_per_s: float, records: int | None, start_ns: int, end_ns: int | None
 ) -> int:
-    """Records of one source: those asked for behind the warm-up, or all from start to end."""
+    """Records of one source: as configured after the warm-up, or all from start to end."""
     if records is not None:
         return records
     assert end_ns is not None

@@ -1,5 +1,5 @@
 # mypyc
-"""What leaves a load task: runs of records, dealt out and numbered for their channels."""
+"""Outputs of load tasks: distribute runs of records and number them per channel."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .generator import Instants, RecordBatcher
 
 
 class GeneratedOutput(TaskOutput):
-    """Makes the bytes of the records that a generator says are due.
+    """Serialises the records that a generator says are due.
 
     Args:
-        keys: that hash partitioning goes by.
+        keys: for hash partitioning.
     """
 
     def __init__(
@@ -41,16 +41,16 @@ class GeneratedOutput(TaskOutput):
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the run."""
+        """Records written so far, by index of the channel in the job."""
         return _sent(self._batcher.numbers, self.channels)
 
     def collect(self, count: int, instants: Instants) -> None:
-        """Take what is due; it is written before the next is taken."""
+        """Collect due records; they are written before the next are collected."""
         self._count, self._instants = count, instants
         self._context.pending_records = count
 
     def write(self) -> None:
-        """Hand what was collected to the writer; what finds no buffer waits there."""
+        """Pass everything collected to the writer, which queues what finds no buffer."""
         count, self._count = self._count, 0
         if not count:
             return
@@ -69,15 +69,15 @@ class GeneratedOutput(TaskOutput):
                 writer.emit(channel, make(channel, picked, len(picked), now_ns=now_ns, sizes=own))
 
     def discard(self) -> None:
-        """Drop what was collected."""
+        """Drop everything collected."""
         self._count = 0
 
 
 class ForwardedOutput(TaskOutput):
-    """Passes runs of records on, with the numbers of the channels that they go to.
+    """Forwards runs of records, numbered for their new channels.
 
     Args:
-        keys: that hash partitioning goes by.
+        keys: for hash partitioning.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class ForwardedOutput(TaskOutput):
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the run."""
+        """Records written so far, by index of the channel in the job."""
         return _sent(self._forwarder.numbers, self.channels)
 
     def collect(self, run: RecordRun) -> None:
-        """Take a run, whose memory must be there until `write`."""
+        """Collect a run, whose memory must stay valid until `write`."""
         self._runs.append(run)
         self._context.pending_records += run[2]
 
     def write(self) -> None:
-        """Hand what was collected to the writer; what finds no buffer waits there."""
+        """Pass everything collected to the writer, which queues what finds no buffer."""
         if not self._runs:
             return
         runs, self._runs = self._runs, []
@@ -123,12 +123,12 @@ class ForwardedOutput(TaskOutput):
                 writer.emit(channel, SerializedRecords(data, instants, record_bytes=record_bytes))
 
     def discard(self) -> None:
-        """Drop what was collected."""
+        """Drop everything collected."""
         self._runs.clear()
 
 
 def _sent(numbers: dict[int, int], channels: Sequence[int]) -> dict[int, int]:
-    """By index of the channel in the run; what was numbered for BROADCAST went to all of them."""
+    """Counts by index of the channel in the job; records numbered for BROADCAST went to all."""
     if BROADCAST in numbers:
         return dict.fromkeys(channels, numbers[BROADCAST])
     return {channels[subpartition]: count for subpartition, count in numbers.items()}

@@ -1,7 +1,7 @@
 # mypyc
-"""Record bytes: what a producer writes and a consumer can check.
+"""Layout of load records, whose sequence a consumer can check.
 
-On the wire, as Flink's record writer lays a StreamElement without timestamp:
+On the wire, as Flink's record writer serialises a StreamElement without timestamp:
 
 | bytes | field |
 |---|---|
@@ -12,9 +12,9 @@ On the wire, as Flink's record writer lays a StreamElement without timestamp:
 | … | padding, the same for all records |
 
 A value of 8 bytes is what Flink's LongSerializer reads. Instants count from the run's epoch, so
-2**44 ns (4.9 hours) is what a latency may last, not a run. The number lets the consumer see every
-loss, repetition and disorder, save for a loss of an exact multiple of 2**20 records in one place;
-the totals that both sides count show that too.
+2**44 ns (4.9 hours) limits a latency, not a run. The number reveals every loss, repetition and
+disorder, except the loss of an exact multiple of 2**20 records in one place; the totals that both
+sides count reveal that too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
 
 TAG_BYTES = 1
 OVERHEAD_BYTES = LENGTH_PREFIX_BYTES + TAG_BYTES
-"""What the stream adds to each value."""
+"""Bytes that the stream adds to each value."""
 
 STAMP_OFFSET = OVERHEAD_BYTES
 LATENESS_OFFSET = STAMP_OFFSET + 8
@@ -45,23 +45,23 @@ _TAG_RECORD_WITHOUT_TIMESTAMP = 1
 
 
 BATCH_BYTES = 128 * 1024
-"""Bytes that one step serialises at most of what is offered at a rate: a source that falls behind
-reads on in steps of four segments.
+"""Most bytes serialised in one step at a given rate: a source that falls behind catches up in steps
+of four segments.
 """
 
 MAX_RATE_BATCH_BYTES = 320 * 1024
-"""The same at the highest rate: the ten segments a channel may have. Whole segments are cheap, and
-what a batch leaves of one is not: the producer's side without sockets took 8.4 µs a segment at
-100-byte records, against 10.7 with 128 KiB. More than the pool gives would only wait.
+"""The same at the highest rate: the ten segments a channel may have. Whole segments are cheap,
+partial ones are not: the producer's side without sockets took 8.4 µs a segment at 100-byte
+records, against 10.7 with 128 KiB. More than the pool has would only wait.
 """
 
 
 class RecordFactory:
-    """Serialises records of one size in batches over one reused block of memory.
+    """Serialises batches of records of one size in one reused block of memory.
 
     Args:
         value_bytes: size of a value, at least 8.
-        capacity: most records of one batch.
+        capacity: most records per batch.
     """
 
     def __init__(self, value_bytes: int, capacity: int) -> None:
@@ -75,9 +75,9 @@ class RecordFactory:
         strides = (self.record_bytes,)
         lengths = np.ndarray((capacity,), ">i4", self._view, 0, strides)
         lengths[:] = TAG_BYTES + value_bytes
-        # Big-endian words through a native view, twice as fast as a store to a ">u8" view. Numbers
-        # are in that order already: the records of a batch whose instants are all the same need
-        # one operation, as far as their numbers share the bits above the table.
+        # Big-endian words through a native view, twice as fast as stores to a ">u8" view. The table
+        # of numbers is already big-endian: a batch with one instant needs one operation, as long as
+        # its numbers share the bits above the table.
         self._stamps = np.ndarray((capacity,), np.uint64, self._view, STAMP_OFFSET, strides)
         self._scratch = np.empty(capacity, np.uint64)
         self._table_size = min(1 << (capacity - 1).bit_length(), 1 << NUMBER_BITS)
@@ -95,14 +95,15 @@ class RecordFactory:
     def serialize(
         self, first_number: int, since_epoch_ns: IntArray | int, count: int, emitted_ns: int
     ) -> memoryview:
-        """Lay `count` records; the memory is good until the next call.
+        """Serialise `count` records; the memory is valid until the next call.
 
         Args:
             first_number: number of the first record in its channel.
-            since_epoch_ns: intended instants counted from the epoch; one int if all are the same
-                and on time.
-            count: records, at most `capacity`.
-            emitted_ns: the instant of emission, counted from the epoch.
+            since_epoch_ns: intended instants, counted from the epoch; one int if all are equal and
+                on
+                time.
+            count: number of records, at most `capacity`.
+            emitted_ns: instant of emission, counted from the epoch.
         """
         if isinstance(since_epoch_ns, int):
             self._stamp_all(first_number, since_epoch_ns & INSTANT_MASK, count)
@@ -135,7 +136,7 @@ class RecordFactory:
 
 
 def _big_endian(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The words so that they lie in memory with the first byte highest; in place."""
+    """Reorder the words in place so that the highest byte comes first in memory."""
     return words.byteswap(inplace=True) if sys.byteorder == "little" else words
 
 
@@ -147,12 +148,12 @@ _LATENESS_PLACES = np.arange(LATENESS_OFFSET, LATENESS_OFFSET + 8)
 def serialize_mixed(
     first_number: int, sizes: IntArray, since_epoch_ns: IntArray, emitted_ns: int
 ) -> tuple[memoryview, IntArray]:
-    """Lay records of many sizes; see RecordFactory.serialize. Padding is zeros.
+    """Serialise records of different sizes; see RecordFactory.serialize. Padding is zeros.
 
     Args:
-        sizes: of the values.
+        sizes: sizes of the values.
 
-    Returns: the bytes, and for each record the offset of its end.
+    Returns: the bytes, and the end offset of each record.
     """
     count = len(sizes)
     ends = np.cumsum(sizes + OVERHEAD_BYTES)

@@ -1,7 +1,7 @@
-"""Plans of an exchange of which one end only is flinknet's.
+"""Plans of an exchange with flinknet at one end only.
 
-The other end is a TaskManager of Flink: what it produces has ids of its own making, and so have the
-channels by which it consumes.
+The other end is a TaskManager of Flink, which chooses the ids of its partitions and channels
+itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flinknet.errors import ConfigError
 from .plan import ListedChannel, LoadPlan, listed_load_plan
 
 PRODUCERS, CONSUMERS = 0, 1
-"""TaskManagers: who writes, and who reads."""
+"""TaskManagers of the writers and the readers."""
 
 
 def consumer_plan(
@@ -23,7 +23,7 @@ def consumer_plan(
 ) -> LoadPlan:
     """One consumer that reads these subpartitions of each of these partitions.
 
-    Raises: ConfigError when one is named twice.
+    Raises: ConfigError if one is named twice.
     """
     _check_distinct(partition_ids, subpartitions)
     pairs = [(p, subpartition) for p in range(len(partition_ids)) for subpartition in subpartitions]
@@ -32,10 +32,10 @@ def consumer_plan(
 
 
 def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID]) -> LoadPlan:
-    """A producer for each partition, with a subpartition for each consumer of the workload; the
-    receiver ids stand for those that the consumers will choose.
+    """One producer per partition, with a subpartition per consumer of the workload; receiver ids
+    are placeholders for those that the consumers will choose.
 
-    Raises: ConfigError when a partition is named twice.
+    Raises: ConfigError if a partition is named twice.
     """
     _check_distinct(partition_ids, ())
     consumers = scenario.workload.consumers

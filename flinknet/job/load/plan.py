@@ -1,4 +1,4 @@
-"""LoadPlan: the load of a scenario as a job, source → relays → sink, planned as a program's job is.
+"""LoadPlan: a scenario's load as a job, source → relays → sink, planned like a program's job.
 
 Pure; ids follow from the seed.
 """
@@ -43,7 +43,7 @@ from ..flow_control import check_flow_control
 from ..scheduling import scheduling_of
 
 LONGEST_RUN_NS = 4 * 3600 * 10**9
-"""Below the 2**44 ns that the stamp of a record holds (`payload`)."""
+"""Less than the 2**44 ns that a record's stamp can hold (`payload`)."""
 
 PLACEMENTS = ("split", "spread")
 
@@ -59,8 +59,8 @@ _PARTITIONERS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadChannel:
-    """One channel of a load, from the subtask `producer` to the subtask `consumer` of an edge.
-    `index` counts over all edges.
+    """One channel of a load, from subtask `producer` to subtask `consumer` of an edge. `index`
+    counts over all edges.
     """
 
     index: int
@@ -76,13 +76,13 @@ class LoadChannel:
 
     @property
     def is_local(self) -> bool:
-        """Whether both ends sit on one TaskManager, so that no connection is needed."""
+        """Whether both ends are on one TaskManager, so that no connection is needed."""
         return self.producer_task_manager == self.consumer_task_manager
 
     @property
     def connection(self) -> str:
-        """Name of the TCP connection it shares, "tm-0->tm-1": from the producers' TaskManager to
-        the consumers', whose client opens it.
+        """Name of its TCP connection, such as "tm-0->tm-1": from the producers' TaskManager to the
+        consumers', whose client opens it.
         """
         number = f"#{self.connection_index}" if self.connection_index else ""
         return f"tm-{self.producer_task_manager}->tm-{self.consumer_task_manager}{number}"
@@ -90,10 +90,10 @@ class LoadChannel:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """A scenario, and what its tasks are deployed with.
+    """A scenario and the descriptors of its tasks.
 
     Attributes:
-        plan: where its tasks are.
+        plan: placement of the tasks.
         tasks: by vertex and subtask: sources, relays, sinks.
         channels: by index.
     """
@@ -105,22 +105,22 @@ class LoadPlan:
 
     @property
     def sources(self) -> list[TaskDeploymentDescriptor]:
-        """The tasks that make records."""
+        """Tasks that generate records."""
         return [each for each in self.tasks if not each.inputs]
 
     @property
     def sinks(self) -> list[TaskDeploymentDescriptor]:
-        """The tasks that take records out."""
+        """Tasks that consume records."""
         return [each for each in self.tasks if not each.outputs]
 
     @property
     def last_vertex(self) -> int:
-        """Index of the vertex of the sinks; that of the sources is 0."""
+        """Index of the sinks' vertex; the sources' is 0."""
         return self.tasks[-1].vertex
 
     @property
     def task_managers(self) -> int:
-        """TaskManagers that the tasks need, counted up to the last one that is used."""
+        """Number of TaskManagers, up to the last one used."""
         return 1 + max(each.task_manager for each in self.tasks)
 
     def tasks_on(self, task_manager: int) -> list[TaskDeploymentDescriptor]:
@@ -128,11 +128,11 @@ class LoadPlan:
         return [each for each in self.tasks if each.task_manager == task_manager]
 
     def is_last(self, channel: LoadChannel) -> bool:
-        """Whether what is read here leaves the job: latency ends there, and records count once."""
+        """Whether records leave the job here: latency ends here, and records count once."""
         return channel.edge == self.last_vertex - 1
 
     def connections(self) -> dict[str, int]:
-        """How many channels share each TCP connection, by its name."""
+        """Number of channels of each TCP connection, by its name."""
         counts: dict[str, int] = {}
         for each in self.channels:
             if not each.is_local:
@@ -140,15 +140,15 @@ class LoadPlan:
         return counts
 
     def buffers(self) -> list[TaskManagerBuffers]:
-        """What each TaskManager needs of its network memory."""
+        """Network memory demand of each TaskManager."""
         count = max(self.scenario.task_managers, self.task_managers)
         needs = (each.buffers for each in self.tasks)
         return buffers_by_task_manager(needs, count, self.scenario.network)
 
     def check_memory(self) -> None:
-        """Refuse tasks whose buffers do not fit, before anything is started.
+        """Check that all buffers fit, before anything is started.
 
-        Raises: ConfigError with the numbers, and with what would do.
+        Raises: ConfigError with the numbers and a remedy.
         """
         why = shortage(self.buffers(), self.scenario.network)
         if why is not None:
@@ -156,7 +156,7 @@ class LoadPlan:
 
 
 def task_name(task: TaskDeploymentDescriptor) -> str:
-    """What a task of a load is called, wherever users read of it: source 0, relay 1.0 or sink 0."""
+    """Name of a load task in all output: source 0, relay 1.0 or sink 0."""
     if not task.inputs:
         return f"source {task.subtask}"
     if not task.outputs:
@@ -167,10 +167,11 @@ def task_name(task: TaskDeploymentDescriptor) -> str:
 def load_plan_of(scenario: Scenario) -> LoadPlan:
     """The plan of a scenario.
 
-    A relay is joined to the stage before it one by one where it has as many subtasks, and by
-    rebalance where not, as Flink joins operators; the partitioner is that of the last edge.
+    A relay is connected one to one to the previous stage if parallelisms are equal, else by
+    rebalance, as Flink connects operators; the partitioner of the workload is that of the last
+    edge.
 
-    Raises: ConfigError when the scenario cannot be deployed.
+    Raises: ConfigError if the scenario cannot be deployed.
     """
     _check(scenario)
     parallelisms = scenario.workload.parallelisms
@@ -184,7 +185,7 @@ def load_plan_of(scenario: Scenario) -> LoadPlan:
 def placed_load_plan(
     scenario: Scenario, partitioners: Sequence[str], places: Sequence[Sequence[int]]
 ) -> LoadPlan:
-    """The plan of a source, relays and a sink that are where they are.
+    """The plan of sources, relays and sinks at given places.
 
     Args:
         partitioners: of each edge.
@@ -197,7 +198,7 @@ def placed_load_plan(
 
 @dataclass(frozen=True, slots=True)
 class ListedChannel:
-    """A channel of an exchange that has been laid already; `index` is its own."""
+    """A channel of an existing exchange, with its own `index`."""
 
     index: int
     producer: int
@@ -211,15 +212,15 @@ def listed_load_plan(
     channels: Sequence[ListedChannel],
     partition_ids: Sequence[ResultPartitionID] = (),
 ) -> LoadPlan:
-    """The plan of one exchange whose channels were laid elsewhere: in a run that was recorded, or
-    where one end of them is not flinknet's.
+    """The plan of one exchange with given channels: those of a recorded run, or with one end that
+    is not flinknet's.
 
     Args:
         places: TaskManager of each producer, and of each consumer.
-        channels: in the order in which their gates have them.
-        partition_ids: of each producer; none: ids of our own.
+        channels: in the order of their gates.
+        partition_ids: of each producer; if empty, our own ids.
     """
-    plan = _physical_plan(scenario, ("rescale",), places)  # has fewest channels to be replaced
+    plan = _physical_plan(scenario, ("rescale",), places)  # fewest channels to replace
     kind = plan.edges[0].partition_type
     written: dict[int, list[ListedChannel]] = {}
     read: dict[int, list[ListedChannel]] = {}
@@ -294,8 +295,8 @@ def _tasks_of(plan: PhysicalPlan) -> list[TaskDeploymentDescriptor]:
 def _with_partitioners(
     task: TaskDeploymentDescriptor, partitioners: Sequence[str]
 ) -> TaskDeploymentDescriptor:
-    """The task, with the names that scenarios have for the partitioners of the edges: that of a
-    custom one says which function it is.
+    """The task with the scenario's names of partitioners; the name of a custom one includes its
+    function.
     """
     outputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.outputs)
     inputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.inputs)
@@ -305,14 +306,14 @@ def _with_partitioners(
 def _physical_plan(
     scenario: Scenario, partitioners: Sequence[str], places: Sequence[Sequence[int]]
 ) -> PhysicalPlan:
-    """Nothing waits for another stage to be deployed: what reads a blocking partition is there from
-    the beginning, and requests it later.
+    """Place the load without stages: readers of a blocking partition are deployed from the start,
+    and request it later.
     """
     job = job_graph_of(_stream_graph(scenario, partitioners, list(map(len, places))))
     kind = partition_type_of(scenario.workload.partition_type)
     for job_vertex in job.vertices.values():
         for data_set in job_vertex.results:
-            data_set.partition_type = kind  # streams of a program have no words for some of them
+            data_set.partition_type = kind  # programs cannot express all of them
     graph = execution_graph_of(job, str(scenario.seed))
     slots: dict[tuple[int, int], SharedSlot] = {}
     for vertex, own in zip(graph.vertices.values(), places, strict=True):
@@ -332,7 +333,7 @@ def _physical_plan(
 def _stream_graph(
     scenario: Scenario, partitioners: Sequence[str], parallelisms: Sequence[int]
 ) -> StreamGraph:
-    """Each operator in tasks of its own, also where Flink would chain it."""
+    """One task per operator, even where Flink would chain."""
     network = scenario.network
     config = JobConfig(
         is_chaining_enabled=False,
@@ -374,8 +375,8 @@ def _stream_graph(
 def _places(parallelisms: Sequence[int], scenario: Scenario) -> list[tuple[int, ...]]:
     """The TaskManager of each subtask of each stage.
 
-    split: each stage has TaskManagers of its own, so that every channel crosses a connection.
-    spread: subtask i of every stage sits on the i-th TaskManager, in turns, as Flink's slot
+    split: each stage has TaskManagers of its own, so every channel crosses a connection.
+    spread: subtask i of every stage is on TaskManager i modulo their number, as Flink's slot
     sharing places equal parallelisms.
     """
     count, stages = scenario.task_managers, len(parallelisms)

@@ -1,4 +1,4 @@
-"""RecordedLoad: what a source of a recorded run sent, as files that its successor reads."""
+"""RecordedLoad: the records a source sent in a recorded run, as files to be sent again."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .arrivals import RecordedArrivals
 from .draws import TakeSizes
 
 RECORDED = "recorded:"
-"""Law of arrivals that stand in files; the directory follows."""
+"""Prefix of arrivals that are read from files; a directory follows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedLoad:
-    """The records of one source, in their order.
+    """The records of one source, in order.
 
     Attributes:
-        instants_ns: int64, when they came, counted from the start of the measured part.
-        value_bytes: int64, their sizes; None where the workload says it.
-        subpartitions: int32, where they went; None where the partitioner says it.
+        instants_ns: int64, arrivals in ns from the start of the measured part.
+        value_bytes: int64, sizes; None if the workload determines them.
+        subpartitions: int32, targets; None if the partitioner determines them.
     """
 
     instants_ns: IntArray
@@ -33,15 +33,15 @@ class RecordedLoad:
     subpartitions: NDArray[np.int32] | None = None
 
     def arrivals(self) -> RecordedArrivals:
-        """When they come, from the first one on."""
+        """Arrivals, from the first on."""
         return RecordedArrivals(self.instants_ns)
 
     def take_sizes(self) -> TakeSizes | None:
-        """What takes their sizes from the first one on, where they are known."""
+        """The source of the recorded sizes, from the first on; None if there are none."""
         return None if self.value_bytes is None else RecordedSizes(self.value_bytes).take
 
     def selector(self) -> RecordedSelector | None:
-        """Where they go from the first one on, if that is known."""
+        """The selector of the recorded targets, from the first on; None if there are none."""
         return None if self.subpartitions is None else RecordedSelector(self.subpartitions)
 
     def save(self, directory: Path, producer: int) -> None:
@@ -52,7 +52,7 @@ class RecordedLoad:
 
     @classmethod
     def load(cls, law: str, producer: int, *, start_ns: int, measured_from_ns: int) -> RecordedLoad:
-        """What `save` wrote, from `start_ns` on; instants are those of this run's clock.
+        """Load what `save` wrote, from `start_ns` on, with instants of this run's clock.
 
         Args:
             law: RECORDED with the directory.
@@ -73,11 +73,11 @@ class RecordedLoad:
 
 
 _COLUMNS = ("arrivals", "sizes", "subpartitions")
-"""Name of the file of each column."""
+"""File name of each column."""
 
 
 class RecordedSizes:
-    """Sizes that were recorded."""
+    """Recorded sizes."""
 
     def __init__(self, value_bytes: IntArray) -> None:
         self._sizes = value_bytes
@@ -91,10 +91,10 @@ class RecordedSizes:
 
 
 class RecordedSelector(ChannelSelector):
-    """Routes records as they went before, or as planned.
+    """Routes records to recorded or planned targets.
 
     Args:
-        subpartitions: of each record; None if all go to `only`.
+        subpartitions: target of each record; None to send all to `only`.
         only: a subpartition, or BROADCAST.
     """
 
@@ -104,7 +104,7 @@ class RecordedSelector(ChannelSelector):
         self._position = 0
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """The next `records` records, by channel."""
+        """The indices of the next `records` records, by channel."""
         subpartitions = self._subpartitions
         if subpartitions is None:
             return [(self._only, slice(0, records))]

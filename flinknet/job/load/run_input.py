@@ -1,5 +1,5 @@
 # mypyc
-"""RunInput: what comes through a gate as runs of serialised records."""
+"""RunInput: reads a gate as runs of serialised records."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ from .chains import Measure
 from .sink import LatencySink
 
 _ReadRun = tuple[int, int, int, int, int, Sequence[tuple[int, int, int]]]
-"""When it was begun, channel, data type, first sequence number and size of its buffers; and for
-each buffer the number of the records that end in it, and the instants of the first and the last."""
+"""Start instant, channel, data type, first sequence number and size of the buffers; then for each
+buffer the number of records that end in it, and the instants of the first and the last."""
 
 PAUSED_NS = -1
-"""Delay of a consumer that takes nothing at all."""
+"""Delay of a consumer that reads nothing."""
 
 
 class RunInput(NetworkInput[LatencySink]):
-    """Hands runs of records to the sinks that check and time them.
+    """Passes runs of records to the sinks that check and time them.
 
-    A delay for each record makes the task busy until an instant; it keeps the buffer until then, as
-    a task thread would, and the event loop serves the others meanwhile.
+    A delay per record makes the task busy until an instant; it keeps the buffer until then, as a
+    task thread would, while the event loop serves other tasks.
 
     Args:
-        sinks: one for each channel of the gate, in its order.
-        measure: the chain of a task that ends here; None for one that passes the runs on.
-        delay_ns_per_record: time each record takes in a task that ends here; PAUSED_NS to read
-            nothing until `unpause` but the end of recovery: without it the producers would send
-            nothing at all.
-        takes_runs: while there is no delay, all the data that waits and lies end to end is taken at
-            once, not one buffer only.
+        sinks: one per channel of the gate, in its order.
+        measure: the chain of a task that ends here; None for one that forwards the runs.
+        delay_ns_per_record: time per record in a task that ends here. PAUSED_NS: until `unpause`
+            read nothing but the end of recovery, without which the producers would send nothing.
+        takes_runs: whether to take all waiting buffers that are adjacent in memory at once, while
+            there is no delay.
     """
 
     def __init__(
@@ -67,11 +66,11 @@ class RunInput(NetworkInput[LatencySink]):
 
     @property
     def is_available(self) -> bool:
-        """Whether there is something to take."""
+        """Whether a buffer or event is available."""
         return self.gate.is_available and (self._is_recovering or not self.is_paused)
 
     def set_delay(self, delay_ns_per_record: int) -> None:
-        """Take so long over each record from now on; PAUSED_NS to read nothing."""
+        """Set the time per record from now on; PAUSED_NS to read nothing."""
         self._follow_delay(delay_ns_per_record)
         for sink in self.receivers:
             sink.set_delay(max(delay_ns_per_record, 0))
@@ -81,7 +80,7 @@ class RunInput(NetworkInput[LatencySink]):
         self.is_paused = False
 
     def poll(self, now_ns: int) -> Polled | None:
-        """The next buffer or event; None if there is none, or it is paused."""
+        """The next buffer or event; None if there is none, or the input is paused."""
         if self.is_paused and not self._is_recovering:
             return None
         return self.gate.poll(now_ns)
@@ -89,7 +88,7 @@ class RunInput(NetworkInput[LatencySink]):
     def take_buffer(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Sequence[Any]:
-        """The runs of a buffer, or when the task is done with them."""
+        """The runs of a buffer, or the instant at which the task is done with them."""
         self._is_recovering = False
         if self._takes_runs:
             run = self.gate.poll_run(channel, buffer, sequence_number)
@@ -104,15 +103,15 @@ class RunInput(NetworkInput[LatencySink]):
     def take_event(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Event:
-        """Read an event, and let the checkpoints act on it."""
+        """Decode an event and handle it."""
         event = super().take_event(channel, buffer, sequence_number, now_ns)
         if self._is_recovering and self.checkpoints.is_recovered:
             self._is_recovering = False
         return event
 
     def note_taken(self, now_ns: int) -> None:
-        """Write the rows of the buffers that were read as one run and are done now: each took the
-        same part of the time.
+        """Write the trace rows of buffers that were read as one run and are now processed, with an
+        equal share of the time each.
         """
         if self._unnoted is None:
             return
@@ -135,7 +134,7 @@ class RunInput(NetworkInput[LatencySink]):
             sequence_number += 1
 
     def cancel(self) -> None:
-        """The job ends early: give back what is held."""
+        """Release the held buffer and unfinished records."""
         if self._unnoted is not None:
             self.note_taken(self._unnoted[0])
         super().cancel()
@@ -149,10 +148,10 @@ class RunInput(NetworkInput[LatencySink]):
     def _take_run(
         self, channel: InputChannel, run: Sequence[NetworkBuffer], sequence_number: int, now_ns: int
     ) -> None:
-        """Read data buffers that lie end to end as one stretch of bytes, and recycle them.
+        """Read data buffers that are adjacent in memory as one stretch of bytes, and recycle them.
 
-        For latencies all of them begin at `now_ns`. Their rows are written when it is known how
-        long they took together.
+        For latencies all begin at `now_ns`. Their trace rows are written once the time they took
+        together is known.
         """
         assert not channel.is_local
         index, size, data_type = channel.index_in_input, run[0].size_bytes, run[0].data_type

@@ -1,10 +1,10 @@
 # mypyc
-"""LatencySink: takes the records of one channel, checks that each comes once and in order, and
+"""LatencySink: takes the records of one channel, checks that each arrives once and in order, and
 measures latency.
 
-While records flow only their stamps are copied, a run at a time; checking and counting is done for
-some ten thousand stamps at once (`settle`). The stamps of a sound stream, minus the numbers they
-must have, are its instants: one subtraction checks the order and yields the latencies.
+While records flow, only their stamps are copied, a run at a time. Some ten thousand stamps are
+checked and counted at once (`settle`). In a sound stream, the stamps minus the expected numbers are
+the instants: one subtraction checks the order and yields the latencies.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Run = tuple[memoryview | bytearray, int, int, int]
 """Memory, offset, count and length of records of equal length (core.consumer.RecordRun)."""
 
 KEPT_STAMPS = 16_384
-"""Stamps that are checked and counted at once, in 0.2 ms; half as many where each has an instant of
-its own, which takes twice as long, unless more come at once. A run is cut where it exceeds this."""
+"""Stamps checked and counted at once, in 0.2 ms; half as many if each has an instant of its own,
+which takes twice as long, unless more arrive at once. A run is cut where it exceeds this."""
 
 _STAMP = np.dtype(">u8")
 _LATENESS = np.dtype(">i8")
@@ -43,12 +43,12 @@ _NUMBER_MASK = (1 << (64 - INSTANT_BITS)) - 1
 _NUMBERS = np.arange(KEPT_STAMPS, dtype=np.uint64) << np.uint64(INSTANT_BITS)
 
 _NO_LATENESS = -(2**63)
-"""Stands for the lateness of a record that was too small to carry it."""
+"""Lateness of a record too small to carry it."""
 
 
 @dataclass(slots=True)
 class Disorder:
-    """What is wrong with the records of a channel; all zero when every record came once and in
+    """Errors in the sequence of a channel's records; all zero if every record arrived once and in
     order.
     """
 
@@ -58,13 +58,13 @@ class Disorder:
 
 
 class LatencySink(LatencyMeter):
-    """Counts, checks and times the records of one channel; a record's instant is the intended one.
+    """Counts, checks and times the records of one channel by their intended instants.
 
     Args:
-        epoch_ns: the instant that stamps count from.
-        delay_ns_per_record: how long the task takes for each record; latencies include it.
-        is_open_loop: records were due at an instant of their own; else they were emitted when there
-            was room, and the uncorrected latency is the same as the corrected one and not kept.
+        epoch_ns: instant that stamps count from.
+        delay_ns_per_record: time the task takes per record; latencies include it.
+        is_open_loop: whether records have an intended instant of their own. Otherwise they are
+            emitted as room permits; uncorrected latency equals corrected and is not kept.
     """
 
     def __init__(
@@ -81,30 +81,30 @@ class LatencySink(LatencyMeter):
         self.last_record_ns = -1
         self.received_records = 0
         self._stamps = np.empty(KEPT_STAMPS, np.uint64)
-        self._words = self._stamps.data  # gives plain ints, in a third of the time
+        self._words = self._stamps.data  # returns plain ints, in a third of the time
         self._scratch = np.empty(KEPT_STAMPS, np.uint64)
         self._lateness = np.zeros(KEPT_STAMPS, np.int64)
         self._lateness_words = self._lateness.data
-        self._has_lateness = False  # of some record so far
-        self._lacks_lateness = False  # some record was too small for it
+        self._has_lateness = False  # of any record so far
+        self._lacks_lateness = False  # any record was too small for it
         self._kept = 0
         self._settled_records = 0
         self._arrivals = np.empty((2, KEPT_STAMPS), np.int64)
-        """Of each buffer whose stamps are kept: how many were kept when it had come, and the
-        instant when the task began with it."""
+        """For each buffer whose stamps are kept: the number kept after it, and the instant at which
+        the task started on it."""
         self._arrival_ends, self._arrival_begins = self._arrivals[0].data, self._arrivals[1].data
         self._arrived = 0
-        self._record_bytes = 0  # of the records that came last
-        self._sizes: list[tuple[int, int]] = []  # of those before: where they end, and their size
+        self._record_bytes = 0  # size of the latest records
+        self._sizes: list[tuple[int, int]] = []  # end and size of earlier ones
         self._groups: list[tuple[int, int]] = []  # latency and number of records
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
-        """Take the records of a buffer. `now_ns` is when the task begins with the first of them.
+        """Take the records of a buffer. `now_ns` is when the task starts on the first.
 
         Sets `received_records` to their number, `first_record_ns` and `last_record_ns` to the
-        intended instants of the first and the last one.
+        intended instants of the first and the last.
 
-        Returns: the instant at which the task is done with the last of them.
+        Returns: the instant at which the task is done with the last.
         """
         records = 0
         for run in runs:
@@ -142,12 +142,12 @@ class LatencySink(LatencyMeter):
         return now_ns + self._delay_ns * records
 
     def carried(self, ends: Sequence[int]) -> list[tuple[int, int, int]]:
-        """What each buffer of the run carried that was received last, of no more than KEPT_STAMPS
-        records: the number of the records that end in it, and the intended instants of the first
-        and the last of them (-1 if there are none).
+        """The contents of each buffer of the last received run, of at most KEPT_STAMPS records: the
+        number of records that end in it, and the intended instants of the first and the last of
+        them (-1 if there are none).
 
         Args:
-            ends: how many of the records had ended with each buffer.
+            ends: records that had ended with each buffer.
         """
         words, epoch_ns, mask = self._words, self._epoch_ns, INSTANT_MASK
         first = self._kept - self.received_records
@@ -163,12 +163,12 @@ class LatencySink(LatencyMeter):
         return carried
 
     def set_delay(self, delay_ns_per_record: int) -> None:
-        """How long the task takes for each record from the next one on."""
+        """Set how long the task takes per record, from the next one on."""
         self._count_kept()
         self._delay_ns = delay_ns_per_record
 
     def settle(self) -> None:
-        """Check and count what was kept."""
+        """Check and count the kept stamps."""
         self._count_kept()
         if self._groups:
             latency, records = np.array(self._groups, np.int64).T
@@ -176,7 +176,7 @@ class LatencySink(LatencyMeter):
             self._groups.clear()
 
     def _receive_in_parts(self, runs: Sequence[Run], now_ns: int) -> int:
-        """Take a buffer with more records than can be kept at once."""
+        """Take a buffer with more records than are kept at once."""
         records, first_ns = self.received_records, -1
         for memory, offset, count, record_bytes in runs:
             while count:
@@ -207,10 +207,10 @@ class LatencySink(LatencyMeter):
             self._has_lateness = True
 
     def _count_kept(self) -> None:
-        """Check and count the stamps kept.
+        """Check and count the kept stamps.
 
-        Records that were emitted together and arrive together make few groups, of one instant
-        each: then only where an instant ends is looked for, and the rest is done with the groups.
+        Records that were emitted together and arrive together form a few groups of one instant
+        each: then only the ends of groups are searched, and the rest is done per group.
         """
         kept, self._kept = self._kept, 0
         if not kept:
@@ -226,7 +226,7 @@ class LatencySink(LatencyMeter):
         else:
             instants = stamps[starts] - first_number
         self._settled_records = expected + kept
-        if int(instants.max()) > INSTANT_MASK:  # the numbers are not those that were due
+        if int(instants.max()) > INSTANT_MASK:  # not the expected numbers
             stamps += _NUMBERS[:kept]
             numbers = (stamps >> np.uint64(INSTANT_BITS)).astype(np.int64)
             self._settled_records = self._find_disorder(numbers, expected)
@@ -248,7 +248,7 @@ class LatencySink(LatencyMeter):
         self._sizes.clear()
 
     def _time_each(self, since_epoch: IntArray, low: int, high: int, arrivals: IntArray) -> None:
-        """Latency of every record, where each has an instant of its own."""
+        """Compute latencies if each record has an instant of its own."""
         ends, begins = arrivals
         counts = np.diff(ends, prepend=0)
         done = np.repeat(begins - self._epoch_ns, counts)
@@ -273,12 +273,12 @@ class LatencySink(LatencyMeter):
         high: int,
         arrivals: IntArray,
     ) -> tuple[int, int]:
-        """Latency of the groups [low, high), which plain Python counts faster than numpy.
+        """Compute latencies of the groups [low, high), which plain Python counts faster than numpy.
 
         Args:
             starts: the first record of each group, and the end of the last.
 
-        Returns: the range of the records in them.
+        Returns: the range of their records.
         """
         next_arrival = iter(arrivals.T.tolist())
         reached = begin_ns = 0
@@ -303,7 +303,7 @@ class LatencySink(LatencyMeter):
         return int(counts @ (record_bytes - OVERHEAD_BYTES))
 
     def _measured_range(self, since_epoch: IntArray) -> tuple[int, int]:
-        """Which of the ascending instants lie in the measured part, as [low, high)."""
+        """The range [low, high) of the ascending instants within the measured part."""
         from_ns = self.measured_from_ns - self._epoch_ns
         low, high = 0, len(since_epoch)
         if since_epoch[0] < from_ns:
@@ -315,9 +315,7 @@ class LatencySink(LatencyMeter):
         return low, max(low, high)
 
     def _find_disorder(self, numbers: IntArray, expected: int) -> int:
-        """Count what is wrong with numbers that are not the expected ones. Returns: the number
-        expected next.
-        """
+        """Count the errors in a sequence of numbers. Returns: the number expected next."""
         for number in numbers.tolist():
             step = (number - expected) & _NUMBER_MASK
             if step == 0:
@@ -333,6 +331,6 @@ class LatencySink(LatencyMeter):
 
 
 def _starts_of_groups(stamps: NDArray[np.uint64]) -> list[int]:
-    """Where stamps that are equal to their neighbours begin."""
+    """The start of each group of equal neighbouring stamps."""
     ends = (stamps[1:] != stamps[:-1]).nonzero()[0]
     return [0, *(ends + 1).tolist()]

@@ -48,6 +48,8 @@ def _poll_local(m: Words, channel: int, now: int) -> int:
     if kind == w.DATA:
         records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
         count_message(m, now, backlog)
+        if m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]:
+            m[w.LOCAL_MESSAGES] += 1
         m[message + 1] = records
         if not m[w.HAS_INSTANTS]:
             m[message + 3] = now

@@ -62,7 +62,7 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     HAS_INSTANTS,
     BEAT_NS,
 ) = range(1, 32)
-# What a run came to: words 32 to 50; ENDED says how.
+# What a run came to: words 32 to 51; ENDED says how.
 (
     RECORDS,
     LATENCY_TOTAL,
@@ -83,7 +83,8 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     HIGH_SMALLEST,
     HIGH_LARGEST,
     TURNS_ASKED,
-) = range(32, 51)
+    LOCAL_MESSAGES,
+) = range(32, 52)
 HEAD_WORDS = 64
 
 # A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its

@@ -8,8 +8,8 @@
   working. `costs` makes the costs of the model from it.
 - `round_trips`: what buffers cost, from the time between a buffer and its credit.
 - `busy`: how long tasks work on a record, by Flink's own metrics.
-- `arrivals`, `unseen`: of messages captured between processes, when the records of a buffer came,
-  and draws of what they leave open.
+- `arrivals`, `bursts`, `unseen`: of messages captured between processes, when the records of a
+  buffer came, and draws of what they leave open.
 - `queued`: how long buffers waited, by the backlog that they carry.
 """
 

@@ -9,7 +9,7 @@ distribution whose squared coefficient of variation is that ratio of variance an
 dispersion: 0 for even gaps, 1 for a Poisson process, more for clumps.
 
 Load that goes on and off varies from beat to beat for another reason. There the beats at the edges
-of a burst are left out of the ratio, and their records come at the rate of the beat next to them.
+of a burst are left out of the ratio; when they begin and end is in `bursts`.
 """
 
 from __future__ import annotations
@@ -43,19 +43,6 @@ MANY_BUFFERS = 100_000
 EVEN_MAX, RANDOM_MAX = 0.3, 2.0
 """Up to here arrivals are called even, and random."""
 
-SILENT_SHARE, SILENT_FACTOR = 0.05, 3.0
-"""Load may go on and off where this share of beats has no record, and so many times more than there
-would be if records were independent with the mean of the beats that have some."""
-
-ON_OFF_FACTOR = 3.0
-"""How many times the dispersion of whole beats that of all beats is at least where it does."""
-
-WHOLE_BEATS_MIN, WHOLE_RECORDS_MIN = 5, 8
-"""Pairs of beats within bursts that tell how records come there, and records in each on average."""
-
-EDGE_RECORDS_MIN = 5
-"""Records of a beat that tell a rate."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
@@ -83,25 +70,12 @@ class Seen:
         end = int(np.searchsorted(self.since_ns, to_ns))
         return Seen(*(getattr(self, each.name)[:end] for each in fields(self)))
 
-    def within_bursts(self) -> Seen:
-        """The same with shorter stretches at the edges of bursts: a buffer that was alone on one
-        side got its records at the rate of its neighbour on the other side.
-        """
-        is_after_silence = np.r_[True, self.since_ns[1:] > self.at_ns[:-1]]
-        is_before_silence = np.r_[is_after_silence[1:], True]
-        length_ns = np.maximum(self.at_ns - self.since_ns, 1)
-        rates = self.records / length_ns
-        is_telling = self.records >= EDGE_RECORDS_MIN
-        next_rate = np.where(np.r_[is_telling[1:], False], np.r_[rates[1:], 0.0], 0.0)
-        previous_rate = np.where(np.r_[False, is_telling[:-1]], np.r_[0.0, rates[:-1]], 0.0)
-        begins = is_after_silence & ~is_before_silence & (next_rate > rates)
-        ends = is_before_silence & ~is_after_silence & (previous_rate > rates)
-        since_ns, at_ns = self.since_ns.copy(), self.at_ns.copy()
-        on_ns = (self.records[begins] / next_rate[begins]).astype(np.int64)
-        since_ns[begins] = at_ns[begins] - on_ns
-        on_ns = (self.records[ends] / previous_rate[ends]).astype(np.int64)
-        at_ns[ends] = since_ns[ends] + on_ns
-        return replace(self, since_ns=since_ns, at_ns=at_ns)
+    def times(self, factor: float) -> Seen:
+        """The same with so many times as many records, over the same stretches."""
+        reached = np.floor(np.cumsum(self.records) * factor + 0.5).astype(np.int64)
+        scaled = replace(self, records=np.diff(reached, prepend=0))
+        keep = scaled.records > 0
+        return Seen(*(getattr(scaled, each.name)[keep] for each in fields(scaled)))
 
     def drawn(self, dispersion: float, random: np.random.Generator) -> Ramps:
         """The records of each buffer with gaps of a gamma distribution that add up to its stretch.
@@ -182,31 +156,25 @@ class Pattern:
 UNKNOWN_PATTERN = Pattern(float(np.sqrt(np.prod(DISPERSION_UNKNOWN))), *DISPERSION_UNKNOWN)
 
 
-def fit_pattern(seen: Mapping[int, Seen], beat_ns: int | None) -> Pattern:
+def fit_pattern(
+    seen: Mapping[int, Seen], beat_ns: int | None, *, is_on_off: bool = False
+) -> Pattern:
     """The pattern of an exchange, from the counts of successive beats of each channel.
 
     Args:
         beat_ns: from one flush to the next; None where the flusher has no beat that is known.
+        is_on_off: load goes on and off: beats within bursts count (`bursts`).
     """
     if not beat_ns:
         return UNKNOWN_PATTERN
     counts = [_counts(each, beat_ns) for each in seen.values()]
-    all_beats = _Sums.over([_differences(each) for each in counts])
-    whole = _Sums.over([_differences_within(each) for each in counts])
-    if all_beats.beats < SAMPLES_MIN:
-        return UNKNOWN_PATTERN
-    joined = np.concatenate(counts)
-    silent = float((joined == 0).mean())
-    by_chance = float(np.exp(-joined[joined > 0].mean()))
-    is_on_off = (
-        silent >= SILENT_SHARE + SILENT_FACTOR * by_chance
-        and whole.beats >= WHOLE_BEATS_MIN
-        and whole.expected >= 2 * WHOLE_RECORDS_MIN * whole.beats
-        and all_beats.dispersion > ON_OFF_FACTOR * max(whole.dispersion, DISPERSION_MIN)
-    )
+    take = _differences_within if is_on_off else _differences
+    sums = _Sums.over([take(each) for each in counts])
+    if sums.beats < SAMPLES_MIN:
+        return replace(UNKNOWN_PATTERN, is_on_off=True) if is_on_off else UNKNOWN_PATTERN
+    found = _pattern(sums, is_on_off=is_on_off)
     if is_on_off:
-        return _pattern(whole, is_on_off=True)
-    found = _pattern(all_beats, is_on_off=False)
+        return found
     if found.dispersion <= 1:
         return found
     # Counts that vary by more than those of independent records: several come at once, or the rate

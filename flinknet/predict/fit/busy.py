@@ -11,13 +11,15 @@ nearly as busy as it can be is not predicted as idle.
 
 from __future__ import annotations
 
+from typing import Any
+
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import RunPlace, series_within
 
 BUSY_TIME = "accumulateBusyTimeMs"
-RECORDS_IN = "numRecordsIn"
+RECORDS_IN, RECORDS_OUT = "numRecordsIn", "numRecordsOut"
 BYTES_IN_LOCAL, BYTES_IN_REMOTE = "numBytesInLocal", "numBytesInRemote"
 
 REMOTE_SHARE_MIN = 0.1
@@ -25,44 +27,58 @@ REMOTE_SHARE_MIN = 0.1
 
 
 def busy_ns_per_record(
-    place: RunPlace, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
+    place: RunPlace,
+    manifest: RunManifest,
+    edge: int | None,
+    from_ns: int,
+    to_ns: int,
+    *,
+    is_all_seen: bool = False,
 ) -> dict[int, float]:
-    """The time of each consuming task for a record that came from another TaskManager, by its
-    subtask; of tasks with several inputs, for a record of any of them. Tasks that Flink was not
-    asked about are missing.
+    """The time of each consuming task for a record, by its subtask; of tasks with several inputs,
+    for a record of any of them. Tasks that Flink was not asked about are missing.
 
     Args:
         place: of the run.
         edge: number of the exchange.
         from_ns, to_ns: the part that counts.
+        is_all_seen: local records are known, too; else those that came from other TaskManagers
+            stand for all.
     """
     named = None if edge is None else named_edges(manifest).get(edge)
     if named is None:
         return {}
-    vertex = next(
-        each for each in manifest.scenario["job"]["vertices"] if each["index"] == named.target
-    )
-    own = vertex.get("job"), vertex.get("id")
-    of_task = {
-        each.task: each
-        for each in series_within(place, from_ns, to_ns)
-        if (each.job, each.vertex) == own
-    }
+    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
     found = {}
     for subtask, name in enumerate(named.target_tasks):
-        busy_ns = _ns_per_record(of_task[name]) if name in of_task else None
+        busy_ns = _ns_per_record(of_task[name], is_all_seen) if name in of_task else None
         if busy_ns is not None:
             found[subtask] = busy_ns
     return found
 
 
-def _ns_per_record(series: Series) -> float | None:
+def series_of_tasks(
+    place: RunPlace, manifest: RunManifest, vertex: int, from_ns: int, to_ns: int
+) -> dict[str | None, Series]:
+    """What Flink said of the tasks of a vertex, by their names."""
+    vertices: Any = manifest.scenario["job"]["vertices"]
+    described = next(each for each in vertices if each["index"] == vertex)
+    own = described.get("job"), described.get("id")
+    return {
+        each.task: each
+        for each in series_within(place, from_ns, to_ns)
+        if (each.job, each.vertex) == own
+    }
+
+
+def _ns_per_record(series: Series, is_all_seen: bool) -> float | None:
     busy_ms_per_s = series.increase_per_s(BUSY_TIME)
     records_per_s = series.increase_per_s(RECORDS_IN)
     if busy_ms_per_s is None or not records_per_s:
         return None
     busy_ms_per_s = min(busy_ms_per_s, 1000.0)
-    return busy_ms_per_s * 1e6 / records_per_s * _with_local(busy_ms_per_s, _remote_share(series))
+    busy_ns = busy_ms_per_s * 1e6 / records_per_s
+    return busy_ns if is_all_seen else busy_ns * _with_local(busy_ms_per_s, _remote_share(series))
 
 
 def _with_local(busy_ms_per_s: float, remote_share: float) -> float:

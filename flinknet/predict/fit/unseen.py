@@ -80,6 +80,5 @@ class Unseen:
         found = {}
         for channel, seen in self.seen.items():
             own = seen.up_to(to_ns)
-            own = own.within_bursts() if self.pattern.is_on_off else own
             found[channel] = own.drawn(dispersion, random).within(self.from_ns, to_ns)
         return found

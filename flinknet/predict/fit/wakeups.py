@@ -36,6 +36,9 @@ SHALLOW_WAKE_NS = 30_000
 """What the quickest of the recorded wakeups (AWAKE) took longer than that: a poller saves so much,
 and over a network that takes longer itself no more."""
 
+TIMER_SLACK_NS = 50_000
+"""By which Linux may let a sleep end late, however long it is."""
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -65,6 +68,20 @@ class Wakeups:
     def transit_after(self, gaps_ns: npt.NDArray[np.int64 | np.float64]) -> FloatArray:
         """The typical way of messages, each by its gap."""
         return np.interp(gaps_ns, self.gaps_ns, self.transit_ns)
+
+    def late_ns(self, recorded_ns: int, slept_ns: int, sleep_ns: int) -> int:
+        """How late a thread wakes from a sleep, if it woke so late from another one: the slack of
+        timers, and beyond it what waking takes, which grows with the sleep as with a gap.
+
+        Args:
+            recorded_ns: how late it woke.
+            slept_ns: how long it had slept.
+            sleep_ns: how long it sleeps.
+        """
+        own_ns, before_ns = self.transit_after(np.array([sleep_ns, slept_ns])).tolist()
+        slack_ns = min(recorded_ns, TIMER_SLACK_NS)
+        share = own_ns / before_ns if before_ns else 1.0
+        return slack_ns + round((recorded_ns - slack_ns) * share)
 
     def gap_ns(self, network: NetworkConfig, rate_factor: float = 1.0) -> float:
         """Typical time between messages to a TaskManager under a setting."""

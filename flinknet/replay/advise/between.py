@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict, VertexMetrics
 
 from ..observe.flink_metrics import flink_metrics
 from ..observe.observed import ObservedRun
 from ..observe.unanswered import LONG_NS
-from .channel_times import times_between
-from .diagnose import SKEWED_FROM, ChannelTime, diagnose_captured, named
+from .channel_times import channel_ends, times_between
+from .diagnose import SKEWED_FROM, ChannelTimes, diagnose_captured, in_groups, named
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
@@ -88,7 +90,7 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
     """The edges of a captured job, each with the verdicts on it in the light of the others."""
     times = [times_between(each) for each in edges]
     ends = [ends_of(each.run.manifest, each.run.edge) for each in edges]
-    found = [diagnose_captured(own.name, each) for own, each in zip(ends, times, strict=True)]
+    found = [diagnose_captured(each) for each in times]
     order = EdgeOrder([produced_edge(each.run.manifest, each.rows.milestones) for each in edges])
     pressed = [
         place for place, own in enumerate(found) if PRESSED & {verdict.kind for verdict in own}
@@ -98,9 +100,9 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
     for place, verdicts in enumerate(found):
         pressure = pressures.get(place, Pressure(False))
         behind = [ends[other].source_name for other in pressure.behind]
-        records: dict[int, int] = {}
-        for channel in times[place]:
-            records[channel.consumer] = records.get(channel.consumer, 0) + channel.records
+        consumers, of_consumer = in_groups(times[place].consumer)
+        records = np.zeros(len(consumers), np.int64)
+        np.add.at(records, of_consumer, times[place].records)
         metrics = flink_metrics(edges[place].run, edges[place].measured)
         judged.append(
             CapturedEdge(
@@ -110,7 +112,7 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
                     pressure.verdict(each, behind) if behind and each.kind in PRESSED else each
                     for each in verdicts
                 ],
-                records,
+                dict(zip(consumers, records.tolist(), strict=True)),
                 {
                     info.consumer: info.consumer_process
                     for info in edges[place].run.manifest.channels
@@ -124,20 +126,17 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
     return judged
 
 
-def _starved(channels: Sequence[ChannelTime]) -> float:
-    return max(
-        (each.spent_ns["waiting_for_credit"] / sum(each.spent_ns.values()) for each in channels),
-        default=0.0,
-    )
+def _starved(channels: ChannelTimes) -> float:
+    return float(channels.shares("waiting_for_credit").max(initial=0.0))
 
 
 def _unanswered(edge: ObservedRun) -> dict[int, float]:
-    long_ns = {row.channel: row.unanswered_ns for row in edge.rows.unanswered}
-    found: dict[int, float] = {}
-    for info in edge.run.manifest.channels:
-        share = long_ns.get(info.index, 0) / edge.run.duration_ns
-        found[info.consumer] = min(found.get(info.consumer, 1.0), share)
-    return found
+    channel, _, consumer = channel_ends(edge.run.manifest)
+    shares = edge.rows.unanswered.of(channel, "unanswered_ns") / edge.run.duration_ns
+    consumers, place = in_groups(consumer)
+    least = np.ones(len(consumers))
+    np.minimum.at(least, place, shares)
+    return dict(zip(consumers, least.tolist(), strict=True))
 
 
 def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:

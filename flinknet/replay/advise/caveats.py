@@ -3,18 +3,17 @@ are where two of them look alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
+from flinknet.predict.exchange import recorded_network
 from flinknet.results import EdgeShare, Measured
-from flinknet.trace.manifest import RESULT_NAME
-from flinknet.trace.plain_text import read_document
 from flinknet.units import human_count, human_duration
 
 from ..observe.observed import ObservedRows, ObservedRun
-from ..read import RecordedRun
+from ..read import RecordedRun, result_of
+from .channel_times import channel_ends
 
 BARRIERS = frozenset(
     {
@@ -92,21 +91,19 @@ def _of_local_channels(run: RecordedRun) -> str | None:
     producers and consumers show it."""
     if not run.manifest.is_from_between:
         return None
-    pairs = {
-        (info.producer, info.consumer)
-        for info in run.manifest.channels
-        if info.producer >= 0 and info.consumer >= 0
-    }
-    producers = 1 + max((producer for producer, _ in pairs), default=-1)
-    consumers = 1 + max((consumer for _, consumer in pairs), default=-1)
+    _, producer, consumer = channel_ends(run.manifest)
+    is_known = (producer >= 0) & (consumer >= 0)
+    producers = 1 + int(producer[is_known].max(initial=-1))
+    consumers = 1 + int(consumer[is_known].max(initial=-1))
+    pairs = len(np.unique(producer[is_known] * consumers + consumer[is_known]))
     every = producers * consumers
-    if len(pairs) == every:
+    if pairs == every:
         return (
             "local channels are not visible between TaskManagers; none is known to be missing here,"
             " and if there are any, no figure here includes them"
         )
     return (
-        f"at least {every - len(pairs)} of {every} channels ({1 - len(pairs) / every:.0%}) did not"
+        f"at least {every - pairs} of {every} channels ({1 - pairs / every:.0%}) did not"
         f" pass here, most likely local ones, and no figure here includes them: inferred from"
         f" {producers} producers and {consumers} consumers, if each sends to each"
     )
@@ -139,11 +136,11 @@ def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
         return None
     noun = "barrier" if barriers == 1 else "barriers"
     said = f"{barriers:,} checkpoint {noun} ended buffers early in the recording"
-    network = run.manifest.scenario.get("network")
-    if isinstance(network, Mapping) and network.get("checkpoint_interval_ns") is not None:
+    if recorded_network(run.manifest).checkpoint_interval_ns is not None:
         return f"{said}; predictions have checkpoints at the recorded interval"
     return (
-        f"{said}; predictions are of a run without checkpoints, and the model's error includes that"
+        f"{said}; predictions are of a run without checkpoints, and the model's error includes"
+        " that: --alignment and --checkpoint-interval predict with them"
     )
 
 
@@ -171,16 +168,10 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
     whole_ns = run.duration_ns * max(len(run.manifest.channels), 1)
     if run.manifest.is_from_between or starved_ns < STARVED_EXPLAINED_FROM * whole_ns:
         return None
-    waiting_ns = sum(row.ns for row in rows.regimes if row.regime == "waiting_for_credit")
+    waiting_ns = int(rows.regimes["waiting_for_credit"].sum())
     starved, waiting = human_duration(starved_ns), human_duration(waiting_ns)
     return (
         f"'starved' is not 'waiting for credit': for {starved} over all channels a producer had"
         f" buffers queued and no credit; for {waiting} nothing older of its channel was still"
         " before the consumer, and only then does the channel's time go to waiting for credit"
     )
-
-
-def result_of(run: RecordedRun) -> dict[str, Any]:
-    """What the run left as its result, as far as it can be read and is to be used."""
-    ignored = {file.name for each in run.recordings for file in each.damaged}
-    return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)

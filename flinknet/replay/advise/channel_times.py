@@ -2,76 +2,76 @@
 
 from __future__ import annotations
 
-from flinknet.core.probe import TracePoint
-from flinknet.trace import ChannelInfo
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.trace import RunManifest
 
 from ..observe.observed import ObservedRun
 from ..observe.regimes import REGIMES
-from ..observe.summaries import spent_by_channel
-from .diagnose import ChannelTime
+from .diagnose import ChannelTimes, in_groups
 from .edges import ends_of
 
-_WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
 
-
-def channel_times(observed: ObservedRun) -> list[ChannelTime]:
+def channel_times(observed: ObservedRun) -> ChannelTimes:
     """The channels of a run with their time by regime."""
     run, rows = observed.run, observed.rows
-    edge, times = ends_of(run.manifest, run.edge).name, []
-    waited = {row.channel for row in rows.messages if row.point in _WRITER_WAITS}
-    held_up = {info.producer for info in run.manifest.channels if info.index in waited}
-    records = {row.channel: row.count for row in rows.latency}
-    spent = spent_by_channel(rows)
-    for info in run.manifest.channels:
-        times.append(
-            ChannelTime(
-                edge=edge,
-                channel=info.index,
-                producer=info.producer,
-                consumer=info.consumer,
-                records=records.get(info.index, 0),
-                spent_ns=spent.get(info.index) or dict.fromkeys(REGIMES, 0),
-                is_held_up=info.producer in held_up,
-            )
-        )
-    return times
+    channel, producer, consumer = channel_ends(run.manifest)
+    waiting = producer[np.isin(channel, rows.waited["channel"])]
+    return ChannelTimes(
+        edge=ends_of(run.manifest, run.edge).name,
+        channel=channel,
+        producer=producer,
+        consumer=consumer,
+        records=rows.consumed.of(channel, "count"),
+        spent_ns={name: rows.regimes.of(channel, name) for name in REGIMES},
+        is_held_up=np.isin(producer, waiting),
+    )
 
 
-def times_between(observed: ObservedRun) -> list[ChannelTime]:
+def times_between(observed: ObservedRun) -> ChannelTimes:
     """The channels of a run that was recorded between processes, with the time that shows there.
 
     A channel of a task that was restarted goes on as that of its next attempt.
     """
     run, rows = observed.run, observed.rows
-    edge = ends_of(run.manifest, run.edge).name
-    starved = {row.channel: row.starved_ns for row in rows.credit_starved}
-    blocked = {row.channel: row.blocked_ns for row in rows.blocked}
-    passed = {row.channel: row.records for row in rows.throughput_by_channel}
-    attempts: dict[tuple[int, int, int], list[ChannelInfo]] = {}
-    for info in run.manifest.channels:
-        is_known = info.producer >= 0 and info.consumer >= 0
-        key = info.producer, info.consumer, -1 if is_known else info.index
-        attempts.setdefault(key, []).append(info)
-    times = []
-    for (producer, consumer, _), own in attempts.items():
-        indexes = [info.index for info in own]
-        blocked_ns = min(sum(blocked.get(each, 0) for each in indexes), run.duration_ns)
-        # Behind a barrier it is not credit that is waited for.
-        starved_ns = min(
-            sum(starved.get(each, 0) for each in indexes), run.duration_ns - blocked_ns
-        )
-        times.append(
-            ChannelTime(
-                edge=edge,
-                channel=indexes[0],
-                producer=producer,
-                consumer=consumer,
-                records=sum(passed.get(each, 0) for each in indexes),
-                spent_ns={
-                    "waiting_for_credit": starved_ns,
-                    "blocked_by_alignment": blocked_ns,
-                    "unknown": run.duration_ns - starved_ns - blocked_ns,
-                },
-            )
-        )
-    return times
+    channel, producer, consumer = channel_ends(run.manifest)
+    is_known = (producer >= 0) & (consumer >= 0)
+    pair = producer * (1 << 32) + consumer
+    _, place = in_groups(np.where(is_known, pair, -1 - channel))
+    attempts = int(place.max(initial=-1)) + 1
+
+    def summed(values: IntArray) -> IntArray:
+        found = np.zeros(attempts, np.int64)
+        np.add.at(found, place, values)
+        return found
+
+    blocked_ns = np.minimum(summed(rows.blocked.of(channel, "blocked_ns")), run.duration_ns)
+    # Behind a barrier it is not credit that is waited for.
+    starved_ns = summed(rows.credit_starved.of(channel, "starved_ns"))
+    starved_ns = np.minimum(starved_ns, run.duration_ns - blocked_ns)
+    first = np.full(attempts, len(channel))
+    np.minimum.at(first, place, np.arange(len(channel)))
+    return ChannelTimes(
+        edge=ends_of(run.manifest, run.edge).name,
+        channel=channel[first],
+        producer=producer[first],
+        consumer=consumer[first],
+        records=summed(rows.throughput_by_channel.of(channel, "records")),
+        spent_ns={
+            "waiting_for_credit": starved_ns,
+            "blocked_by_alignment": blocked_ns,
+            "unknown": run.duration_ns - starved_ns - blocked_ns,
+        },
+        is_held_up=np.zeros(attempts, bool),
+    )
+
+
+def channel_ends(manifest: RunManifest) -> tuple[IntArray, IntArray, IntArray]:
+    """The channels of a manifest with the subtasks at their ends: index, producer, consumer."""
+    channels = manifest.channels
+    index, producer, consumer = (
+        np.fromiter((getattr(each, name) for each in channels), np.int64, len(channels))
+        for name in ("index", "producer", "consumer")
+    )
+    return index, producer, consumer

@@ -6,9 +6,13 @@ consumer is judged by its own channels before they are taken together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import Verdict
 
 MAIN_SHARE = 0.4
@@ -27,32 +31,61 @@ SKEWED_FROM = 1.5
 CONSUMERS_NAMED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelTime:
-    """One channel of an edge: its records, and its time by regime in ns (names as in `regimes`).
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelTimes:
+    """The channels of an edge: their records, and their time by regime in ns (names as in
+    `regimes`).
 
     Attributes:
-        is_held_up: its producer had to wait for buffers, so that it filled none on any channel.
+        is_held_up: the producer had to wait for buffers, so that it filled none on any channel.
     """
 
     edge: str
-    channel: int
-    producer: int
-    consumer: int
-    records: int
-    spent_ns: Mapping[str, int]
-    is_held_up: bool = False
+    channel: IntArray
+    producer: IntArray
+    consumer: IntArray
+    records: IntArray
+    spent_ns: Mapping[str, IntArray]
+    is_held_up: npt.NDArray[np.bool_]
+
+    def shares(self, regime: str) -> FloatArray:
+        """Of the time of each channel the share of a regime."""
+        shares: FloatArray = self.spent_ns[regime] / np.maximum(sum(self.spent_ns.values()), 1)
+        return shares
 
 
-def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
-    """One verdict or more for each edge, the weightiest first; edges in the order they come."""
-    edges: dict[str, list[ChannelTime]] = {}
-    for each in channels:
-        edges.setdefault(each.edge, []).append(each)
-    return [verdict for edge, own in edges.items() for verdict in _verdicts(edge, own)]
+def diagnose(channels: ChannelTimes) -> list[Verdict]:
+    """One verdict or more for the edge, the weightiest first."""
+    edge, judged = channels.edge, [_of_consumers(channels, cause) for cause in _OF_CONSUMERS]
+    slow = [each for each in judged if each is not None]
+    held_by = [index for each in slow for index in each.consumers if each.kind in _HOLDING]
+    rest = np.ones(len(channels.channel), bool)
+    if held_by:  # what waits in producers that wait themselves does not wait for the flusher
+        rest = ~channels.is_held_up | np.isin(channels.consumer, held_by)
+    spent_ns = {name: int(each[rest].sum()) for name, each in channels.spent_ns.items()}
+    total_ns = sum(spent_ns.values()) or 1
+    shares = {name: own_ns / total_ns for name, own_ns in spent_ns.items()}
+    found_kinds = {each.kind for each in slow}
+    found = [
+        Verdict(edge, kind, shares[regime], text.format(share=shares[regime]))
+        for regime, kind, text in _CAUSES
+        if shares[regime] >= MAIN_SHARE and kind not in found_kinds
+    ]
+    found += slow
+    found.sort(key=lambda each: -each.share)
+    if len(found) > 1:  # idle channels among busy ones are no cause
+        found = [each for each in found if each.kind != "idle"]
+    if not found:
+        largest = max(shares, key=lambda name: shares[name])
+        text = (
+            f"no single cause: the most time, {shares[largest]:.0%}, went to"
+            f" {largest.replace('_', ' ')}"
+        )
+        found.append(Verdict(edge, "balanced", shares[largest], text))
+    return [*found, *_skews(channels)]
 
 
-def diagnose_captured(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
+def diagnose_captured(channels: ChannelTimes) -> list[Verdict]:
     """What the messages of an edge alone show: where its producers had to wait for credit, and
     where barriers kept channels blocked.
 
@@ -62,12 +95,12 @@ def diagnose_captured(edge: str, channels: Sequence[ChannelTime]) -> list[Verdic
     Args:
         channels: their time by the two regimes that show, and `unknown`, the rest.
     """
-    of = _grouped(channels, lambda each: each.consumer)
+    edge, (consumers_of, place) = channels.edge, in_groups(channels.consumer)
     found, most = [], {}
     for regime, kind, least, text in _CAPTURED:
-        shares = {
-            consumer: max(_shares([each])[regime] for each in own) for consumer, own in of.items()
-        }
+        largest = np.zeros(len(consumers_of))
+        np.maximum.at(largest, place, channels.shares(regime))
+        shares = dict(zip(consumers_of, largest.tolist(), strict=True))
         held = sorted(
             (consumer for consumer, share in shares.items() if share >= least),
             key=lambda consumer: (-shares[consumer], consumer),
@@ -119,41 +152,15 @@ def verdict_of_blocking(edge: str, written_share: float | None) -> Verdict:
     return Verdict(edge, "blocking", written_share, text)
 
 
-def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
-    judged = [_of_consumers(edge, channels, cause) for cause in _OF_CONSUMERS]
-    slow = [each for each in judged if each is not None]
-    rest = channels
-    held_by = {index for each in slow for index in each.consumers if each.kind in _HOLDING}
-    if held_by:  # what waits in producers that wait themselves does not wait for the flusher
-        rest = [each for each in channels if not each.is_held_up or each.consumer in held_by]
-    shares, found_kinds = _shares(rest), {each.kind for each in slow}
-    found = [
-        Verdict(edge, kind, shares[regime], text.format(share=shares[regime]))
-        for regime, kind, text in _CAUSES
-        if shares[regime] >= MAIN_SHARE and kind not in found_kinds
-    ]
-    found += slow
-    found.sort(key=lambda each: -each.share)
-    if len(found) > 1:  # idle channels among busy ones are no cause
-        found = [each for each in found if each.kind != "idle"]
-    if not found:
-        largest = max(shares, key=lambda name: shares[name])
-        text = (
-            f"no single cause: the most time, {shares[largest]:.0%}, went to"
-            f" {largest.replace('_', ' ')}"
-        )
-        found.append(Verdict(edge, "balanced", shares[largest], text))
-    return [*found, *_skews(edge, channels)]
-
-
-def _of_consumers(
-    edge: str, channels: Sequence[ChannelTime], cause: tuple[str, str, str]
-) -> Verdict | None:
+def _of_consumers(channels: ChannelTimes, cause: tuple[str, str, str]) -> Verdict | None:
     """The verdict on some of several consumers whose own channels a regime takes the time of; None
     if it does so for all or none of them."""
     regime, kind, text = cause
-    of = _grouped(channels, lambda each: each.consumer)
-    shares = {consumer: _shares(own)[regime] for consumer, own in of.items()}
+    consumers, place = in_groups(channels.consumer)
+    sums = [_sums(each, place, len(consumers)) for each in channels.spent_ns.values()]
+    whole_ns = np.sum(sums, axis=0)
+    own_ns = sums[list(channels.spent_ns).index(regime)]
+    shares = dict(zip(consumers, (own_ns / np.maximum(whole_ns, 1)).tolist(), strict=True))
     slow = sorted(
         (consumer for consumer, share in shares.items() if share >= MAIN_SHARE),
         key=lambda consumer: (-shares[consumer], consumer),
@@ -167,22 +174,23 @@ def _of_consumers(
         share=named([f"{shares[index]:.0%}" for index in slow]),
         count=len(shares),
     )
-    return Verdict(edge, kind, shares[slow[0]], text, tuple(slow))
+    return Verdict(channels.edge, kind, shares[slow[0]], text, tuple(slow))
 
 
-def _shares(channels: Sequence[ChannelTime]) -> dict[str, float]:
-    names = channels[0].spent_ns
-    total = sum(sum(each.spent_ns.values()) for each in channels) or 1
-    return {name: sum(each.spent_ns[name] for each in channels) / total for name in names}
+def in_groups(keys: IntArray) -> tuple[list[int], IntArray]:
+    """The distinct keys in the order in which they come first, and the place of each one among
+    them."""
+    distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return distinct[order].tolist(), rank[place]
 
 
-def _grouped(
-    channels: Iterable[ChannelTime], key: Callable[[ChannelTime], int]
-) -> dict[int, list[ChannelTime]]:
-    groups: dict[int, list[ChannelTime]] = {}
-    for each in channels:
-        groups.setdefault(key(each), []).append(each)
-    return groups
+def _sums(values: IntArray, place: IntArray, groups: int) -> IntArray:
+    found = np.zeros(groups, np.int64)
+    np.add.at(found, place, values)
+    return found
 
 
 def named(names: Sequence[str]) -> str:
@@ -284,33 +292,32 @@ _OF_CONSUMERS = (
 """The same of some of the consumers."""
 
 
-def _skews(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
+def _skews(channels: ChannelTimes) -> list[Verdict]:
     """Who carries much more of the records than its like: a consumer, a producer; if neither, a
     channel."""
     found = [
         verdict
         for verdict in (
-            _skew(edge, _grouped(channels, lambda each: each.consumer), "consumer {} took"),
-            _skew(edge, _grouped(channels, lambda each: each.producer), "producer {} sent"),
+            _skew(channels, channels.consumer, "consumer {} took"),
+            _skew(channels, channels.producer, "producer {} sent"),
         )
         if verdict
     ]
     if found:
         return found
-    busiest = max(channels, key=lambda each: each.records)
-    carried = f"(producer {busiest.producer} to consumer {busiest.consumer}) carried"
-    by_channel = _grouped(channels, lambda each: each.channel)
-    skew = _skew(edge, by_channel, "channel {} " + carried)
+    busiest = int(channels.records.argmax())
+    ends = f"(producer {channels.producer[busiest]} to consumer {channels.consumer[busiest]})"
+    skew = _skew(channels, channels.channel, f"channel {{}} {ends} carried")
     return [skew] if skew else []
 
 
-def _skew(edge: str, groups: Mapping[int, Sequence[ChannelTime]], text: str) -> Verdict | None:
-    records = {key: sum(each.records for each in own) for key, own in groups.items()}
-    total = sum(records.values())
-    most = max(records, key=lambda key: records[key])
-    if not total or records[most] * len(records) < SKEWED_FROM * total:
+def _skew(channels: ChannelTimes, keys: IntArray, text: str) -> Verdict | None:
+    groups, place = in_groups(keys)
+    records = _sums(channels.records, place, len(groups))
+    most, total = int(records.argmax()), int(records.sum())
+    if not total or int(records[most]) * len(records) < SKEWED_FROM * total:
         return None
-    share = records[most] / total
+    share = int(records[most]) / total
     like = text.split(" ", 1)[0]
-    said = f"skewed: {text.format(most)} {share:.0%} of the records of {len(records)} {like}s"
-    return Verdict(edge, "skewed", share, said)
+    said = f"skewed: {text.format(groups[most])} {share:.0%} of the records of {len(records)}"
+    return Verdict(channels.edge, "skewed", share, f"{said} {like}s")

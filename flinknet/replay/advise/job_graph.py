@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flinknet.graph.lineage import ancestors
+from flinknet.predict.local_channels import counts_of, planned_edge
 from flinknet.trace.job_names import named_edges
 
 from ..read import RecordedRun
@@ -44,15 +45,59 @@ class JoinedEdge:
     why_unknown: str | None = None
 
 
+def number_of(run: RecordedRun) -> int:
+    """The number of an edge, also where it is the only one."""
+    if run.edge is not None:
+        return run.edge
+    return next((each.edge for each in run.manifest.channels), 0)
+
+
+def local_edges(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    """The edges of the job of some recorded ones all of whose channels are local, so that none of
+    them was recorded, and whose tasks Flink's counters tell of; as runs without any channel."""
+    run, recorded = runs[0], {number_of(each) for each in runs}
+    named = named_edges(run.manifest)
+    if not run.manifest.is_from_between or not recorded <= named.keys():
+        return []
+    vertices = {each["index"]: each for each in run.manifest.scenario["job"]["vertices"]}
+    jobs = {vertices[named[each].source]["job"] for each in recorded}
+    return [
+        replace(run, run=_NO_NUMBER, edge=index, manifest=run.manifest.of_edge(index))
+        for index, each in named.items()
+        if index not in recorded
+        and vertices[each.source]["job"] in jobs
+        and local_share(run, index) == 1
+        and received_per_s(run, index) is not None
+    ]
+
+
+_NO_NUMBER = -1
+
+
+def local_share(run: RecordedRun, index: int) -> float:
+    """Of the channels of an edge, those within TaskManagers, which were not recorded; 0 where Flink
+    was not asked for its plan."""
+    planned = planned_edge(run.manifest, index) if run.manifest.is_from_between else None
+    return 0.0 if planned is None else len(planned.local) / planned.wiring.channels
+
+
+def received_per_s(run: RecordedRun, index: int) -> float | None:
+    """Records that the consumers of an edge took, by Flink's counters; None where these are not
+    there."""
+    found = counts_of(run.place, run.manifest, index, run.from_ns, run.to_ns).received_per_s
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
 def joined_edges(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
     """The edges of one trace, those of one task before those behind it."""
-    manifest, recorded = runs[0].manifest, {run.edge for run in runs}
+    manifest, recorded = runs[0].manifest, {number_of(run) for run in runs}
     named = named_edges(manifest)
     if manifest.is_from_between and not recorded <= named.keys():
         return _in_order(_between(runs))
     found = []
     for run in runs:
-        ends = ends_of(run.manifest, run.edge)
+        ends = ends_of(run.manifest, number_of(run) if named else run.edge)
         before = {each.index for each in named.values() if each.target == ends.source}
         why = None if before <= recorded else NOT_RECORDED
         found.append(JoinedEdge(run, ends.name, ends.source, ends.target, why))
@@ -62,7 +107,7 @@ def joined_edges(runs: Sequence[RecordedRun]) -> list[JoinedEdge]:
 def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
     """Says which edges of a job lead on from the recorded ones and were not recorded, as far as
     Flink's plan of the job is known."""
-    named, recorded = named_edges(runs[0].manifest), {run.edge for run in runs}
+    named, recorded = named_edges(runs[0].manifest), {number_of(run) for run in runs}
     if not recorded <= named.keys():
         return ()
     targets = {each.target for each in named.values() if each.index in recorded}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+
+from flinknet.arrays import FloatArray, IntArray
 from flinknet.trace import ChannelInfo, RunManifest
 
 from ..observe.observed import ObservedRun
@@ -21,11 +24,67 @@ from ..observe.task_times import (
     WAITS,
     WORKING,
 )
-from .caveats import BARRIERS, result_of
+from ..read import result_of
+from .caveats import BARRIERS
+from .channel_times import channel_ends
 from .edges import EdgeEnds, ends_of, task_of
 
 Pair = tuple[int, int]
 """Producer and consumer."""
+
+_Value = TypeVar("_Value")
+
+
+class ByPair(Mapping[Pair, _Value]):
+    """Something of each of some pairs, as arrays: a dictionary of a million takes ten times the
+    memory.
+
+    Args:
+        producers, consumers: pairs that differ, in the order in which they are gone through.
+        value: of the pair at a place.
+    """
+
+    def __init__(
+        self, producers: IntArray, consumers: IntArray, value: Callable[[int], _Value]
+    ) -> None:
+        self._producers, self._consumers, self._value = producers, consumers, value
+        self._keys = _key(producers, consumers)
+        self._order = np.argsort(self._keys, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Pair]:
+        for start in range(0, len(self), _PAIRS_AT_ONCE):
+            some = slice(start, start + _PAIRS_AT_ONCE)
+            yield from zip(
+                self._producers[some].tolist(), self._consumers[some].tolist(), strict=True
+            )
+
+    def __getitem__(self, pair: Pair) -> _Value:
+        found = int(places_of(self._keys, self._order, np.array([_key(*pair)]))[0])
+        if found < 0:
+            raise KeyError(pair)
+        return self._value(found)
+
+
+_PAIRS_AT_ONCE = 4_096
+
+
+def _key(producer: Any, consumer: Any) -> Any:
+    return producer * (1 << 32) + consumer
+
+
+def places_of(keys: IntArray, order: IntArray, wanted: IntArray) -> IntArray:
+    """Where the wanted ones are among keys; -1 for what is not there.
+
+    Args:
+        order: that sorts the keys.
+    """
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == wanted, place, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,51 +149,72 @@ def edge_use(observed: ObservedRun) -> EdgeUse:
     """An edge of a run that recorded itself."""
     run, rows = observed.run, observed.rows
     whole_ns = max(run.duration_ns, 1)
-    amounts = {(row.producer, row.consumer, row.what): row.amount for row in rows.task_times}
+    channel, producer, consumer = channel_ends(run.manifest)
+    keys = _key(producer, consumer)
+    producers, consumers = np.unique(producer), np.unique(consumer)
+    records = np.zeros(len(consumers), np.int64)
+    taken = rows.throughput_by_channel.of(channel, "records")
+    np.add.at(records, np.searchsorted(consumers, consumer), taken)
+    newest = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
+    newest.sort()  # of several channels between two tasks
+    channel, producer, consumer = channel[newest], producer[newest], consumer[newest]
+    amounts = _Amounts(observed)
 
-    def share(producer: int, consumer: int, what: str) -> float:
-        return amounts.get((producer, consumer, what), 0) / whole_ns
+    def of_pairs(share: FloatArray) -> ByPair[float]:
+        return ByPair(producer, consumer, lambda place: float(share[place]))
 
-    channels = {(info.producer, info.consumer): info for info in run.manifest.channels}
-    producers = sorted({producer for producer, _ in channels})
-    consumers = sorted({consumer for _, consumer in channels})
-    pair_of = {info.index: pair for pair, info in channels.items()}
-    spent = {name: dict.fromkeys(channels, 0.0) for name in _REGIMES}
-    for row in rows.regimes:
-        if row.regime in spent and row.channel in pair_of:
-            spent[row.regime][pair_of[row.channel]] += row.ns / whole_ns
-    records = dict.fromkeys(consumers, 0)
-    consumer_of = {info.index: info.consumer for info in run.manifest.channels}
-    for counted in rows.throughput_by_channel:
-        if counted.channel in consumer_of:
-            records[consumer_of[counted.channel]] += counted.records
-    passed = {pair: amounts.get((*pair, TRANSITS), 0) for pair in channels}
+    def held(place: int) -> Held:
+        return Held(float(at_consumer[place]), float(at_barrier[place]), float(way[place]))
+
+    at_consumer, at_barrier, on_the_way, for_credit = (
+        amounts.of(what, producer, consumer) / whole_ns
+        for what in (AT_CONSUMER, AT_BARRIER, ON_THE_WAY, FOR_CREDIT)
+    )
+    way = on_the_way + for_credit
+    spent = {name: rows.regimes.of(channel, name) / whole_ns for name in _REGIMES}
+    passed, late = (amounts.of(what, producer, consumer) for what in (TRANSITS, LATE_TRANSITS))
+    infos = run.manifest.channels
+    is_local = np.fromiter((infos[each].is_local for each in newest), bool, len(newest))
+    remote = np.flatnonzero((passed > 0) & ~is_local)
+    late_share = late[remote] / passed[remote]
+
+    def of_producers(what: str) -> dict[int, float]:
+        found = amounts.of(what, producers, np.full(len(producers), EVERY)) / whole_ns
+        return dict(zip(producers.tolist(), found.tolist(), strict=True))
+
+    working = amounts.of(WORKING, np.full(len(consumers), EVERY), consumers) / whole_ns
     return EdgeUse(
         ends_of(run.manifest, run.edge),
-        waits={each: share(each, EVERY, WAITS) for each in producers},
-        pool={each: share(each, EVERY, FOR_POOL) for each in producers},
-        way={each: share(each, EVERY, ON_THE_WAY) for each in producers},
-        working={each: share(EVERY, each, WORKING) for each in consumers},
-        held={
-            pair: Held(
-                share(*pair, AT_CONSUMER),
-                share(*pair, AT_BARRIER),
-                share(*pair, ON_THE_WAY) + share(*pair, FOR_CREDIT),
-            )
-            for pair in channels
-        },
-        blocked=spent["blocked_by_alignment"],
-        in_socket=spent["in_socket"],
-        flush=spent["waiting_for_flush"],
-        late={
-            pair: amounts.get((*pair, LATE_TRANSITS), 0) / count
-            for pair, count in passed.items()
-            if count and not channels[pair].is_local
-        },
-        records=records,
-        channels=channels,
+        waits=of_producers(WAITS),
+        pool=of_producers(FOR_POOL),
+        way=of_producers(ON_THE_WAY),
+        working=dict(zip(consumers.tolist(), working.tolist(), strict=True)),
+        held=ByPair(producer, consumer, held),
+        blocked=of_pairs(spent["blocked_by_alignment"]),
+        in_socket=of_pairs(spent["in_socket"]),
+        flush=of_pairs(spent["waiting_for_flush"]),
+        late=ByPair(producer[remote], consumer[remote], lambda place: float(late_share[place])),
+        records=dict(zip(consumers.tolist(), records.tolist(), strict=True)),
+        channels=ByPair(producer, consumer, lambda place: infos[newest[place]]),
         has_barriers=any(row.data_type in BARRIERS for row in rows.messages),
     )
+
+
+class _Amounts:
+    """The amounts of TaskTimeRow of a run."""
+
+    def __init__(self, observed: ObservedRun) -> None:
+        self._rows = observed.rows.task_times
+
+    def of(self, what: str, producer: IntArray, consumer: IntArray) -> IntArray:
+        """Those of some pairs; 0 where there is none."""
+        own = self._rows.where("what", what)
+        keys, amounts = _key(own["producer"], own["consumer"]), own["amount"]
+        if not len(keys):
+            return np.zeros(len(producer), np.int64)
+        place = places_of(keys, np.argsort(keys, kind="stable"), _key(producer, consumer))
+        found: IntArray = np.where(place >= 0, amounts[place], 0)
+        return found
 
 
 _REGIMES = ("blocked_by_alignment", "in_socket", "waiting_for_flush")

@@ -15,7 +15,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns
-from ..spark.units import Asked, WorkUnit
+from ..spark.units import Asked, WorkUnit, of_all_channels
 from .credit import JoinedSwitches, SwitchedRow, merge_switched, switched_within
 
 CHECKPOINTS_PER_BLOCK = 4
@@ -62,6 +62,11 @@ def merge_milestones(parts: pa.Table) -> pa.Table:
     found = parts.group_by(_MILESTONE_KEYS, use_threads=False).aggregate([("at_ns", "min")])
     found = found.rename_columns([*_MILESTONE_KEYS, "at_ns"])
     return found.sort_by([(name, "ascending") for name in _MILESTONE_KEYS])
+
+
+def first_milestones(milestones: pa.Table) -> pa.Table:
+    """The first instant of each on any channel."""
+    return merge_milestones(of_all_channels(milestones))
 
 
 def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:

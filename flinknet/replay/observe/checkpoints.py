@@ -18,6 +18,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import CheckpointSummary
 from flinknet.trace.event_block import EventBlock
+from flinknet.units import NS_PER_MS
 
 from ..spark.frames import Columns
 from ..spark.units import Asked, WorkUnit
@@ -25,6 +26,9 @@ from ..spark.units import Asked, WorkUnit
 BARRIERS_MAX = 200_000
 """Barriers of a run that are brought to the driver; of more, those of every so many-th
 checkpoint."""
+
+INTERVAL_OFF_BY = 0.005
+"""A recorded interval differs from the one that was set by less than this share."""
 
 _TYPES = (
     DataType.PRIORITIZED_EVENT_BUFFER,
@@ -104,6 +108,27 @@ def thinned_barriers(barriers: pa.Table) -> pa.Table:
     if step > 1:
         barriers = barriers.filter(pa.array(barriers["checkpoint"].to_numpy() % step == 0))
     return barriers
+
+
+def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
+    """Time between two checkpoints, as somebody may have written it; None with less than two of
+    them.
+    """
+    first_ns: dict[int, int] = {}
+    for each in barriers:
+        if each.sent_ns >= 0:
+            before_ns = first_ns.get(each.checkpoint, each.sent_ns)
+            first_ns[each.checkpoint] = min(before_ns, each.sent_ns)
+    numbers = np.array(sorted(first_ns), np.int64)
+    if len(numbers) < 2:
+        return None
+    begun_ns = np.array([first_ns[each] for each in numbers.tolist()], np.int64)
+    median_ns = float(np.median(np.diff(begun_ns) / np.diff(numbers)))
+    for step_ns in (1000 * NS_PER_MS, 100 * NS_PER_MS, 10 * NS_PER_MS):
+        round_ns = round(median_ns / step_ns) * step_ns
+        if abs(round_ns - median_ns) <= INTERVAL_OFF_BY * median_ns:
+            return round_ns
+    return max(round(median_ns / NS_PER_MS), 1) * NS_PER_MS
 
 
 def checkpoints_of(

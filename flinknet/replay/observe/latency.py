@@ -23,7 +23,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
-from ..spark.units import ALL_CHANNELS, Asked, Question, Tally, WorkUnit, ask, is_measured
+from ..spark.units import Asked, Question, Tally, WorkUnit, ask, is_measured, of_all_channels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,9 +134,7 @@ def merge_latency(parts: pa.Table) -> pa.Table:
 
 def total_latency(rows: pa.Table) -> pa.Table:
     """LatencyRow of all channels of each run, from rows of some of them or from such totals."""
-    every = pa.array([ALL_CHANNELS] * len(rows), pa.int64())
-    place = rows.schema.get_field_index("channel")
-    return merge_latency(rows.set_column(place, "channel", every))
+    return merge_latency(of_all_channels(rows))
 
 
 def combine_latency(parts: pa.Table) -> pa.Table:

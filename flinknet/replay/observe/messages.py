@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from flinknet.core.probe import MessageKind
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns
-from ..spark.units import Asked, WorkUnit
+from ..spark.units import Asked, WorkUnit, of_all_channels
 from .sums import Sums
 
 _KEYS = ("channel", "point", "kind", "data_type", "reason")
@@ -38,6 +39,19 @@ class MessagesRow:
 
 
 MERGE_MESSAGES = Sums(("run", *_KEYS), ("messages", "payload_bytes", "credit"))
+
+_WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
+
+
+def total_messages(rows: pa.Table) -> pa.Table:
+    """MessagesRow of all channels of each run, from rows of some of them or from such totals."""
+    return MERGE_MESSAGES(of_all_channels(rows))
+
+
+def writer_waits(rows: pa.Table) -> pa.Table:
+    """Run and channel of the rows that writers left which waited for a buffer."""
+    is_own = np.isin(rows["point"].to_numpy(), _WRITER_WAITS)
+    return rows.filter(pa.array(is_own)).select(["run", "channel"])
 
 
 def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:

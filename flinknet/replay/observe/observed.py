@@ -1,13 +1,20 @@
-"""The observed answers of all runs as tables, and each run's share of them as plain numbers."""
+"""The observed answers of all runs as tables, and each run's share of them as plain numbers.
+
+Of a million channels the driver holds a few columns, which all of its verdicts need, and what makes
+an answer about a channel only of those that tell most; the tables have all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.job.load.payload import OVERHEAD_BYTES
@@ -22,9 +29,17 @@ from flinknet.results import (
 
 from ..read import RecordedRun
 from ..spark.checkpoint import Checkpoint, digest
-from ..spark.frames import collected, merged, rows_of
+from ..spark.frames import (
+    Rows,
+    collected,
+    columns_of,
+    mapped,
+    merged,
+    record_batches,
+    rows_of,
+    schema_of,
+)
 from ..spark.indexes import read_indexes
-from ..spark.units import ALL_CHANNELS
 from .arrivals import (
     MERGE_ARRIVALS,
     SLICE_RECORDS,
@@ -37,6 +52,7 @@ from .blocking import (
     MILESTONES,
     BlockedRow,
     MilestoneRow,
+    first_milestones,
     merge_blocked,
     merge_milestones,
 )
@@ -58,17 +74,20 @@ from .latency import (
     merge_latency,
     total_latency,
 )
-from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow
+from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow, total_messages, writer_waits
 from .one_pass import InPass, InTimeSlices, SliceTable, WorkRow, pass_units
-from .regimes import RegimeRow, merge_regimes
+from .regimes import ChannelRegimes, RegimeRow, merge_regimes, regimes_by_channel
+from .reported_checkpoints import with_reported
 from .sums import Sums
-from .task_times import MERGE_TASK_TIMES, TaskTimeRow, observe_slice
+from .task_times import MERGE_TASK_TIMES, TaskTimeRow, known_task_times, observe_slice
 from .tree import (
     NamedTable,
     Summary,
     Tree,
+    as_named,
     bucket_of,
     named_table,
+    rows_in,
     summary_of,
     tables_here,
     tables_of,
@@ -85,6 +104,9 @@ from .windowed import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+CHANNELS_TOLD_MAX = 20_000
+"""Of all runs together, of which the answers have all figures: 4 KB for each."""
 
 _WHOLE = "whole"
 _WINDOW = ("run", "from_ns", "width_ns")
@@ -112,13 +134,21 @@ class ChannelBacklog:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRegime:
-    """Time of a channel in one regime, over all windows."""
+class ChannelConsumed:
+    """Records of a channel whose latency is known; `p99` of it in ns."""
 
     run: int
     channel: int
-    regime: str
-    ns: int
+    count: int
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedRow:
+    """A channel on which the writer of its producer noted that it waited for a buffer."""
+
+    run: int
+    channel: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,35 +183,46 @@ class ObservedTables:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
-    """The rows of all tables that one run's summary needs: each has as many rows as there are
-    channels, or windows.
+    """The rows of all tables that one run's summary needs.
+
+    Lists have as many rows as there are windows, or kinds of messages. Those by channel are columns
+    of all channels, but for the last three: they make an answer about a channel, and have the
+    channels that an answer is given about.
 
     Attributes:
-        throughput, backlog: over all channels.
-        regimes: over all windows.
+        messages, throughput, backlog: over all channels.
         histograms: of the latency over all channels; at most one.
+        total_latency: the same in figures; None without records.
         arrivals: over all channels.
         blocked: by barriers; recorded between processes, as what was unanswered and the milestones
             are.
+        milestones: when each first passed on any channel.
         work: of each unit.
+        regimes: over all windows.
+        channels_untold: how many carried something and are in none of the last three.
     """
 
     messages: list[MessagesRow]
     throughput: list[ThroughputWindow]
-    throughput_by_channel: list[ChannelRecords]
     backlog: list[BacklogWindow]
-    backlog_by_channel: list[ChannelBacklog]
-    latency: list[ChannelLatency]
-    credit_starved: list[StarvedRow]
-    regimes: list[ChannelRegime]
-    arrivals: list[SliceRecords]
     histograms: list[RunHistogram]
-    blocked: list[BlockedRow]
-    unanswered: list[UnansweredRow]
+    total_latency: ChannelLatency | None
+    arrivals: list[SliceRecords]
     milestones: list[MilestoneRow]
-    task_times: list[TaskTimeRow]
     barriers: list[BarrierRow]
     work: list[WorkRow]
+    throughput_by_channel: Rows[ChannelRecords]
+    consumed: Rows[ChannelConsumed]
+    waited: Rows[WaitedRow]
+    credit_starved: Rows[StarvedRow]
+    regimes: Rows[ChannelRegimes]
+    blocked: Rows[BlockedRow]
+    unanswered: Rows[UnansweredRow]
+    task_times: Rows[TaskTimeRow]
+    latency: Rows[ChannelLatency]
+    backlog_by_channel: Rows[ChannelBacklog]
+    messages_by_channel: Rows[MessagesRow]
+    channels_untold: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +293,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
             "task_times": SliceTable(MERGE_TASK_TIMES, TaskTimeRow, "producer"),
         },
     )
-    summaries = {_PREFIX + name: summary for name, (_, summary) in _SUMMARIES.items()}
+    summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
     return Tree(questions, slices, summaries, digest(edges))
 
 
@@ -262,8 +303,9 @@ _TABLES = (
 """Answers that are tables of their own; others are for the summaries."""
 
 
-def _without_histogram(latency: pa.Table) -> pa.Table:
-    return latency.drop_columns(["histogram"])
+def _only(rows: pa.Table, *, kind: type) -> pa.Table:
+    """The columns of a dataclass."""
+    return rows.select(schema_of(kind).names)
 
 
 def _as_it_is(table: pa.Table) -> pa.Table:
@@ -272,58 +314,162 @@ def _as_it_is(table: pa.Table) -> pa.Table:
 
 _PREFIX = "summary."
 _TOTAL_LATENCY = "total_latency"
-_SUMMARIES: Mapping[str, tuple[type, Summary]] = {
-    "messages": (MessagesRow, Summary("messages", _as_it_is)),
-    "throughput": (
+
+
+@dataclass(frozen=True, slots=True)
+class _Summarised:
+    """What the summary of a run needs: the dataclass of its rows, and how they are made.
+
+    Attributes:
+        is_list: it has few rows, as objects.
+        is_told: it has what makes an answer about a channel.
+    """
+
+    row: type
+    summary: Summary
+    is_list: bool = False
+    is_told: bool = False
+
+
+_SUMMARIES: Mapping[str, _Summarised] = {
+    "messages": _Summarised(MessagesRow, Summary("messages", total_messages), True),
+    "throughput": _Summarised(
         ThroughputWindow,
         Summary("throughput", Sums(_WINDOW, ("buffers", "records", "payload_bytes"))),
+        True,
     ),
-    "throughput_by_channel": (
-        ChannelRecords,
-        Summary("throughput", Sums(("run", "channel"), ("records",))),
+    "backlog": _Summarised(BacklogWindow, Summary("backlog", Sums(_WINDOW, *_SAMPLES)), True),
+    _TOTAL_LATENCY: _Summarised(LatencyRow, Summary("latency", total_latency), True),
+    "arrivals": _Summarised(SliceRecords, Summary("arrivals", SLICE_RECORDS), True),
+    "milestones": _Summarised(MilestoneRow, Summary("milestones", first_milestones), True),
+    "barriers": _Summarised(
+        BarrierRow, Summary("barriers", known_barriers, thinned_barriers), True
     ),
-    "backlog": (BacklogWindow, Summary("backlog", Sums(_WINDOW, *_SAMPLES))),
-    "backlog_by_channel": (
+    "work": _Summarised(WorkRow, Summary("work", _as_it_is), True),
+    "throughput_by_channel": _Summarised(
+        ChannelRecords, Summary("throughput", Sums(("run", "channel"), ("records",)), _as_it_is)
+    ),
+    "consumed": _Summarised(
+        ChannelConsumed, Summary("latency", partial(_only, kind=ChannelConsumed), _as_it_is)
+    ),
+    "waited": _Summarised(WaitedRow, Summary("messages", writer_waits, _as_it_is)),
+    "credit_starved": _Summarised(StarvedRow, Summary("credit_starved", _as_it_is)),
+    "regimes": _Summarised(ChannelRegimes, Summary("regimes", regimes_by_channel, _as_it_is)),
+    "blocked": _Summarised(BlockedRow, Summary("blocked", _as_it_is)),
+    "unanswered": _Summarised(UnansweredRow, Summary("unanswered", _as_it_is)),
+    "task_times": _Summarised(TaskTimeRow, Summary("task_times", known_task_times, _as_it_is)),
+    "latency": _Summarised(
+        ChannelLatency,
+        Summary("latency", partial(_only, kind=ChannelLatency), _as_it_is),
+        is_told=True,
+    ),
+    "backlog_by_channel": _Summarised(
         ChannelBacklog,
-        Summary("backlog", Sums(("run", "channel"), *_SAMPLES)),
+        Summary("backlog", Sums(("run", "channel"), *_SAMPLES), _as_it_is),
+        is_told=True,
     ),
-    "latency": (ChannelLatency, Summary("latency", _without_histogram, _as_it_is)),
-    _TOTAL_LATENCY: (LatencyRow, Summary("latency", total_latency)),
-    "credit_starved": (StarvedRow, Summary("credit_starved", _as_it_is)),
-    "arrivals": (SliceRecords, Summary("arrivals", SLICE_RECORDS)),
-    "blocked": (BlockedRow, Summary("blocked", _as_it_is)),
-    "unanswered": (UnansweredRow, Summary("unanswered", _as_it_is)),
-    "milestones": (MilestoneRow, Summary("milestones", _as_it_is)),
-    "regimes": (ChannelRegime, Summary("regimes", Sums(("run", "channel", "regime"), ("ns",)))),
-    "barriers": (BarrierRow, Summary("barriers", known_barriers, thinned_barriers)),
-    "task_times": (TaskTimeRow, Summary("task_times", _as_it_is)),
-    "work": (WorkRow, Summary("work", _as_it_is)),
+    "messages_by_channel": _Summarised(MessagesRow, Summary("messages", _as_it_is), is_told=True),
 }
-"""What the summary of a run needs: the dataclass of its rows, and how they are made."""
 
 
-def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[ObservedRun]:
-    """Compute all tables, and bring what the summaries need to the driver."""
+def collect(
+    tables: ObservedTables, runs: Sequence[RecordedRun], channels: Collection[int] = ()
+) -> list[ObservedRun]:
+    """Compute all tables, and bring what the summaries need to the driver.
+
+    Args:
+        channels: that an answer is to be given about, however many there are.
+    """
+    told = [_PREFIX + name for name, each in _SUMMARIES.items() if each.is_told]
     summaries = tables.whole.where(tables.whole["name"].startswith(_PREFIX))
-    return _observed(collected(NamedTable, summaries), runs)
+    is_told = summaries["name"].isin(told)
+    if sum(len(run.manifest.channels) for run in runs) <= CHANNELS_TOLD_MAX:
+        return _observed(collected(NamedTable, summaries), runs)
+    parts = collected(NamedTable, summaries.where(~is_told))
+    chosen = _most_telling(_by_run(parts, runs), channels)
+    choose = partial(_chosen, chosen=chosen)
+    parts += collected(NamedTable, mapped(summaries.where(is_told), choose, NamedTable))
+    return _observed(parts, runs, chosen)
 
 
-def _observed(tables: Sequence[NamedTable], runs: Sequence[RecordedRun]) -> list[ObservedRun]:
-    found: dict[str, dict[int, list[Any]]] = {}
-    for name, (kind, summary) in _SUMMARIES.items():
-        table = summary_of(_PREFIX + name, summary, tables)
-        own = found.setdefault(name, {run.run: [] for run in runs})
-        rows: list[Any] = [] if table is None else rows_of(kind, table)
-        for row in rows:
-            own[row.run].append(row)
+def _chosen(
+    batches: Iterator[pa.RecordBatch], *, chosen: Mapping[int, IntArray]
+) -> Iterator[pa.RecordBatch]:
+    """The parts of tables as far as they are of some channels of each run."""
+    schema = schema_of(NamedTable)
+    for batch in batches:
+        for part in rows_of(NamedTable, batch):
+            rows = rows_in(part.rows)
+            is_own = np.isin(rows["channel"].to_numpy(), chosen[part.run])
+            if is_own.any():
+                found = as_named(part.name, part.run, part.bucket, rows.filter(pa.array(is_own)))
+                yield from record_batches([columns_of(NamedTable, [found])], schema)
+
+
+def _most_telling(
+    found: Mapping[str, Mapping[int, pa.Table]], wanted: Collection[int]
+) -> dict[int, IntArray]:
+    """The channels of each run that are wanted, and of all others those whose records are latest
+    (by p99), that lacked credit or were blocked for longest, or that carried most."""
+    names = "throughput_by_channel", "consumed", "credit_starved", "blocked"
+    columns = []
+    for number in found[names[0]]:
+        tables: list[Rows[Any]] = [Rows(_SUMMARIES[e].row, found[e][number]) for e in names]
+        taken, consumed, starved, blocked = tables
+        channels = np.union1d(taken["channel"], consumed["channel"])
+        late_ns = np.nan_to_num(consumed.of(channels, "p99"))
+        waits_ns = starved.of(channels, "starved_ns") + blocked.of(channels, "blocked_ns")
+        is_wanted = np.isin(channels, list(wanted))
+        records = taken.of(channels, "records")
+        own = np.full(len(channels), number), channels
+        columns.append((*own, -records, -waits_ns, -late_ns, ~is_wanted))
+    run, channel, *ranks = [np.concatenate(each) for each in zip(*columns, strict=True)]
+    first = np.lexsort((channel, run, *ranks))[:CHANNELS_TOLD_MAX]
+    return {each: np.sort(channel[first[run[first] == each]]) for each in found[names[0]]}
+
+
+def _by_run(
+    tables: Sequence[NamedTable], runs: Sequence[RecordedRun]
+) -> dict[str, dict[int, pa.Table]]:
+    """The rows of each summary, by run."""
+    found = {}
+    for name, each in _SUMMARIES.items():
+        empty = schema_of(each.row).empty_table()
+        table = summary_of(_PREFIX + name, each.summary, tables)
+        if table is None:
+            table = empty
+        own = table["run"].to_numpy()
+        if (np.diff(own) < 0).any():
+            table = table.take(np.argsort(own, kind="stable"))
+            own = table["run"].to_numpy()
+        ends = {run.run: np.searchsorted(own, [run.run, run.run + 1]).tolist() for run in runs}
+        found[name] = {run: table.slice(start, end - start) for run, (start, end) in ends.items()}
+    return found
+
+
+def _observed(
+    tables: Sequence[NamedTable],
+    runs: Sequence[RecordedRun],
+    chosen: Mapping[int, IntArray] | None = None,
+) -> list[ObservedRun]:
+    found = _by_run(tables, runs)
     observed = []
     for run in runs:
-        of_run = {name: own[run.run] for name, own in found.items()}
+        of_run: dict[str, Any] = {}
+        for name, each in _SUMMARIES.items():
+            table = found[name][run.run]
+            of_run[name] = rows_of(each.row, table) if each.is_list else Rows(each.row, table)
         totals = of_run.pop(_TOTAL_LATENCY)
-        histograms = [RunHistogram(run.run, each.histogram) for each in totals]
-        total = [_channel_latency(each) for each in totals]
-        of_run["latency"] = [*total, *of_run["latency"]]
-        own_rows = ObservedRows(**of_run, histograms=histograms)
+        untold = 0
+        if chosen is not None:
+            carried = of_run["throughput_by_channel"]["channel"]
+            untold = int((~np.isin(carried, chosen[run.run])).sum())
+        own_rows = ObservedRows(
+            **of_run,
+            histograms=[RunHistogram(run.run, each.histogram) for each in totals],
+            total_latency=_channel_latency(totals[0]) if totals else None,
+            channels_untold=untold,
+        )
         observed.append(ObservedRun(run, _measured(run, own_rows), own_rows))
     return observed
 
@@ -338,7 +484,7 @@ def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
     `bytes` are those of record values: payload less what the stream adds to each record. The
     uncorrected latency is not in a trace.
     """
-    total = latency_row(rows, ALL_CHANNELS)
+    total = rows.total_latency
     duration_ns = max(run.to_ns, total.consumed_to_ns if total else 0) - run.from_ns
     records = total.count if total else 0
     value_bytes = round(total.payload_bytes - OVERHEAD_BYTES * records) if total else 0
@@ -369,24 +515,29 @@ def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
         credits=CreditSummary(
             announced=sum(row.credit for row in credit),
             messages=_messages(credit),
-            starved_ns=sum(row.starved_ns for row in rows.credit_starved),
+            starved_ns=int(rows.credit_starved["starved_ns"].sum()),
         ),
         flushes=FlushCounts(
             full=_left_because(data, FlushReason.FULL),
             timeout=_left_because(data, FlushReason.FLUSH),
             event=_left_because(data, FlushReason.EVENT, FlushReason.END),
         ),
-        checkpoints=checkpoints_of(
-            rows.barriers,
-            {info.index: info.consumer for info in run.manifest.channels},
-            (run.from_ns, run.to_ns),
-            is_from_between=run.manifest.is_from_between,
+        checkpoints=with_reported(
+            checkpoints_of(
+                rows.barriers,
+                {info.index: info.consumer for info in run.manifest.channels}
+                if rows.barriers
+                else {},
+                (run.from_ns, run.to_ns),
+                is_from_between=run.manifest.is_from_between,
+            ),
+            run,
         ),
     )
 
 
 def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
-    """Each channel of the manifest that carried records or buffers."""
+    """Each channel of the manifest that carried records or buffers, and is one to tell of."""
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     backlog = {row.channel: row for row in rows.backlog_by_channel}
     latency = {row.channel: row for row in rows.latency}
@@ -410,11 +561,6 @@ def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
             )
         )
     return measured
-
-
-def latency_row(rows: ObservedRows, channel: int) -> ChannelLatency | None:
-    """The latency of one channel, or of ALL_CHANNELS; None without records."""
-    return next((row for row in rows.latency if row.channel == channel), None)
 
 
 def latency_summary(row: ChannelLatency | None) -> LatencySummary:

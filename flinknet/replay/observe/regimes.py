@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
@@ -27,7 +28,7 @@ from flinknet.trace.event_block import EventColumns
 
 from ..spark.frames import Columns
 from .channel_events import Window
-from .sums import Sums
+from .sums import Sums, group_rows
 from .time_slices import TimeSlice
 from .windowed import window_width_ns
 
@@ -69,6 +70,20 @@ class RegimeRow:
     ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class ChannelRegimes:
+    """Time of a channel in each regime, over all windows."""
+
+    run: int
+    channel: int
+    waiting_for_flush: int
+    waiting_for_credit: int
+    blocked_by_alignment: int
+    in_socket: int
+    in_receiver_queue: int
+    idle: int
+
+
 _BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
 
 
@@ -79,6 +94,16 @@ def merge_regimes(parts: pa.Table) -> pa.Table:
     width_ns, regime, ns. The regimes of a window sum to its width.
     """
     return _BY_WINDOW(parts).select(parts.column_names)
+
+
+def regimes_by_channel(windows: pa.Table) -> pa.Table:
+    """ChannelRegimes from rows of RegimeRow."""
+    (run, channel), place = group_rows(*(windows[name].to_numpy() for name in ("run", "channel")))
+    regime = pc.index_in(windows["regime"], pa.array(REGIMES)).to_numpy()
+    spent_ns = np.zeros((len(REGIMES), len(run)), np.int64)
+    np.add.at(spent_ns, (regime, place), windows["ns"].to_numpy())
+    columns = {"run": run, "channel": channel} | dict(zip(REGIMES, spent_ns, strict=True))
+    return pa.table(columns)
 
 
 def regimes_of(

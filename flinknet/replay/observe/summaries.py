@@ -49,7 +49,7 @@ def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
     where it was recorded between processes."""
     messages: Counter[str] = Counter()
     payload_bytes: Counter[str] = Counter()
-    for row in _counted(observed):
+    for row in _counted(observed, observed.rows.messages):
         kind = kind_name(row.kind, row.data_type)
         messages[kind] += row.messages
         payload_bytes[kind] += row.payload_bytes
@@ -59,17 +59,24 @@ def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
 
 
 def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
-    """Each channel that carried something."""
+    """Each channel that carried something, and is one to tell of."""
     rows, duration_ns = observed.rows, observed.measured.duration_ns
-    starved = {row.channel: row.starved_ns for row in rows.credit_starved}
+    channels, manifest = channels_of(observed), observed.run.manifest
+    told = np.array([each.channel for each in channels], np.int64)
+    known = {each.channel for each in channels}
+    own = tuple(info for info in manifest.channels if info.index in known)
+    names = channel_names(replace(manifest, channels=own))
+    starved = {row.channel: row.starved_ns for row in rows.credit_starved.among(told)}
     messages: dict[int, Counter[str]] = {}
-    for row in _counted(observed):
+    for row in _counted(observed, rows.messages_by_channel):
         kind = kind_name(row.kind, row.data_type)
         messages.setdefault(row.channel, Counter())[kind] += row.messages
-    spent = spent_by_channel(rows)
-    channels, names = channels_of(observed), channel_names(observed.run.manifest)
-    if observed.run.manifest.is_from_between:
-        passed = {row.channel: row.records for row in rows.throughput_by_channel}
+    spent = {
+        row.channel: {name: getattr(row, name) for name in REGIMES}
+        for row in rows.regimes.among(told)
+    }
+    if manifest.is_from_between:
+        passed = {row.channel: row.records for row in rows.throughput_by_channel.among(told)}
         channels = [
             replace(
                 each,
@@ -125,18 +132,7 @@ def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
 
 def spent_ns(rows: ObservedRows) -> dict[str, int]:
     """Time in each regime, of all channels together."""
-    spent = dict.fromkeys(REGIMES, 0)
-    for row in rows.regimes:
-        spent[row.regime] += row.ns
-    return spent
-
-
-def spent_by_channel(rows: ObservedRows) -> dict[int, dict[str, int]]:
-    """Time in each regime of each channel that has any."""
-    spent: dict[int, dict[str, int]] = {}
-    for row in rows.regimes:
-        spent.setdefault(row.channel, dict.fromkeys(REGIMES, 0))[row.regime] += row.ns
-    return spent
+    return {name: int(rows.regimes[name].sum()) for name in REGIMES}
 
 
 def latency_distribution(rows: ObservedRows) -> LatencyDistribution:
@@ -177,9 +173,9 @@ def kind_name(kind: int, data_type: int) -> str:
         return f"kind {kind}, data type {data_type}"
 
 
-def _counted(observed: ObservedRun) -> Iterable[MessagesRow]:
+def _counted(observed: ObservedRun, rows: Iterable[MessagesRow]) -> Iterable[MessagesRow]:
     points = _BETWEEN if observed.run.manifest.is_from_between else {TracePoint.SENT}
-    return (row for row in observed.rows.messages if row.point in points)
+    return (row for row in rows if row.point in points)
 
 
 def _by_window(rows: Iterable[_Window], width_ns: int) -> dict[int, list[_Window]]:

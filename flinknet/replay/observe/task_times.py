@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
@@ -75,6 +77,11 @@ class TaskTimeRow:
 
 
 MERGE_TASK_TIMES = Sums(("run", "producer", "consumer", "what"), ("amount",))
+
+
+def known_task_times(rows: pa.Table) -> pa.Table:
+    """The rows that say something."""
+    return rows.filter(pc.greater(rows["amount"], 0))
 
 
 def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Mapping[str, Iterable[Columns]]:

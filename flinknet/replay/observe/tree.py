@@ -8,7 +8,7 @@ adds up the summaries. Nothing is made of all channels in one place but what the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..spark.checkpoint import Checkpoint
 from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
 from .one_pass import WORK, InPass, InTimeSlices, PassUnit, WorkRow, answers_of
+from .time_slices import SharedChannels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +120,10 @@ def tables_of(
 
     Returns: rows of NamedTable.
     """
-    answers = map_partitions(spark, units, partial(_answered, tree=tree), NamedTable)
+    shared, slices = SharedChannels.of([unit.time_slice for unit in units])
+    bare = [replace(unit, time_slice=own) for unit, own in zip(units, slices, strict=True)]
+    answer = partial(_answered, shared=shared, tree=tree)
+    answers = map_partitions(spark, bare, answer, NamedTable)
     keys = ("run", "bucket")
     parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), *keys)
     parts = parts.sortWithinPartitions(*keys, "name")
@@ -164,7 +168,8 @@ def bucket_of(channel: int) -> int:
     return channel // CHANNELS_PER_BUCKET
 
 
-def _answered(units: Iterator[PassUnit], *, tree: Tree) -> Iterator[Columns]:
+def _answered(bare: Iterator[PassUnit], *, shared: SharedChannels, tree: Tree) -> Iterator[Columns]:
+    units = (replace(unit, time_slice=shared.filled(unit.time_slice)) for unit in bare)
     for part in _parts_of(units, tree):
         yield columns_of(NamedTable, [part])
 
@@ -191,7 +196,7 @@ def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table
     if tree.checkpoint is None:
         return _parts_in(unit, tree)
     rows = tree.checkpoint.rows(
-        unit, tree.asked, NamedTable, lambda: [_named(*each) for each in _parts_in(unit, tree)]
+        unit, tree.asked, NamedTable, lambda: [as_named(*each) for each in _parts_in(unit, tree)]
     )
     return ((each.name, each.run, each.bucket, rows_in(each.rows)) for each in rows)
 
@@ -209,10 +214,11 @@ def _packed(
     merge: Callable[[str, Sequence[pa.Table]], pa.Table],
 ) -> Iterator[NamedTable]:
     for (name, run, bucket), parts in tables.items():
-        yield _named(name, run, bucket, merge(name, parts))
+        yield as_named(name, run, bucket, merge(name, parts))
 
 
-def _named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
+def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
+    """A part of a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -250,10 +256,10 @@ def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
     and name."""
     for (run, bucket, name), own in groupby(parts, lambda e: (e.run, e.bucket, e.name)):
         table = tree.merge(name, _gathered(name, own, tree))
-        yield _named(name, run, bucket, table)
+        yield as_named(name, run, bucket, table)
         for other, summary in tree.summaries.items():
             if summary.source == name:
-                yield _named(other, run, bucket, summary.of_bucket(table))
+                yield as_named(other, run, bucket, summary.of_bucket(table))
 
 
 def _gathered(name: str, parts: Iterable[NamedTable], tree: Tree) -> list[pa.Table]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache, reduce
 from itertools import chain, islice
 from typing import (
     TYPE_CHECKING,
     Any,
+    Generic,
     TypeVar,
     Union,
     get_args,
@@ -24,6 +25,9 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinknet.arrays import IntArray
 
 from .settings import WORK_UNITS_MAX, has_arrow_tables
 from .worker import freeze_what_is_loaded
@@ -45,6 +49,9 @@ TABLE_BYTES_MAX = 16 << 20
 
 UNITS_AT_ONCE = 10_000
 """That are turned into a table: as Python objects they take some ten times as much."""
+
+ROWS_AT_ONCE = 4_096
+"""Of a table, as objects."""
 
 ANSWERS_PER_BATCH = 1_000
 """Columns of a thousand answers are in memory twice while they become a batch."""
@@ -119,9 +126,61 @@ def _read(hint: Any, plain: Any) -> Any:
     return hint(**plain | read)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows(Generic[Row]):
+    """The rows of a table, made as they are looked at: as objects a million of them take some ten
+    times the memory."""
+
+    kind: type[Row]
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.table.to_batches(max_chunksize=ROWS_AT_ONCE):
+            yield from rows_of(self.kind, batch)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """A column; without a number: not a number."""
+        values: npt.NDArray[Any] = self.table[name].to_numpy()
+        return values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and bool(self.table.equals(other.table))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def of(self, channels: IntArray, name: str) -> npt.NDArray[Any]:
+        """A column of some channels, one by one; 0 for those that have no row."""
+        own, values = self["channel"], self[name]
+        if not len(own):
+            return np.zeros(len(channels), values.dtype)
+        order = np.argsort(own, kind="stable")
+        place = order[np.minimum(np.searchsorted(own, channels, sorter=order), len(own) - 1)]
+        return np.where(own[place] == channels, values[place], 0)
+
+    def where(self, name: str, value: Any) -> Rows[Row]:
+        """Those with a value in a column."""
+        return Rows(self.kind, self.table.filter(pc.equal(self.table[name], value)))
+
+    def among(self, channels: IntArray) -> Rows[Row]:
+        """Those of some channels."""
+        return Rows(self.kind, self.table.filter(pa.array(np.isin(self["channel"], channels))))
+
+
 def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
     """Dataclasses as a table."""
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema_of(kind))
+    columns = columns_of(kind, list(rows))
+    for name in _nested(kind):
+        columns[name] = [_plain(each) for each in columns[name]]
+    return pa.Table.from_pydict(columns, schema=schema_of(kind))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
@@ -243,7 +302,7 @@ def in_order(table: DataFrame, *keys: str) -> DataFrame:
     return table.repartition(1).sortWithinPartitions(*keys)
 
 
-def columns_of(kind: type[Row], rows: Sequence[Row]) -> Columns:
+def columns_of(kind: type[Row], rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Dataclasses as columns."""
     return {name: [getattr(row, name) for row in rows] for name in schema_of(kind).names}
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import flinknet
 from flinknet.errors import FlinknetError
 
-from .class_archive import ClassArchive
+from .class_archive import ClassArchive, start_unnoticed
 from .connect import connected_session, is_connected
 from .jvm import JavaRuntime, cause_in, find_java, launcher_home, loading_jvm
 from .masters import is_here, is_local
@@ -187,6 +187,23 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
             assert jvm is not None, "a session of our own has a JVM"
             class_path = jvm.java.lang.System.getProperty("java.class.path")
         archive.make(java, record, class_path)
+
+
+def make_class_archive_later(options: SessionOptions) -> bool:
+    """Let a process make the archive after this one has ended, if sessions with these options would
+    use it and nobody has tried before.
+
+    Returns: whether it does.
+    """
+    is_own = options.remote is None and not is_submitted() and conf_dir() is None
+    if not is_own or not is_local(options.master or "local[*]"):
+        return False
+    _, archive = java_and_archive()
+    if not archive.is_wanted():
+        return False
+    code = f"from {__name__} import make_class_archive as make; make()"
+    start_unnoticed([sys.executable, "-c", code], {**os.environ, "PYTHONPATH": _python_path()})
+    return True
 
 
 def count_to_ten(spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
@@ -29,6 +30,13 @@ name."""
 
 ALL_CHANNELS = -1
 """Stands in the column `channel` for all channels together."""
+
+
+def of_all_channels(rows: pa.Table) -> pa.Table:
+    """Rows of channels as such of ALL_CHANNELS."""
+    every = pa.array(np.full(len(rows), ALL_CHANNELS))
+    return rows.set_column(rows.schema.get_field_index("channel"), "channel", every)
+
 
 UNITS_MIN = 8
 """Of a trace that is worth it: so that there is work for all, and a slow unit at the end keeps the
@@ -62,6 +70,10 @@ def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
     indexes = [(run, file, file_index(file)) for run in runs for file in run.files]
     total = sum(len(index.blocks) for _, _, index in indexes)
     size = min(max(1, -(-total // UNITS_MIN)), BLOCKS_PER_UNIT_MAX)
+    own = {
+        run.run: [] if run.edge is None else [info.index for info in run.manifest.channels]
+        for run in runs
+    }
     return [
         WorkUnit(
             run.run,
@@ -69,7 +81,7 @@ def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
             index.extents(np.arange(start, min(start + size, len(index.blocks)))),
             run.from_ns,
             run.to_ns,
-            [] if run.edge is None else [info.index for info in run.manifest.channels],
+            own[run.run],
             run.counted_at,
             run.until_ns,
         )

@@ -115,7 +115,7 @@ function regimesSection(answer) {
     ({name: channelName(each), shares: each.regimes}))];
   const onIt = {in_receiver_queue: "var(--on-gold)", idle: "var(--on-grey)"};
   const parts = REGIMES.map(([key, text, color]) => [key, text, color, onIt[key] || "var(--card)"]);
-  const left = slowest.length - shown.length;
+  const left = slowest.length - shown.length + (answer.channels_left_out || 0);
   return h("section", {id: "regimes"}, h("h2", {}, "Where the time went"),
     isKnown && h("p", {class: "lead"}, "At any instant the oldest record that its consumer is not done with is somewhere on its way: that is where the channel's time goes.",
       left ? ` The ${MOST} channels with the highest p99 are here, ${left} more are not.` : ""),
@@ -163,7 +163,7 @@ function channelsSection(answer) {
     channelName(each).replaceAll(" ", "\u00a0"), count(each.throughput_records_per_s), duration(each.latency_ns.p50),
     duration(each.latency_ns.p99), fixed(each.backlog_buffers.mean), count(each.backlog_buffers.max), duration(each.starved_ns),
     count(each.messages.DATA_BUFFER || 0), count(each.messages.ADD_CREDIT || 0)]}));
-  const left = answer.channels.length - rows.length;
+  const left = answer.channels.length - rows.length + (answer.channels_left_out || 0);
   return h("section", {id: "channels"}, h("h2", {}, "Channels and messages"),
     left ? h("p", {class: "lead"}, `The ${MOST} channels with the highest p99 are here, ${left} more are not.`) : null,
     table(heads, rows),

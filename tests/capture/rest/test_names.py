@@ -101,6 +101,21 @@ def test_a_job_that_was_started_again_keeps_its_names_and_has_its_own_places() -
     assert [each["job"] for each in vertices] == [first.id, first.id, second.id, second.id]
 
 
+def test_channels_that_were_on_the_wire_are_not_local_wherever_tasks_are_now() -> None:
+    plan = job(vertex(1, "A", 1, places=("x",)), vertex(2, "B", 2, (1, "HASH"), places=("x", "x")))
+    assert edges(named(tapped(channel(0, 0, vertex_id(1), 0, 1)), [plan])) == [("A → B", 2, 1)]
+
+
+def test_a_program_that_runs_twice_is_told_apart_by_its_parallelism() -> None:
+    wide, narrow = (
+        job(vertex(1, "A", each), vertex(2, "B", each, (1, "HASH")), started_at_ms=at)
+        for at, each in ((5, 4), (9, 2))  # the later one stays within a TaskManager
+    )
+    channels = [channel(number, 0, vertex_id(1), number, 3) for number in (0, 3)]
+    found = named(tapped(*channels), [narrow, wide])
+    assert channel_names(found) == {0: "A (1/4) → B (4/4)", 3: "A (4/4) → B (4/4)"}
+
+
 def test_an_execution_more_than_jobs_are_known_is_one_of_the_same_job() -> None:
     plan = job(vertex(1, "A", 1), vertex(2, "B", 2, (1, "HASH")))
     channels = [channel(at, at, vertex_id(1), 0, at, execution=at) for at in range(2)]

@@ -72,6 +72,25 @@ def test_the_first_look_writes_every_task_every_task_manager_and_checkpoints() -
     assert job.vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
 
 
+def test_a_checkpoint_has_what_it_took_in_each_task_that_reads_others() -> None:
+    found = answers()
+    job = f"/jobs/{found.answers[OVERVIEW]['jobs'][0]['jid']}"
+    history = found.answers[f"{job}/checkpoints"]["history"]
+    newest = max(each["id"] for each in history)
+    found.answers[f"{job}/checkpoints/details/{newest}/subtasks/{SINK}"] = {
+        "subtasks": [
+            {"index": 0, "start_delay": 12, "alignment": {"duration": 3, "persisted": 0}},
+            {"index": 1, "start_delay": 14, "alignment": {"duration": 0, "persisted": 0}},
+            {"index": 2, "start_delay": -1, "alignment": None},
+        ]
+    }
+    lines = [each for each in Sampler(found, lambda: 5).look() if "checkpoint" in each]
+    detailed = {each["checkpoint"]: each for each in lines}
+    assert detailed[newest]["start_delays_ms"] == {str(SINK): [12, 14]}
+    assert detailed[newest]["alignments_ms"] == {str(SINK): [3, 0]}
+    assert all("start_delays_ms" not in each for each in lines if each["checkpoint"] != newest)
+
+
 def test_only_what_has_moved_is_asked_for_and_written_again() -> None:
     found = answers()
     sampler = Sampler(found, lambda: 5)
@@ -91,6 +110,16 @@ def test_a_new_attempt_is_written_with_its_number() -> None:
     sinks(found)[0]["attempt"] = 1
     (line,) = sampler.look()
     assert (line["task"], line["attempt"]) == ("sink (1/3)", 1)
+
+
+def test_tasks_without_a_place_keep_their_last_one() -> None:
+    found = answers()
+    sampler = Sampler(found, lambda: 5)
+    sampler.look()
+    for each in sinks(found):
+        each["taskmanager-id"] = "(unassigned)"
+    sampler.look()
+    assert sampler.jobs[0].vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
 
 
 def test_a_job_that_ends_between_two_requests_disturbs_nothing() -> None:

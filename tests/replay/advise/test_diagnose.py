@@ -1,14 +1,49 @@
 """Verdicts from drawn-up channels: each cause alone, several together, none."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
-from flinknet.replay.advise.diagnose import (
-    ChannelTime,
-    diagnose,
-    diagnose_captured,
-    verdict_of_blocking,
-)
+from flinknet.replay.advise import diagnose as judge
+from flinknet.replay.advise.diagnose import ChannelTimes, verdict_of_blocking
 from flinknet.replay.observe.regimes import REGIMES
+from flinknet.results import Verdict
+
+
+@dataclass(frozen=True)
+class ChannelTime:
+    """One of the channels that are judged together."""
+
+    edge: str
+    channel: int
+    producer: int
+    consumer: int
+    records: int
+    spent_ns: Mapping[str, int]
+    is_held_up: bool = False
+
+
+def times(channels: Sequence[ChannelTime]) -> ChannelTimes:
+    """They as columns."""
+    channel, producer, consumer, records = (
+        np.array([getattr(each, name) for each in channels])
+        for name in ("channel", "producer", "consumer", "records")
+    )
+    names = channels[0].spent_ns
+    spent_ns = {name: np.array([each.spent_ns[name] for each in channels]) for name in names}
+    held_up = np.array([each.is_held_up for each in channels])
+    edge = channels[0].edge
+    return ChannelTimes(edge, channel, producer, consumer, records, spent_ns, held_up)
+
+
+def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
+    return judge.diagnose(times(channels))
+
+
+def diagnose_captured(channels: Sequence[ChannelTime]) -> list[Verdict]:
+    return judge.diagnose_captured(times(channels))
 
 
 def channel(
@@ -155,13 +190,13 @@ def captured(producer: int, consumer: int, **spent: int) -> ChannelTime:
 
 def test_between_processes_a_consumer_is_judged_by_the_channel_that_waits_most() -> None:
     channels = [captured(p, c) for p in range(4) for c in range(3) if (p, c) != (2, 1)]
-    (verdict,) = diagnose_captured("a -> b", [*channels, captured(2, 1, waiting_for_credit=96)])
+    (verdict,) = diagnose_captured([*channels, captured(2, 1, waiting_for_credit=96)])
     assert (verdict.kind, verdict.share, verdict.consumers) == ("credit-starved", 0.96, (1,))
     assert verdict.text.startswith("consumer 1 of 3 does not keep up: 96%")
 
 
 def test_between_processes_no_more_buffers_are_advised_for_a_task_that_may_be_busy() -> None:
-    (verdict,) = diagnose_captured("a -> b", [captured(0, 0, waiting_for_credit=96)])
+    (verdict,) = diagnose_captured([captured(0, 0, waiting_for_credit=96)])
     assert verdict.text.startswith("the consumers do not keep up: 96%")
     assert "more buffers help only if the task is idle meanwhile" in verdict.text
 
@@ -170,14 +205,13 @@ def test_between_processes_no_more_buffers_are_advised_for_a_task_that_may_be_bu
     ("share", "begin"), [(0, "not pressed"), (9, "not pressed"), (30, "pressed at times")]
 )
 def test_between_processes_a_little_pressure_is_told_with_its_share(share: int, begin: str) -> None:
-    (verdict,) = diagnose_captured("a -> b", [captured(0, 0, waiting_for_credit=share)])
+    (verdict,) = diagnose_captured([captured(0, 0, waiting_for_credit=share)])
     assert (verdict.kind, verdict.share) == ("balanced", share / 100)
     assert verdict.text.startswith(f"{begin}: on the channel that waited most")
 
 
 def test_between_processes_barriers_that_block_are_told_beside_pressure() -> None:
     found = diagnose_captured(
-        "a -> b",
         [captured(0, 0, blocked_by_alignment=38), captured(0, 1, waiting_for_credit=60)],
     )
     assert [(each.kind, each.consumers) for each in found] == [
@@ -194,12 +228,11 @@ def test_a_blocking_exchange_is_told_by_how_long_it_was_written() -> None:
 
 
 def test_edges_are_judged_apart() -> None:
-    found = diagnose(
-        [
-            channel(0, edge="a -> b", in_receiver_queue=90),
-            channel(1, edge="b -> c", waiting_for_flush=90),
-        ]
-    )
+    edges = [
+        channel(0, edge="a -> b", in_receiver_queue=90),
+        channel(1, edge="b -> c", waiting_for_flush=90),
+    ]
+    found = [verdict for each in edges for verdict in diagnose([each])]
     assert [(each.edge, each.kind) for each in found] == [
         ("a -> b", "bottleneck"),
         ("b -> c", "flush-limited"),

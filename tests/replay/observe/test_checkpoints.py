@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
-from flinknet.replay.observe.checkpoints import BarrierRow, checkpoints_of
+from flinknet.replay.observe.checkpoints import BarrierRow, checkpoints_of, interval_ns_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import Cluster
+from flinknet.trace.metrics import METRICS_NAME
+from tests.edited_manifest import edit_manifest
 from tests.replay.advise.test_between import tapped
 from tests.simulation import MS
 from tests.traced_run import trace_job
@@ -71,6 +74,79 @@ def test_a_tap_shows_how_long_barriers_block(tmp_path: Path) -> None:
     assert found.travel_ns.count == 0
     assert found.alignment_ns.min is not None
     assert found.alignment_ns.min >= 30_000  # there and back
+
+
+def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_took(
+    tmp_path: Path,
+) -> None:
+    recorded(tmp_path / "run", unaligned=True)
+    path = tapped(tmp_path / "run", tmp_path / "tap")
+    edit_manifest(path, lambda each: each["scenario"].update(job=JOB))
+    (run,) = open_runs([path], AskedPart(from_ns=0))
+    (before,) = observe_here([run])
+    lines = [
+        {"at_ns": run.from_ns + number * MS, "job": job, "checkpoint": number} | fields
+        for number, (job, fields) in enumerate(
+            [
+                ("j", completed(4_000, [7, 9])),
+                ("j", completed(8_000, [11])),
+                ("j", {"status": "FAILED"}),
+                ("another", completed(1 << 30, [1_000])),
+            ]
+        )
+    ]
+    (path / METRICS_NAME).write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    (after,) = observe_here([run])
+    was, found = before.measured.checkpoints, after.measured.checkpoints
+    assert was is not None
+    assert found is not None
+    assert (found.completed, found.travel_ns) == (was.completed, was.travel_ns)
+    assert (found.aborted, found.overtaken_bytes_mean, found.overtaken_bytes_max) == (1, 6e3, 8000)
+    assert (found.start_delay_ns.count, found.start_delay_ns.max) == (3, 11 * MS)
+    assert found.alignment_ns.count == 0 + 2
+
+
+JOB = {
+    "name": "One exchange",
+    "ids": ["j"],
+    "vertices": [
+        {
+            "index": index,
+            "job": "j",
+            "id": name,
+            "name": name,
+            "parallelism": 2,
+            "tasks": [f"{name} (1/2)", f"{name} (2/2)"],
+            "task_managers": ["tm-0", "tm-1"],
+        }
+        for index, name in enumerate(("source", "map", "sink"))
+    ],
+    "edges": [
+        {"index": index, "source": index, "target": index + 1, "partitioner": "hash"}
+        for index in (0, 1)
+    ],
+}
+
+
+def completed(persisted: int, start_delays_ms: list[int]) -> dict[str, object]:
+    return {
+        "status": "COMPLETED",
+        "persisted_bytes": persisted,
+        "start_delays_ms": {"map": start_delays_ms, "sink": [99]},
+        "alignments_ms": {"map": [0]},
+    }
+
+
+def test_the_interval_of_checkpoints_is_that_of_most() -> None:
+    begun_ms = {3: 0, 4: 100, 6: 301, 7: 400, 8: 520}  # nothing was recorded of the fifth
+    rows = [
+        barrier(number, channel, at_ms * MS + channel, -1)
+        for number, at_ms in begun_ms.items()
+        for channel in (0, 1)
+    ]
+    assert interval_ns_of(rows) == 100 * MS
+    assert interval_ns_of(rows[:2]) is None
+    assert interval_ns_of([]) is None
 
 
 def barrier(checkpoint: int, channel: int, sent_ns: int, read_ns: int) -> BarrierRow:

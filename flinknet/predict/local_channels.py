@@ -1,0 +1,379 @@
+"""Channels within TaskManagers, which nobody between them sees, by Flink's plan and counters.
+
+The plan says which channels an edge has and where its tasks run; each task counts the records that
+it took and emitted, and how many of the bytes that came to it were local. So many records as that
+says came beside those in the trace. On a channel of which nothing else is known, they come when
+those of a recorded channel of the same producer came, as many times as many.
+
+An edge without any recorded channel lies behind another one, or before one. Behind it, records come
+as the task between them is done with its inputs, so many for each of them and to such shares of the
+consumers as the counters say. Before it, they are taken to have come when those came that the task
+between them made of them: that is up to a beat of the flusher late, and alike for all of them. What
+a message costs there is taken from that other edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.graph.wiring import DistributionPattern, Wiring
+from flinknet.trace import RunManifest
+from flinknet.trace.job_names import NamedEdge, named_edges
+from flinknet.trace.metrics import Series
+from flinknet.trace.recordings import RunPlace
+
+from .fit.arrivals import Seen
+from .fit.busy import (
+    BYTES_IN_LOCAL,
+    BYTES_IN_REMOTE,
+    RECORDS_IN,
+    RECORDS_OUT,
+    busy_ns_per_record,
+    series_of_tasks,
+)
+from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
+from .fit.unseen import Unseen
+from .recorded import Ramps, RecordedChannel, RecordedExchange
+
+BUFFERS_IN_LOCAL = "numBuffersInLocal"
+
+IN_TURN = frozenset({"rebalance", "rescale"})
+"""Partitioners that take one channel after the other."""
+
+BROADCAST = "broadcast"
+
+GOLDEN = 0.6180339887498949
+"""Multiples of the golden ratio lie evenly between whole numbers, however many there are."""
+
+COUNTED_WITHIN = 0.05
+"""A task whose counters say that it took as many records as it emitted, but for this share, took
+one for each: counters are asked for once a second."""
+
+NO_COUNTERS = (
+    "its channels are local, which a tap does not see, and Flink's counters do not say what passed"
+    " on them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdge:
+    """An edge as Flink has laid it.
+
+    Attributes:
+        places: TaskManager of each producer, and of each consumer, as numbers.
+    """
+
+    index: int
+    wiring: Wiring
+    partitioner: str
+    places: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def local(self) -> list[tuple[int, int]]:
+        """Producer and consumer of each channel within a TaskManager."""
+        upstream, downstream = self.places
+        return [
+            (producer, consumer)
+            for producer, consumer, _ in self.wiring
+            if upstream[producer] == downstream[consumer]
+        ]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all channels are."""
+        return len(self.local) == self.wiring.channels
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCounts:
+    """What the tasks of an edge counted, each by its subtask; None for what they did not say.
+
+    Attributes:
+        emitted_per_s: records of producers; of a broadcast one counts once.
+        taken_per_s: records of producers from their own inputs.
+        received_per_s: records of consumers.
+        local_share: of the bytes that came to consumers.
+        record_bytes, message_records: of what came to consumers locally, on average.
+    """
+
+    emitted_per_s: tuple[float | None, ...]
+    taken_per_s: tuple[float | None, ...]
+    received_per_s: tuple[float | None, ...]
+    local_share: tuple[float | None, ...]
+    record_bytes: float | None
+    message_records: float | None
+
+
+def planned_edge(manifest: RunManifest, index: int) -> PlannedEdge | None:
+    """An edge of the job; None where Flink's plan of it is not known, where tasks have no place, or
+    where its consumers have other inputs, too, and so do not count those of this edge.
+    """
+    edges = named_edges(manifest)
+    named = edges.get(index)
+    if named is None or named.channels is None or named.local_channels is None:
+        return None
+    if sum(each.target == named.target for each in edges.values()) > 1:
+        return None
+    job: Any = manifest.scenario["job"]
+    vertices = {each["index"]: each for each in job["vertices"]}
+    source, target = (vertices[each]["task_managers"] for each in (named.source, named.target))
+    numbers = {place: number for number, place in enumerate(dict.fromkeys([*source, *target]))}
+    wiring = _wiring_of(named)
+    if wiring is None or None in numbers:
+        return None
+    places = tuple(numbers[each] for each in source), tuple(numbers[each] for each in target)
+    found = PlannedEdge(index, wiring, partitioner_of(manifest, index), places)
+    return found if len(found.local) == named.local_channels else None
+
+
+def partitioner_of(manifest: RunManifest, index: int) -> str:
+    """The name of the partitioner of an edge of the job."""
+    edges: Any = manifest.scenario["job"]["edges"]
+    return next(str(each["partitioner"]) for each in edges if each["index"] == index)
+
+
+def _wiring_of(edge: NamedEdge) -> Wiring | None:
+    """By the number of channels."""
+    for pattern in (DistributionPattern.ALL_TO_ALL, DistributionPattern.POINTWISE):
+        wiring = Wiring(pattern, len(edge.source_tasks), len(edge.target_tasks))
+        if wiring.channels == edge.channels:
+            return wiring
+    return None
+
+
+def counts_of(
+    place: RunPlace, manifest: RunManifest, index: int, from_ns: int, to_ns: int
+) -> EdgeCounts:
+    """What the tasks at the ends of an edge counted in a part of a run."""
+    named = named_edges(manifest)[index]
+    source, target = (
+        series_of_tasks(place, manifest, vertex, from_ns, to_ns)
+        for vertex in (named.source, named.target)
+    )
+    own = [target.get(each) for each in named.target_tasks]
+    local_bytes = _sum(own, BYTES_IN_LOCAL)
+    records, buffers = _sum(own, RECORDS_IN), _sum(own, BUFFERS_IN_LOCAL)
+    return EdgeCounts(
+        tuple(_rate(source.get(each), RECORDS_OUT) for each in named.source_tasks),
+        tuple(_rate(source.get(each), RECORDS_IN) for each in named.source_tasks),
+        tuple(_rate(each, RECORDS_IN) for each in own),
+        tuple(map(_local_share, own)),
+        local_bytes / records if local_bytes and records else None,
+        records / buffers if buffers and records else None,
+    )
+
+
+def _rate(series: Series | None, name: str) -> float | None:
+    return None if series is None else series.increase_per_s(name)
+
+
+def _sum(series: Sequence[Series | None], name: str) -> float:
+    return sum(_rate(each, name) or 0.0 for each in series)
+
+
+def _local_share(series: Series | None) -> float | None:
+    local, remote = _rate(series, BYTES_IN_LOCAL), _rate(series, BYTES_IN_REMOTE)
+    if local is None or remote is None or not local + remote:
+        return None
+    return local / (local + remote)
+
+
+def with_local_channels(
+    exchange: RecordedExchange, unseen: Unseen, edge: PlannedEdge, counts: EdgeCounts
+) -> tuple[RecordedExchange, Unseen] | None:
+    """An exchange of which some channels were recorded, with the others; None where the counters do
+    not say how many records those had.
+    """
+    ends = {each.channel: (each.producer, each.consumer) for each in exchange.channels}
+    local = [each for each in edge.local if each not in set(ends.values())]
+    recorded = {each: int(seen.records.sum()) for each, seen in unseen.seen.items()}
+    received = [0] * edge.wiring.consumers
+    for channel, count in recorded.items():
+        received[ends[channel][1]] += count
+    records_of = _local_records(local, received, counts, (unseen.to_ns - unseen.from_ns) / 1e9)
+    if records_of is None or not recorded:
+        return None
+    first = 1 + max(ends)
+    found: dict[int, Seen] = {}
+    ends_of: dict[int, tuple[int, int]] = {}
+    turns = [0] * edge.wiring.producers
+    for (producer, consumer), records in records_of.items():
+        own = [each for each in recorded if ends[each][0] == producer] or [*recorded]
+        like = own[turns[producer] % len(own)]
+        turns[producer] += 1
+        scaled = unseen.seen[like].times(records / max(recorded[like], 1))
+        if len(scaled.records):
+            found[first + len(found)] = scaled
+            ends_of[first + len(found) - 1] = producer, consumer
+    unseen = replace(unseen, seen={**unseen.seen, **found})
+    arrivals = unseen.arrivals(exchange.seed)
+    weights = [each.records for each in exchange.channels]
+    sizes = [each.record_wire_bytes for each in exchange.channels]
+    mean_bytes = float(np.average(sizes, weights=weights)) if any(weights) else sizes[0]
+    channels = [
+        RecordedChannel(channel, *ends_of[channel], -1, arrivals[channel], mean_bytes)
+        for channel in found
+    ]
+    exchange = replace(
+        exchange, channels=(*exchange.channels, *channels), task_managers=edge.places
+    )
+    return exchange, unseen
+
+
+def _local_records(
+    local: Sequence[tuple[int, int]],
+    received: Sequence[int],
+    counts: EdgeCounts,
+    duration_s: float,
+) -> dict[tuple[int, int], float] | None:
+    """How many records passed on each local channel.
+
+    Args:
+        received: by each consumer on recorded channels.
+    """
+    found = {}
+    for consumer in dict.fromkeys(consumer for _, consumer in local):
+        share, per_s = counts.local_share[consumer], counts.received_per_s[consumer]
+        if received[consumer] and share is not None and share < 1:
+            records = received[consumer] * share / (1 - share)
+        elif per_s is not None:
+            records = max(per_s * duration_s - received[consumer], 0.0)
+        else:
+            return None
+        producers = [each for each, to in local if to == consumer]
+        emitted = [counts.emitted_per_s[each] or 0.0 for each in producers]
+        whole = sum(emitted)
+        for producer, own in zip(producers, emitted, strict=True):
+            part = own / whole if whole else 1 / len(producers)
+            found[producer, consumer] = records * part
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEdge:
+    """An edge without any recorded channel.
+
+    Attributes:
+        place, manifest: of the run.
+        counted: the part of it whose counts are used.
+    """
+
+    place: RunPlace
+    manifest: RunManifest
+    edge: PlannedEdge
+    counted: tuple[int, int]
+
+    def behind(self, before: RecordedExchange) -> RecordedExchange | None:
+        """The exchange behind another one; None where the counters do not say what passed."""
+        counts, edge = self._counts(), self.edge
+        if None in (*counts.emitted_per_s, *counts.taken_per_s, *counts.received_per_s):
+            return None
+        passed: dict[tuple[int, int], IntArray] = {}
+        for producer in range(edge.wiring.producers):
+            parts = [each.arrivals_ns for each in before.channels if each.consumer == producer]
+            inputs_ns = _in_order(parts)
+            taken, emitted = counts.taken_per_s[producer], counts.emitted_per_s[producer]
+            outputs = round(len(inputs_ns) * (emitted or 0.0) / taken) if taken else 0
+            consumers = list(edge.wiring.consumers_of(producer))
+            weights = [counts.received_per_s[each] or 0.0 for each in consumers]
+            instants_ns = _as_many(inputs_ns, outputs)
+            if edge.partitioner == BROADCAST:
+                passed |= {(producer, each): instants_ns for each in consumers}
+            else:
+                shared = _shared(edge.partitioner, instants_ns, weights)
+                passed |= {
+                    (producer, each): own for each, own in zip(consumers, shared, strict=True)
+                }
+        return self._exchange(before, passed, counts)
+
+    def before(self, behind: RecordedExchange, partitioner: str) -> RecordedExchange | None:
+        """The exchange before another one, which leads away from its consumers; None as above.
+
+        Args:
+            partitioner: of the other one.
+        """
+        counts, edge = self._counts(), self.edge
+        if None in (*counts.emitted_per_s, *counts.received_per_s):
+            return None
+        passed: dict[tuple[int, int], IntArray] = {}
+        for consumer in range(edge.wiring.consumers):
+            parts = [each.arrivals_ns for each in behind.channels if each.producer == consumer]
+            if partitioner == BROADCAST:
+                parts = parts[:1]
+            duration_s = behind.duration_ns / 1e9
+            records = round((counts.received_per_s[consumer] or 0.0) * duration_s)
+            outputs_ns = _in_order(parts)
+            if abs(records - len(outputs_ns)) <= COUNTED_WITHIN * len(outputs_ns):
+                records = len(outputs_ns)
+            producers = list(edge.wiring.partitions_of(consumer))
+            instants_ns = _as_many(outputs_ns, records)
+            if edge.partitioner == BROADCAST:
+                passed |= {(each, consumer): instants_ns for each in producers}
+                continue
+            weights = [counts.emitted_per_s[each] or 0.0 for each in producers]
+            shared = _shared(edge.partitioner, instants_ns, weights)
+            passed |= {(each, consumer): own for each, own in zip(producers, shared, strict=True)}
+        return self._exchange(behind, passed, counts)
+
+    def _counts(self) -> EdgeCounts:
+        return counts_of(self.place, self.manifest, self.edge.index, *self.counted)
+
+    def _exchange(
+        self,
+        like: RecordedExchange,
+        passed: Mapping[tuple[int, int], IntArray],
+        counts: EdgeCounts,
+    ) -> RecordedExchange | None:
+        edge = self.edge
+        busy_ns = busy_ns_per_record(
+            self.place, self.manifest, edge.index, *self.counted, is_all_seen=True
+        )
+        record_bytes = counts.record_bytes or like.channels[0].record_wire_bytes
+        filled = {ends: instants_ns for ends, instants_ns in passed.items() if len(instants_ns)}
+        if not filled:
+            return None
+        message_ns = like.costs.receive_ns_per_message / (counts.message_records or 1.0)
+        consume_ns = tuple(
+            max(busy_ns.get(each, 0.0) - message_ns, ASSUMED_CONSUME_NS_PER_RECORD)
+            for each in range(edge.wiring.consumers)
+        )
+        return replace(
+            like,
+            producers=edge.wiring.producers,
+            consumers=edge.wiring.consumers,
+            channels=tuple(
+                RecordedChannel(number, *ends, -1, Ramps.of(instants_ns), record_bytes)
+                for number, (ends, instants_ns) in enumerate(filled.items())
+            ),
+            costs=replace(like.costs, consume_ns_per_record=consume_ns),
+            task_managers=edge.places,
+            has_instants=False,
+        )
+
+
+def _in_order(parts: Sequence[IntArray]) -> IntArray:
+    return np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
+
+
+def _as_many(instants_ns: IntArray, count: int) -> IntArray:
+    """So many records at the instants of others."""
+    if not len(instants_ns):
+        return instants_ns
+    return instants_ns[np.arange(count) * len(instants_ns) // max(count, 1)]
+
+
+def _shared(partitioner: str, instants_ns: IntArray, weights: Sequence[float]) -> list[IntArray]:
+    """The records of a task as they go to several others, or come from them: in turn, or in no
+    order that repeats itself."""
+    share = np.array(weights)
+    if partitioner in IN_TURN or not share.any():
+        routes = np.arange(len(instants_ns)) % len(share)
+    else:
+        places = np.arange(len(instants_ns)) * GOLDEN % 1.0
+        routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
+    return [instants_ns[routes == at] for at in range(len(share))]

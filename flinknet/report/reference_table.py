@@ -1,0 +1,97 @@
+"""Numbers to compare a run with, next to it: published ones of Flink, and the project's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+
+from flinknet.options import BUFFER_TIMEOUT
+from flinknet.results import RunResult
+from flinknet.results.references import REFERENCES, Reference
+from flinknet.units import (
+    format_duration_ns,
+    format_size_bytes,
+    human_count,
+    human_duration,
+    human_rate,
+    parse_duration_ns,
+)
+
+from .console import print_line
+from .number_table import empty_table, print_table
+from .page_parts import Head, Row, Table
+
+TITLE = "for comparison: published measurements"
+
+NOTE = (
+    "Other machines, versions and numbers of channels: compare orders of magnitude, and the"
+    " direction in which a setting changes them."
+)
+
+_AT_MOST = "max"
+"""The rate of a load that goes as fast as it can, in results."""
+
+_HEADS = ("system", "rate", "timeout", "channels", "record", "records/s", "p50", "p99")
+
+
+def references_of(results: Iterable[RunResult]) -> list[Reference]:
+    """Those with a load like that of some run (at the highest rate or not) and with its buffer
+    timeout; of that load with any timeout, if none has the same.
+    """
+    runs = {
+        (
+            result.workload["rate_per_s"] == _AT_MOST,
+            parse_duration_ns(result.config[BUFFER_TIMEOUT], BUFFER_TIMEOUT, allow_never=True),
+        )
+        for result in results
+    }
+    alike = [each for each in REFERENCES if (each.is_max_rate, each.buffer_timeout_ns) in runs]
+    kinds = {is_max_rate for is_max_rate, _ in runs}
+    return alike or [each for each in REFERENCES if each.is_max_rate in kinds]
+
+
+def print_references(console: Console, results: Iterable[RunResult]) -> None:
+    """A table of them, where each comes from, and how far they can be compared."""
+    found = references_of(results)
+    table = empty_table(TITLE, is_tight=True)
+    for number, head in enumerate(_HEADS):
+        table.add_column(head, justify="right" if number else "left", no_wrap=True)
+    for cells in _rows(found):
+        table.add_row(*cells)
+    print_table(console, table)
+    for line in (*_sources(found).values(), NOTE):
+        print_line(console, line)
+
+
+def reference_part(results: Iterable[RunResult]) -> Table:
+    """The same on a page."""
+    found = references_of(results)
+    rows = [Row(cells) for cells in _rows(found)]
+    return Table([Head(each) for each in _HEADS], rows, notes=[*_sources(found).values(), NOTE])
+
+
+def _rows(references: Sequence[Reference]) -> list[list[str]]:
+    numbers = {source: number for number, source in enumerate(_sources(references), 1)}
+    return [
+        [
+            f"{each.system} ({numbers[each.source, each.benchmark]})",
+            "max" if each.rate_per_s is None else human_rate(each.rate_per_s),
+            format_duration_ns(each.buffer_timeout_ns),
+            f"{each.channels} TLS" if each.is_tls else str(each.channels),
+            format_size_bytes(each.record_bytes),
+            human_count(each.throughput_records_per_s),
+            human_duration(each.latency_ns_p50),
+            human_duration(each.latency_ns_p99),
+        ]
+        for each in references
+    ]
+
+
+def _sources(references: Sequence[Reference]) -> dict[tuple[str, str], str]:
+    """A numbered line for each source."""
+    places = dict.fromkeys((each.source, each.benchmark, each.machine) for each in references)
+    return {
+        (source, benchmark): f"({number}) {benchmark}, on {machine}: {source}"
+        for number, (source, benchmark, machine) in enumerate(places, 1)
+    }
