@@ -73,7 +73,7 @@ class SimulatedCheckpoints:
     def _tell(self, commands: Iterable[Command]) -> None:
         for command in commands:
             for key, task in self._tasks.items():
-                task.obey(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
+                task.execute(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
             for task_manager in self._task_managers:
                 task_manager.wake(self._scheduler.now_ns)
 

@@ -229,7 +229,7 @@ class JobManager:
         if master.is_running:
             self._tell_tasks(job, checkpoints.advance(now_ns=now_ns, finished=master.finished))
         else:
-            self._tell_tasks(job, checkpoints.give_up())
+            self._tell_tasks(job, checkpoints.abort_pending())
 
     def _tell_tasks(self, job: LedJob, commands: Iterable[Command]) -> None:
         for command in commands:
