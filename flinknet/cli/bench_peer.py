@@ -91,7 +91,9 @@ def address_of(text: str, source: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"{source}: {text!r} is not HOST:PORT; write 127.0.0.1:6121")
+        raise ConfigError(
+            f"{source}: {text!r} is not HOST:PORT; write 127.0.0.1:6121 (ports end at 65535)"
+        )
     return host, int(port)
 
 

@@ -15,6 +15,7 @@ from flinknet.results import (
     Measured,
     RunResult,
     Validity,
+    without_consequences,
 )
 from flinknet.units import MISSING, human_count, human_duration
 
@@ -227,7 +228,11 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
 
 
 def _doubts(settings: Sequence[Setting]) -> list[Lines]:
-    runs = [(each.name, result.warnings) for each in settings for result in each.results]
+    runs = [
+        (each.name, without_consequences(result.warnings))
+        for each in settings
+        for result in each.results
+    ]
     lines = [line.plain for line in warning_lines(runs, is_explained=True)]
     return [Lines(lines, is_doubt=True)] if lines else []
 

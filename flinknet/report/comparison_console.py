@@ -107,7 +107,7 @@ def print_outcome(console: Console, comparison: Comparison) -> None:
     """One line for each limit with what it came to, and one for all."""
     for candidate, decision in comparison.decisions:
         outcome = decision.outcome
-        begin = (outcome.value, _OUTCOME_STYLES[outcome])
+        begin = (outcome.word, _OUTCOME_STYLES[outcome])
         console.print(
             Text.assemble(begin, f": {decision_line(candidate, decision)}"), soft_wrap=True
         )

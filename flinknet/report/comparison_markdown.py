@@ -56,7 +56,7 @@ def _headline(comparison: Comparison) -> str:
 
 def _decision(candidate: Candidate, decision: LimitDecision) -> str:
     mark = _MARKS[decision.outcome]
-    return f"- {mark} {decision.outcome.value}: {_text(decision_line(candidate, decision))}"
+    return f"- {mark} {decision.outcome.word}: {_text(decision_line(candidate, decision))}"
 
 
 def _settings(comparison: Comparison, candidate: Candidate) -> str:

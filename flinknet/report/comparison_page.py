@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flinknet.results import without_consequences
 from flinknet.results.comparison import (
     METRICS,
     Candidate,
@@ -96,7 +97,11 @@ def _view(
 
 
 def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
-    runs = [(x.name, run.warnings) for x in comparison.measured_here for run in x.runs]
+    runs = [
+        (x.name, without_consequences(run.warnings))
+        for x in comparison.measured_here
+        for run in x.runs
+    ]
     steps = trend_lines(trends) if any(trend.step for trend in trends) else []
     warnings = [line.plain for line in warning_lines(runs, is_explained=True)]
     lines = [*note_lines(comparison), *steps, *warnings]
@@ -110,7 +115,7 @@ def _limits(candidate: Candidate) -> list[Section]:
         Row(
             [
                 f"fail if {each.limit.text}",
-                each.outcome.value,
+                each.outcome.word,
                 change_line(candidate, each.limit.metric),
                 each.reason,
             ]

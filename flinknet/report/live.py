@@ -192,11 +192,12 @@ def _share(share: float | None) -> str:
 
 
 def _rates(progress: Progress) -> str:
+    scope = " over all channels" if len(progress.channels) > 1 else ""
     return (
         f"{human_count(progress.throughput_records_per_s)} records/s,"
         f" {human_bytes(progress.throughput_bytes_per_s)}/s,"
         f" p50 {human_duration(progress.latency_ns_p50)},"
-        f" p99 {human_duration(progress.latency_ns_p99)}"
+        f" p99 {human_duration(progress.latency_ns_p99)}{scope}"
     )
 
 

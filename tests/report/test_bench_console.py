@@ -306,7 +306,11 @@ def test_off_a_terminal_lines_are_sparse() -> None:
         view.finish_run(result())
     assert lines(stream) == [
         "run 1/2 a=1: starting",
-        *["run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s, p50 1.00 ms, p99 –"] * 2,
+        *[
+            "run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s,"
+            " p50 1.00 ms, p99 – over all channels"
+        ]
+        * 2,
         "run 1/2 a=1: 2.00 k records/s, p50 5.00 ms, p99 9.50 ms",
     ]
 

@@ -96,6 +96,22 @@ def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     assert drawn.index("█") > drawn.index("relay 1.0") + 15
 
 
+def test_a_chain_whose_source_seems_to_wait_first_teaches_nothing() -> None:
+    run = chain()
+    names = {"source 0": "relay 1.0", "relay 1.0": "source 0"}
+    samples = [
+        replace(
+            sample,
+            tasks=tuple(
+                replace(each, name=names.get(each.name, each.name)) for each in sample.tasks
+            ),
+        )
+        for sample in run.samples
+    ]
+    shown = back_pressure([replace(run, samples=tuple(samples))], LOAD)
+    assert "relay 1.0, next to the sink, should wait before source 0 does" in shown.lesson[0]
+
+
 def test_a_source_that_never_waits_teaches_nothing() -> None:
     assert back_pressure([chain(0.1)], LOAD).lesson[0].startswith("Unexpected")
 
@@ -155,6 +171,8 @@ def test_timeout_says_what_the_shortest_costs() -> None:
     assert "100 times as many buffers" in shown.lesson[0]
     assert "5ms gives a p50 of 3.00 ms" in shown.lesson[1]
     assert "100" in printed(shown)
+    busy = timeout([timed("0", 1, 1000), timed("5ms", 30, 200), timed("100ms", 50, 10)], LOAD)
+    assert len(busy.lesson) == 1  # what the machine did to it is not half the timeout
     alike = timeout([timed("0", 9, 10), timed("5ms", 3, 200), timed("100ms", 5, 10)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
 

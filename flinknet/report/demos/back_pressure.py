@@ -162,11 +162,17 @@ def _lesson(
             " or a higher --rate."
         ]
     source, last_relay, sink = names[0], names[-2], names[-1]
+    first_ns, last_ns = waits_after_ns[last_relay], waits_after_ns[source]
+    if first_ns is None or last_ns is None or first_ns > last_ns:
+        return [
+            f"Unexpected: {last_relay}, next to the sink, should wait before {source} does. Try a"
+            " quiet machine: a sample that comes late hides the order."
+        ]
     return [
         f"The sink takes {human_count(taken_per_s)} of {human_count(rate_per_s)} records/s."
         f" The buffers before it fill up first:"
-        f" {last_relay} waits after {human_duration(waits_after_ns[last_relay])},"
-        f" {source} after {human_duration(waits_after_ns[source])}.",
+        f" {last_relay} waits after {human_duration(first_ns)},"
+        f" {source} after {human_duration(last_ns)}.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
         f" {human_share(shares[sink][0])}: the bottleneck is the first busy task after the"
         " back-pressured ones.",

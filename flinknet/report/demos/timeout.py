@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinknet.config import WorkloadConfig
-from flinknet.units import human_count, human_duration
+from flinknet.units import human_count, human_duration, parse_duration_ns
 
 from ..page_parts import Curves, Head, Row, Series, Table
 from .shown import DemoRun, DemoShown, doubts_of
+
+FAR = 2.0
+"""A p50 that is further than this factor from half the timeout shows something else."""
 
 
 def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
@@ -72,16 +75,21 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
 def _lesson(
     names: Sequence[str], p50: Sequence[float | None], buffers: Sequence[float]
 ) -> list[str]:
-    short, long = p50[0], p50[-1]
+    short, long, between = p50[0], p50[-1], p50[-2]
     if short is None or long is None or short >= long or buffers[0] <= buffers[-1]:
         return [
             "Unexpected: a shorter timeout should give a lower latency and more buffers. Try a"
             " quiet machine or a lower --rate."
         ]
-    return [
+    lesson = [
         f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
         f" {human_duration(long)} to {human_duration(short)}, and the network carries"
         f" {buffers[0] / buffers[-1]:.0f} times as many buffers.",
-        f"In between, a record waits for about half the timeout: {names[-2]} gives a p50 of"
-        f" {human_duration(p50[-2])} with {human_count(buffers[-2])} buffers/s.",
     ]
+    half_ns = parse_duration_ns(names[-2], "a timeout") / 2
+    if between is not None and half_ns / FAR <= between <= half_ns * FAR:
+        lesson.append(
+            f"In between, a record waits for about half the timeout: {names[-2]} gives a p50 of"
+            f" {human_duration(between)} with {human_count(buffers[-2])} buffers/s."
+        )
+    return lesson

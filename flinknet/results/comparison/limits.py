@@ -20,6 +20,11 @@ class Outcome(StrEnum):
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
 
+    @property
+    def word(self) -> str:
+        """What a reader reads, who knows the verdict "undecided" of a metric."""
+        return "undecided" if self is Outcome.INCONCLUSIVE else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
