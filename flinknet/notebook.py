@@ -120,16 +120,16 @@ class Tables:
     summaries: ObservedTables
 
     def __repr__(self) -> str:
-        return f"Tables of {self._whose()}: {', '.join(_MEANINGS)}"
+        return f"Tables of {self._title()}: {', '.join(_MEANINGS)}"
 
     def _repr_html_(self) -> str:
         rows = [
             {"table": name, "rows": _MEANINGS.get(name, ""), "columns": ", ".join(frame.columns)}
             for name, frame in self.named().items()
         ]
-        return html_table(rows, f"Tables of {self._whose()}; nothing is read before a table is.")
+        return html_table(rows, f"Tables of {self._title()}; nothing is read before a table is.")
 
-    def _whose(self) -> str:
+    def _title(self) -> str:
         names = [path_of(run.path).name for run in self.runs]
         return names[0] if len(names) == 1 else counted(len(names), "run")
 

@@ -119,14 +119,14 @@ def watch(
                     add_to_table(spark, first, table)
                 if once:
                     return
-                query = watching.start(spark, every_s, looks.put, table)
+                stream = watching.start(spark, every_s, looks.put, table)
                 waited_s = 0.0
                 while seconds is None or waited_s < seconds:
-                    if query.awaitTermination(1):
+                    if stream.has_ended(within_s=1):
                         return
                     waited_s += 1
                     _show(looks, view, target)
-                query.stop()
+                stream.stop()
 
 
 def _show(looks: SimpleQueue[WatchLook], view: WatchView | None, target: Path | str | None) -> None:

@@ -4,9 +4,9 @@ and deadlines out.
     buffers             memory
     wire                byte layouts; imports buffers
     producer, consumer  the two ends of a channel; import both, and never each other
-    channel_types       a subpartition, as its reader in either of them sees it
-    connection          the methods that drivers use, and nothing else
-    control_messages    what either end of a connection sends in addition to buffers
-    water_marks         when a connection hands over more, if the socket has not taken all
-    probe               where every event of note goes
+    channel_types       the view of a subpartition that both ends share
+    connection          the interface for drivers
+    control_messages    messages of a connection other than buffers
+    water_marks         limits on bytes that the socket has not taken
+    probe               takes trace events
 """

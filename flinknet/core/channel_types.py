@@ -1,5 +1,5 @@
 # mypyc
-"""What the two ends of a channel have in common: a subpartition, as who reads it sees it.
+"""Types shared by the two ends of a channel: views of a subpartition.
 
 Producers implement the views and consumers in the same TaskManager read them; neither imports the
 other.
@@ -14,16 +14,16 @@ from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.wire.ids import ResultPartitionID
 
 BufferAvailabilityListener = Callable[[], None]
-"""Who reads a subpartition, over the network or in the same TaskManager; called on the edge from
-"nothing to read" to "something to read": a finished buffer, an event, or flushed bytes.
+"""Listener of a subpartition's reader, over the network or in the same TaskManager; called when the
+subpartition becomes readable: with a finished buffer, an event, or flushed bytes.
 """
 
 
 class ResultSubpartitionView(Protocol):
-    """One reading of a subpartition (Flink: ResultSubpartitionView)."""
+    """A view of a subpartition for one reader (Flink: ResultSubpartitionView)."""
 
     buffer_size_bytes: int
-    """What the consumer wishes the size of buffers to be."""
+    """Buffer size that the consumer wants."""
     is_acknowledged: bool
     """Whether the consumer has processed all records."""
 
@@ -41,11 +41,11 @@ class ResultSubpartitionView(Protocol):
 
     @property
     def is_released(self) -> bool:
-        """Whether nothing will ever come any more."""
+        """Whether it is released, so that no more data comes."""
 
     @property
     def failure_cause(self) -> str | None:
-        """Why this reading failed although its producer did not; None if it did not."""
+        """Why reading failed, other than by a failure of the producer; None if it did not."""
 
     @property
     def has_priority_events(self) -> bool:
@@ -53,46 +53,45 @@ class ResultSubpartitionView(Protocol):
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that wait to be read."""
+        """Number of queued buffers and events."""
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the data that waits in memory."""
+        """Bytes of the data queued in memory."""
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers among them."""
+        """Number of queued data buffers."""
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""
+        """The next buffer, slice of an open buffer, or event; None if nothing can leave now."""
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next ones: data buffers, at most `buffers_max` and none once `bytes_max` were given,
-        or one event; one alone is always enough, and none if nothing may leave now.
+        """The next data buffers, at most `buffers_max` and none after `bytes_max` bytes, or one
+        event. May return fewer, but at least one if anything can leave now.
         """
 
     def backlog(self) -> int:
-        """Data buffers that could be sent now."""
+        """Number of data buffers that could be sent now."""
 
     def resume_consumption(self) -> None:
-        """Go on after a blocking event. Raises: RuntimeError if nothing blocks."""
+        """Continue after a blocking event. Raises: RuntimeError if nothing blocks."""
 
     def release(self) -> None:
-        """The reader is gone."""
+        """Release the view: the reader is gone."""
 
 
 class PipelinedSubpartitionView:
-    """One subpartition as a reader in the same TaskManager has it (Flink:
-    PipelinedSubpartitionView).
+    """One subpartition, for a reader in the same TaskManager (Flink: PipelinedSubpartitionView).
 
-    No credit and no connection: the reader polls, and recycling what it got gives the segment back
-    to the producer's pool.
+    No credit and no connection: the reader polls, and recycling returns the segment to the
+    producer's pool.
 
     Attributes:
-        reading: of the subpartition.
-        pool: the producer's.
-        producer_failure: why the producer failed; None if it did not.
-        publish_task_event: gives an event to the producer; False while that is not there.
+        reading: view of the subpartition.
+        pool: the producer's pool.
+        producer_failure: returns why the producer failed; None if it did not.
+        publish_task_event: sends an event to the producer; returns False until that exists.
     """
 
     __slots__ = ("pool", "producer_failure", "publish_task_event", "reading")
@@ -111,7 +110,7 @@ class PipelinedSubpartitionView:
 
     @property
     def failure_cause(self) -> str | None:
-        """Why its producer or its reading failed; None if neither did."""
+        """Why the producer or the reading failed; None if neither did."""
         return self.producer_failure() or self.reading.failure_cause
 
 

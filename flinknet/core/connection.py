@@ -1,8 +1,8 @@
-"""Connection: the five verbs a driver may use, and no other door into the stack.
+"""Connection: the only interface between drivers and the network stack.
 
-A driver (a real socket, a simulated link) owns one `Connection` for each TCP connection. It feeds
-what arrived, sends what `data_to_send` returns, and wakes the connection at `next_deadline_ns`.
-`now_ns` is always the driver's clock.
+A driver (real sockets or simulated links) owns one `Connection` per TCP connection. It feeds
+received bytes, sends what `data_to_send` returns, and calls `handle_deadline` at
+`next_deadline_ns`. `now_ns` is always the driver's clock.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Final, Protocol, runtime_checkable
 from flinknet.errors import TransportError
 
 RECEIVE_BYTES: Final = 128 * 1024
-"""A driver reads at most this much in one go: four segments, and what was read is still in the
-cache."""
+"""Most bytes that a driver reads at once: four segments, so that they are still in the cache when
+they are decoded."""
 
 
 SEND_BATCH_BYTES: Final = 256 * 1024
-"""How much is handed to a socket that has room in one go. Flink hands over one buffer at a time;
-larger gathers cost nothing in truth, for credit bounds what may leave, and save system calls."""
+"""Most bytes handed to a writable socket at once. Flink hands over one buffer at a time; larger
+batches do not change what may leave, since credit limits it, and save system calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerChannelSnapshot:
-    """A channel that was requested of a producer, as it is at one instant.
+    """State of a requested channel at a producer.
 
     Attributes:
-        channel: its index in the run, -1 if it is not of the run.
-        is_open: its receiver has not cancelled it.
-        starved_ns: time so far in which data waited and no credit was there.
+        channel: index of the channel in the run, -1 if unknown.
+        is_open: whether its receiver has not canceled it.
+        starved_ns: total time so far that data has waited for credit.
     """
 
     channel: int
@@ -42,12 +42,11 @@ class ProducerChannelSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSnapshot:
-    """The consumer's end of a connection, as it is at one instant.
+    """State of the consumer's end of a connection.
 
     Attributes:
-        unread_ns: time so far in which the socket was not read for want of a buffer.
-        staged_bytes: payload that was read and has no buffer yet. Neither is ever above 0 with
-            credit.
+        unread_ns: total time so far that the socket was not read for lack of a buffer.
+        staged_bytes: payload that was read and has no buffer yet. Both are always 0 with credit.
     """
 
     unread_ns: int = 0
@@ -59,16 +58,17 @@ class Connection(Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether the driver must close once everything was sent."""
+        """Whether the driver must close the connection once everything is sent."""
 
     @property
     def wants_data(self) -> bool:
-        """While False the driver must leave what arrives in the socket (Netty: auto-read). It
-        changes within `receive_data` and `handle_deadline` only.
+        """While False the driver must leave incoming bytes in the socket (Netty: auto-read).
+        Changes only in `receive_data` and `handle_deadline`.
         """
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Take bytes from the peer, in order, cut anywhere. The view may be reused after the call.
+        """Take bytes from the peer, in order, split anywhere. The view may be reused after the
+        call.
 
         Raises: RemoteProtocolError; the driver must then send what is left to send and close.
         """
@@ -77,49 +77,50 @@ class Connection(Protocol):
         """The peer closed or the connection broke: fail or release every channel on it.
 
         Args:
-            error: what became of the connection, for "the connection to … {error}"; None: the peer
-                closed it.
+            error: what happened to the connection, for "the connection to … {error}"; None: the
+                peer closed it.
         """
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Pieces to send behind those of earlier calls, in order; empty if there is nothing, or if
-        enough waits for the socket (Netty's writability, which keeps the backlog on the wire true).
+        """Pieces to send after those of earlier calls, in order; empty if there are none, or if
+        enough is waiting for the socket (Netty's writability, which keeps the backlog on the wire
+        true).
 
         Args:
-            unsent_bytes: of the pieces of earlier calls, what the socket has not taken yet. They
-                must stay as they are; those that it has taken are recycled by this call.
-            room_bytes: what the socket would take now, as far as the driver knows.
+            unsent_bytes: bytes of earlier pieces that the socket has not taken yet. They must not
+                change; pieces that it has taken are recycled by this call.
+            room_bytes: bytes that the socket can take now, as far as the driver knows.
         """
 
     def next_deadline_ns(self) -> int | None:
-        """The instant at which `handle_deadline` wants to be called, None for never.
+        """When to call `handle_deadline`, None for never.
 
-        The driver must ask in every turn, after its tasks had theirs: a buffer that a task gave
-        back may make something due at once.
+        The driver must ask in every turn, after its tasks: a buffer recycled by a task may make
+        something due at once.
         """
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """The deadline has come (it may be late, and it may be called early without harm).
+        """Handle a deadline; late and early calls are harmless.
 
-        Tasks must have a turn afterwards: it may have handed them something to read.
+        Tasks must have a turn afterwards, since they may have something to read now.
         """
 
 
 @runtime_checkable
 class ScatteringConnection(Connection, Protocol):
-    """A connection that can tell where the bytes that come next will be wanted. A driver that lays
-    them there saves a copy; it need not.
+    """A connection that can provide memory for the next bytes. A driver that reads into it saves a
+    copy; it need not.
     """
 
     def memory_to_fill(self) -> Sequence[memoryview]:
-        """Where the next bytes of the peer are to be laid, in order; empty if that is not known,
-        and `receive_data` is to be called. Good until the connection is called again.
+        """Memory for the peer's next bytes, in order; empty if unknown: then use `receive_data`.
+        Valid until the next call of the connection.
         """
 
     def memory_filled(self, count: int, *, now_ns: int) -> None:
-        """In the place of `receive_data`: `count` bytes were laid in that memory.
+        """Take `count` bytes that were read into that memory; replaces `receive_data`.
 
-        Raises: as `receive_data`.
+        Raises: see `receive_data`.
         """

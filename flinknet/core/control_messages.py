@@ -1,9 +1,10 @@
 # mypyc
-"""ControlMessages: what one end of a data connection sends in addition to buffers.
+"""ControlMessages: messages of one end of a data connection, other than buffers.
 
-Each message has an event in the trace.
+Each message has a trace event.
 
-Not what JobManager and TaskManagers say to each other (`runtime.cluster.control_messages`).
+Not to be confused with the messages of JobManager and TaskManagers
+(`runtime.cluster.control_messages`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ _SENT: Final = int(TracePoint.SENT)
 
 
 class ControlMessages:
-    """Encoded messages in order, until the driver takes them.
+    """Encoded messages, in order, until the driver takes them.
 
     Attributes:
-        record: of the probe.
-        now_ns: the instant of the call that the driver has made last; events get it.
+        record: method of the probe.
+        now_ns: instant of the driver's last call, for trace events.
     """
 
     __slots__ = ("_waiting", "now_ns", "record")
@@ -33,7 +34,7 @@ class ControlMessages:
     def send(
         self, encoded: bytes, kind: int, channel: int, *, value: int = -1, backlog_buffers: int = -1
     ) -> None:
-        """Queue a message of this MessageKind and note it."""
+        """Queue a message of this MessageKind and trace it."""
         self._waiting.append(encoded)
         self.note(_SENT, kind, channel, value=value, backlog_buffers=backlog_buffers)
 
@@ -48,7 +49,7 @@ class ControlMessages:
         credit_before: int = -1,
         credit_after: int = -1,
     ) -> None:
-        """Record an event of a message that is no buffer."""
+        """Trace a message other than a buffer."""
         note(
             self.record,
             self.now_ns,
@@ -63,14 +64,14 @@ class ControlMessages:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is anything to hand over."""
+        """Whether messages are waiting."""
         return bool(self._waiting)
 
     def move_to(self, out: list[bytes | memoryview]) -> None:
-        """Hand everything over."""
+        """Move all messages to the output."""
         out.extend(self._waiting)
         self._waiting.clear()
 
     def clear(self) -> None:
-        """Forget everything: nobody will read it."""
+        """Drop all messages: nobody will read them."""
         self._waiting.clear()

@@ -1,9 +1,9 @@
 # mypyc
-"""The one place where the data river and the trace river meet.
+"""The only interface between the network stack and its trace.
 
-The core calls its probe at each bend, with the instant it was handed; it never reads a clock. A
-probe must be quick (one call a message, on the hot path) and must not raise. `-1` stands for "does
-not apply" in every integer column.
+The core calls its probe with the instant of the current call; it never reads a clock. A probe must
+be fast (one call per message, on the hot path) and must not raise. `-1` means "not applicable" in
+every integer column.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final, Protocol
 
 
 class TracePoint(IntEnum):
-    """Where on the path of a message a trace event was taken."""
+    """Where on the path of a message a trace event is taken."""
 
     SENT = 0  # a message was handed to the transport
     RECEIVED = 1  # a message was decoded
     CONSUMED = 2  # the task took the buffer or event from its gate and is done with its bytes
     WRITER_WAITS = 3  # the record writer found no buffer; `channel` is one of its channels
-    WRITER_RESUMES = 4  # the record writer goes on
-    READING_STOPS = 5  # tcp flow control: `channel` has no buffer, the socket is not read any more
-    READING_RESUMES = 6  # it is read again
+    WRITER_RESUMES = 4  # the record writer continues
+    READING_STOPS = 5  # tcp flow control: `channel` has no buffer, so the socket is not read
+    READING_RESUMES = 6  # the socket is read again
 
 
 class MessageKind(IntEnum):
@@ -47,9 +47,9 @@ class FlushReason(IntEnum):
 
     NONE = 0  # not a data buffer or event leaving a producer
     FULL = 1  # the segment was full
-    FLUSH = 2  # the buffer timeout's beat (or timeout 0) asked for what was there
-    EVENT = 3  # an event, or data that an event behind it pushed out
-    END = 4  # the end of the data pushed it out
+    FLUSH = 2  # the buffer timeout had passed (or is 0)
+    EVENT = 3  # an event, or data pushed out by an event behind it
+    END = 4  # data pushed out by the end of the data
 
 
 class Probe(Protocol):
@@ -78,42 +78,42 @@ class Probe(Protocol):
         value: int,
         /,
     ) -> None:
-        """Note one event.
+        """Record one event.
 
         Args:
-            at_ns: instant, ns of CLOCK_MONOTONIC (virtual time in the simulator). What was handled
-                at one go has one instant: messages that left or arrived together. Buffers that a
-                task read as one are CONSUMED at instants spread evenly over the time they took.
-            channel: index of the channel within its run, -1 for the whole connection.
+            at_ns: instant, ns of CLOCK_MONOTONIC (virtual time in the simulator). Messages that
+                were sent or received together have the same instant. Buffers that a task read as
+                one are CONSUMED at instants spread evenly over the time they took.
+            channel: index of the channel in the run, -1 for the whole connection.
             point: a TracePoint.
             kind: a MessageKind.
             data_type: ordinal of the buffer's DataType, 0 for other messages.
-            reason: a FlushReason; on data buffers and events at SENT.
+            reason: a FlushReason; of data buffers and events at SENT.
             sequence_number: of the BufferResponse, -1 for other messages.
             payload_bytes: bytes of the payload (BufferResponse), 0 for other messages.
-            records: records that end in this buffer; -1 where not known (RECEIVED).
-            first_record_ns: intended instant of the first of them, -1 if none or not known.
-            last_record_ns: intended instant of the last of them, -1 if none or not known.
-            backlog_buffers: backlog that the message carries, -1 for none.
+            records: records that end in this buffer; -1 if unknown (RECEIVED).
+            first_record_ns: intended instant of the first of them, -1 if none or unknown.
+            last_record_ns: intended instant of the last of them, -1 if none or unknown.
+            backlog_buffers: backlog in the message, -1 for none.
             credit_before: the producer's credit for the channel (SENT of data, RECEIVED of
                 AddCredit), or the consumer's unannounced credit before it was announced (SENT of
                 AddCredit), or the consumer's free buffers before the message took one (RECEIVED of
-                data); -1 where it does not apply.
+                data); else -1.
             credit_after: the same number afterwards.
             pool_available_buffers: buffers that the local pool of the partition or gate could still
-                give.
+                provide.
             pool_size_buffers: current size of that pool.
-            value: what a message of another kind carries: the credit of AddCredit, the initial
-                credit of PartitionRequest, the size of NewBufferSize, the checkpoint id of a
-                barrier; else -1.
+            value: content of other messages: the credit of AddCredit, the initial credit of
+                PartitionRequest, the size of NewBufferSize, the checkpoint id of a barrier; else
+                -1.
         """
 
 
 class NullProbe:
-    """A probe that forgets; for runs without a trace."""
+    """Drops all events, for runs without a trace."""
 
     def record(self, *_values: int) -> None:
-        """Forget the event."""
+        """Drop the event."""
 
 
 _BLANK: Final = -1
@@ -257,10 +257,10 @@ def note(
     pool_size_buffers: int = -1,
     value: int = -1,
 ) -> None:
-    """Record an event by the names of its columns; what is not named does not apply.
+    """Record an event by the names of its columns; others are not applicable.
 
     Args:
-        record: of the probe.
+        record: method of the probe.
     """
     record(
         at_ns,

@@ -1,4 +1,4 @@
-"""WriteWaterMarks: when a connection with bytes that the socket has not taken hands over more.
+"""WriteWaterMarks: limits on the bytes of a connection that the socket has not taken.
 
 Flink: the WRITE_BUFFER_LOW/HIGH_WATER_MARK of NettyServer; Netty: WriteBufferWaterMark and the
 writability of ChannelOutboundBuffer.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 LOW_BYTES = 32 * 1024
 HIGH_BYTES = 64 * 1024
-"""Netty's defaults, which Flink 2.x leaves alone."""
+"""Netty's defaults, which Flink 2.x keeps."""
 
 
 class WriteWaterMarks:
-    """Two marks with a memory: unwritable once more than `high_bytes` are pending, writable again
-    once fewer than `low_bytes` are.
+    """Two marks with hysteresis: unwritable above `high_bytes` of pending bytes, writable again
+    below `low_bytes`.
 
     Invariant: 0 < low_bytes <= high_bytes, after every single setting.
     """
@@ -28,15 +28,15 @@ class WriteWaterMarks:
 
     @classmethod
     def classic(cls, segment_size_bytes: int) -> WriteWaterMarks:
-        """Those of Flink up to 1.12: one buffer is always let in, two never are."""
+        """The marks of Flink up to 1.12: one buffer always fits, two never do."""
         marks = cls()
         marks.set(segment_size_bytes + 1, 2 * segment_size_bytes)
         return marks
 
     def set(self, low_bytes: int, high_bytes: int) -> None:
-        """Set both, in the order that keeps low <= high in between (as Netty checks each alone).
+        """Set both, in the order that keeps low <= high in between (Netty checks each alone).
 
-        Raises: ValueError when low is above high or not positive; nothing has changed then.
+        Raises: ValueError if low is above high or not positive; then nothing is changed.
         """
         _check(low_bytes, high_bytes)
         if low_bytes > self.high_bytes:
@@ -47,17 +47,17 @@ class WriteWaterMarks:
             self.set_high(high_bytes)
 
     def set_low(self, low_bytes: int) -> None:
-        """Set the low mark alone. Raises: ValueError when it would be above the high one."""
+        """Set the low mark alone. Raises: ValueError if it would be above the high mark."""
         _check(low_bytes, self.high_bytes)
         self.low_bytes = low_bytes
 
     def set_high(self, high_bytes: int) -> None:
-        """Set the high mark alone. Raises: ValueError when it would be below the low one."""
+        """Set the high mark alone. Raises: ValueError if it would be below the low mark."""
         _check(self.low_bytes, high_bytes)
         self.high_bytes = high_bytes
 
     def set_pending(self, pending_bytes: int) -> None:
-        """So many bytes wait for the socket now."""
+        """Update the number of bytes waiting for the socket."""
         if pending_bytes > self.high_bytes:
             self.is_writable = False
         elif pending_bytes < self.low_bytes:

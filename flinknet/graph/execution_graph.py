@@ -218,8 +218,7 @@ class ExecutionGraph:
         """Add vertices, in topological order.
 
         Raises: ConfigError for duplicate ids, inputs that do not exist yet, and a parallelism above
-        its
-            maximum.
+            its maximum.
         """
         for job_vertex in vertices:
             if job_vertex.id in self.vertices:

@@ -6,7 +6,6 @@ Timers are marked where a task stops and resumes, so the hot path pays nothing.
 Flink samples timers and meters every 5 s and reports the last minute. Runs here are often shorter
 and begin with a warm-up: until a minute of the measured part has passed, the figures cover the
 measured part so far.
-the measured part so far.
 """
 
 from __future__ import annotations

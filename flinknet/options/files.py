@@ -42,8 +42,8 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         raise ConfigError(f"{path}: {error}") from None
     unknown_keys = [key for key in read if key not in known]
     return settings, (
-        *_left_out(f"{path}: ignored, not of the form `key: value`", unknown_lines),
-        *_left_out(f"{path}: ignored, not network keys", unknown_keys),
+        *_ignored(f"{path}: ignored, not of the form `key: value`", unknown_lines),
+        *_ignored(f"{path}: ignored, not network keys", unknown_keys),
         *(RunWarning(each.code, f"{path}: {each.text}") for each in deprecated),
     )
 
@@ -67,7 +67,7 @@ def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield key, str(value)
 
 
-def _why(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     """The error of a YAML document and its place, in one line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or problem is None:
@@ -83,7 +83,9 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
         document = yaml.load(text, Loader=yaml.BaseLoader)
         _check_size(document)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {_why(error)}") from None
+        raise ConfigError(
+            f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
+        ) from None
     if document is None:
         return {}, []
     if not isinstance(document, dict):
@@ -112,18 +114,18 @@ def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:
     GlobalConfiguration.loadLegacyYAMLResource).
     """
     read: dict[str, str] = {}
-    strange = []
+    other_lines = []
     for number, line in enumerate(text.splitlines(), start=1):
         content = line.partition("#")[0].strip()
         key, colon, value = content.partition(": ")
         if key.strip() and colon and value.strip():
             read[key.strip()] = value.strip()
         elif content:
-            strange.append(f"line {number}")
-    return read, strange
+            other_lines.append(f"line {number}")
+    return read, other_lines
 
 
-def _left_out(text: str, names: list[str]) -> tuple[RunWarning, ...]:
+def _ignored(text: str, names: list[str]) -> tuple[RunWarning, ...]:
     if not names:
         return ()
     named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -94,6 +94,9 @@ _COLUMNS = (
 )
 
 
+_PASSED = ("at_ns", "point", "kind", "data_type")
+
+
 @dataclass(frozen=True, slots=True)
 class CapturedRows:
     """Rows of one exchange as a tap writes them; columns as in the trace, channels >= 0.
@@ -145,6 +148,7 @@ def load_captured(
         consumers,
         {each.index: each.consumer_process for each in manifest.channels},
         {each.index: each.producer for each in manifest.channels},
+        None if edge is None else _passed_ns(run.files, from_ns, to_ns),
     )
     numbers = {each.edge for each in manifest.channels}
     busy_ns = busy_ns_per_record(
@@ -361,6 +365,16 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
         gaps_ns = np.diff(at_ns[order])
         starved_ns += int(gaps_ns[waits[order][:-1]].sum())
     return starved_ns / (duration_ns * len(sent)) if sent and duration_ns else 0.0
+
+
+def _passed_ns(files: Iterable[TraceFile], from_ns: int, to_ns: int) -> IntArray:
+    """When the data buffers of all exchanges passed, ascending."""
+    found = [_NONE]
+    for file in files:
+        with TraceReader(file) as reader:
+            for block in reader.events(_PASSED, None, from_ns, to_ns):
+                found.append(block["at_ns"][is_data(block, TracePoint.SENT)].astype(np.int64))
+    return np.sort(np.concatenate(found))
 
 
 def _read(

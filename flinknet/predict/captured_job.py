@@ -11,7 +11,7 @@ from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .fit.costs import CostFit
 from .fit.delays import NO_DELAYS
 from .job_run import checked
-from .local_channels import NO_COUNTERS, LocalEdge, partitioner_of, planned_edge
+from .local_channels import IN_TURN, NO_COUNTERS, LocalEdge, partitioner_of, planned_edge
 from .recorded import RecordedExchange
 from .recorded_job import JobEdge, RecordedJob
 from .tapped_consumers import with_consumers
@@ -83,6 +83,7 @@ def load_captured_job(
                 fits[n].delays,
                 unseen=fits[n].unseen,
                 why_unknown=edges.whys[n] or None,
+                is_in_turn=planned is not None and planned.partitioner in IN_TURN,
             )
         else:
             local = None if planned is None else LocalEdge(place, manifest, planned, counted)

@@ -320,7 +320,8 @@ class _JobRun:
         delays = edge.delays
         if edge.unseen is not None and self._phase:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
-        spread_ns = delays.awake(edge.exchange.waking_share(setting)).spread_ns
+        share, more = edge.exchange.waking_share(setting), edge.exchange.messages_factor(setting)
+        spread_ns = delays.awake(share, more).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
         for each in exchange.channels:

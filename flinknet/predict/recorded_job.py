@@ -37,6 +37,7 @@ class JobEdge:
             where they are when those came to the job.
         unseen: what was not recorded of it, to be drawn; None for nothing.
         why_unknown: why nothing can be said of it; None if something can.
+        is_in_turn: its producers are known to send a record to each channel in turn.
     """
 
     source: int
@@ -46,6 +47,7 @@ class JobEdge:
     has_own_instants: bool = True
     unseen: Unseen | None = None
     why_unknown: str | None = None
+    is_in_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +115,7 @@ class RecordedJob:
             if before is not None:
                 for channel in self.edges[before].exchange.channels:
                     taken_ns.setdefault(channel.consumer, []).append(channel.arrivals_ns)
-            found.append(_passages(each.exchange, taken_ns))
+            found.append(_passages(each, taken_ns))
         return tuple(found)
 
     def without(self, whys: Sequence[str | None]) -> RecordedJob:
@@ -135,7 +137,8 @@ class Passage:
 
     Attributes:
         outputs_per_input: records out for each one in.
-        routes: channels of successive records out, as recorded; over and over if there are more.
+        routes: channels of successive records out, as recorded or in turn; over and over if there
+            are more.
     """
 
     outputs_per_input: float
@@ -154,9 +157,7 @@ class Passage:
             yield channel, Departures(departures.at_ns[own], departures.origins_ns[own])
 
 
-def _passages(
-    exchange: RecordedExchange, taken_ns: Mapping[int, Sequence[IntArray]]
-) -> dict[int, Passage]:
+def _passages(edge: JobEdge, taken_ns: Mapping[int, Sequence[IntArray]]) -> dict[int, Passage]:
     """By producer; those whose inputs were not recorded are left out.
 
     Args:
@@ -164,15 +165,17 @@ def _passages(
     """
     found = {}
     for producer, parts in taken_ns.items():
-        own = [each for each in exchange.channels if each.producer == producer and each.records]
+        channels = edge.exchange.channels
+        own = [each for each in channels if each.producer == producer and each.records]
         inputs_ns = np.sort(np.concatenate(parts))
         if not own or not len(inputs_ns):
             continue
         instants_ns = np.concatenate([each.arrivals_ns for each in own])
-        channels = np.repeat([each.channel for each in own], [each.records for each in own])
+        numbers = np.array([each.channel for each in own], np.int64)
+        routes = np.repeat(numbers, [each.records for each in own])
         order = np.argsort(instants_ns, kind="stable")
         ratio = _outputs_per_input(inputs_ns, instants_ns[order])
-        found[producer] = Passage(ratio, channels[order].astype(np.int64))
+        found[producer] = Passage(ratio, numbers if edge.is_in_turn else routes[order])
     return found
 
 

@@ -34,8 +34,51 @@ if TYPE_CHECKING:
 
 CONSUMED, RECORDED = "consumed", "recorded"
 
+WORKER_LATE = "Python worker failed to connect back"
+"""What Spark says of a Python process of a stream that has not started within 10 s, as on a machine
+with much else to do."""
+
+RESTARTS_MAX = 5
+"""Of a stream in a row for that reason."""
+
 _EVERYTHING = AskedPart(from_ns=0)
 """Of what was recorded between processes its start counts, too."""
+
+
+class Following:
+    """A stream that goes on where it was if its Python process started too late.
+
+    Args:
+        start: begins it, or goes on with it.
+
+    Attributes:
+        query: the one that runs now.
+    """
+
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
+        self.query = start()
+        self._restarts = 0
+
+    def has_ended(self, within_s: int) -> bool:
+        """Whether the stream has ended; waits for that. Raises: what Spark raises."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            has_ended = bool(self.query.awaitTermination(within_s))
+        except StreamingQueryException as error:
+            if WORKER_LATE not in str(error) or self._restarts == RESTARTS_MAX:
+                raise
+            self._restarts += 1
+            self.query = self._start()
+            return False
+        if self.query.lastProgress is not None:
+            self._restarts = 0
+        return has_ended
+
+    def stop(self) -> None:
+        """End it."""
+        self.query.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +142,7 @@ class Watch:
         every_s: float,
         on_look: Callable[[WatchLook], None],
         table: str | None = None,
-    ) -> StreamingQuery:
+    ) -> Following:
         """Follow the files from now on, and look after each micro-batch.
 
         Args:
@@ -125,7 +168,8 @@ class Watch:
         events = source.option("starting", "latest").load(str(self._path))
         checkpoint = str(self._work_dir / "checkpoint")
         writer = events.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
-        return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
+        timed = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        return Following(timed.start)
 
     def look(self, batch: int | None = None) -> WatchLook:
         """The newest part of each run.

@@ -19,7 +19,7 @@ from flinknet.whole_files import whole_file
 
 from .advice_lines import FRONTIER, is_on_frontier, marks_of, recommendations
 from .export import answer_document
-from .job_answer_console import job_lines, setting_of
+from .job_answer_console import job_lines, job_price_line, setting_of
 from .model_error import doubts_of, model_error_text
 from .page_parts import Page
 from .prediction_notes import notes_of
@@ -107,6 +107,7 @@ def _job_in_words(answer: JobAnswer) -> dict[str, Any]:
     points = zip(document["points"], answer.points, strict=True)
     return document | {
         "lines": job_lines(answer),
+        "trade": job_price_line(answer),
         "points": [plain | {"setting": setting_of(answer, point)} for plain, point in points],
     }
 

@@ -67,6 +67,7 @@ def price_sentence(
         change_of(shown.latency_ns.p99, recorded.latency_ns.p99),
         ratio_of(shown.buffers_per_s, recorded.buffers_per_s),
         None if price is None or cpu_cost is None else price.cpu_cores_change,
+        None if price is None else price.messages_per_s_change,
     )
     sentence = trade_sentence(setting, before, trade)
     if trade.cpu_cores is None or cpu_cost is None:

@@ -235,6 +235,14 @@ def what_to_check(result: Plain) -> str:
             " ports those that TaskManagers listen on. Connections that were open before the rule"
             " are not redirected."
         )
+    jobs = (result.get("rest") or {}).get("jobs") or ()
+    if jobs and all(each["channels"] == each["local_channels"] for each in jobs):
+        names = ", ".join(each["name"] for each in jobs)
+        return (
+            f"No message can pass here: all channels of {names} are within TaskManagers. Give the"
+            " job more subtasks than a TaskManager has slots, or spread it over TaskManagers"
+            " (taskmanager.load-balance.mode: SLOTS)."
+        )
     if result["connections"]:
         return (
             f"No message of Flink passed. Check that --upstream is where the TaskManager listens"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flinknet.units import MISSING, human_duration, signed
+from flinknet.units import MISSING, human_count, human_duration, signed
 
 _SAME_RATIO = 0.02
 """Ratios closer to 1 than this are none."""
@@ -17,6 +17,7 @@ class Trade:
     Attributes:
         throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
         cpu_cores: 0.06 for 6% of a core more.
+        messages_per_s: data buffers and the credit for them, where that is known.
     """
 
     throughput_ratio: float | None = None
@@ -24,11 +25,12 @@ class Trade:
     p99_ns: float | None = None
     buffers_ratio: float | None = None
     cpu_cores: float | None = None
+    messages_per_s: float | None = None
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
-    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +4% of a core"; throughput only if
-    it differs.
+    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +1.90 k messages/s, +6% of a core";
+    throughput only if it differs.
     """
     parts = []
     ratio = trade.throughput_ratio
@@ -39,6 +41,9 @@ def trade_sentence(setting: str, before: str, trade: Trade) -> str:
         parts.append(f"p99 {_duration_change(trade.p99_ns)}")
     if trade.buffers_ratio is not None:
         parts.append(_times_the_buffers(trade.buffers_ratio))
+        is_same = abs(trade.buffers_ratio - 1) <= _SAME_RATIO
+        if trade.messages_per_s is not None and not is_same:
+            parts.append(f"{signed(trade.messages_per_s, human_count)} messages/s")
     if trade.cpu_cores is not None:
         parts.append(f"{cpu_text(trade.cpu_cores)} of a core")
     return f"{setting} instead of {before}: {', '.join(parts)}"

@@ -37,7 +37,7 @@ from .visitors import Visitors
 LOCAL_ONLY_PORT = -1
 """Port of a TaskManager that has no data port (as in Flink)."""
 
-LOOK_EVERY_NS = 1_000_000_000
+CHECK_INTERVAL_NS = 1_000_000_000
 """The data server notices a silent visitor this late at most."""
 
 ACCEPT_PAUSE_NS = 250_000_000
@@ -83,7 +83,7 @@ class DataServer:
         self._loop = loop
         self._protocol = protocol
         self._listener: Listener | None = None
-        self._is_looking = False
+        self._is_check_scheduled = False
         self.accepted: list[AcceptedConnection] = []
         self._closed: list[AcceptedConnection] = []
         self.visitors = Visitors()
@@ -149,18 +149,18 @@ class DataServer:
             closed,
         )
         self.visitors.add(transport, connection, now_ns=monotonic_ns())
-        self._look_later()
+        self._schedule_check()
 
-    def _look_later(self) -> None:
-        if not self._is_looking:
-            self._is_looking = True
-            self._loop.call_at(monotonic_ns() + LOOK_EVERY_NS, self._look)
+    def _schedule_check(self) -> None:
+        if not self._is_check_scheduled:
+            self._is_check_scheduled = True
+            self._loop.call_at(monotonic_ns() + CHECK_INTERVAL_NS, self._check_visitors)
 
-    def _look(self) -> None:
-        self._is_looking = False
+    def _check_visitors(self) -> None:
+        self._is_check_scheduled = False
         self.visitors.close_silent(now_ns=monotonic_ns())
         if self.visitors:
-            self._look_later()
+            self._schedule_check()
 
 
 class ConnectionManager:

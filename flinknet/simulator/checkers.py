@@ -228,7 +228,11 @@ class ProtocolChecker:
                     break
             else:
                 return  # within a TaskManager
-        waiting = {each.channel for each in connection.queue.available} - {channel}
+        queue = connection.queue
+        for reader in queue.available:
+            if queue.readers.get(reader.receiver_id) is not reader:
+                raise self._violation(reader.channel, "closed, and it stands in the line")
+        waiting = {reader.channel for reader in queue.available} - {channel}
         owed = self._owed.get(channel)
         if owed and owed & waiting:
             raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")

@@ -31,6 +31,8 @@ class LinkSettings:
         bandwidth_bytes_per_s: of each direction; 0 for no limit.
         capacity_bytes: bytes that may be sent and not yet read before the sender's socket takes no
             more (the buffers of both sockets). What a connection hands over beyond it waits.
+        high_water_bytes: of what waits there, above which a producer hands over no more, until half
+            of it is gone; 0: as the flow control has it.
         receive_capacity_bytes: the part of them that the receiver's socket holds, which is TCP's
             receive window.
     """
@@ -38,6 +40,7 @@ class LinkSettings:
     latency_ns: int = 50_000
     bandwidth_bytes_per_s: float = 0.0
     capacity_bytes: int = 4 * 1024 * 1024
+    high_water_bytes: int = 0
     receive_capacity_bytes: int = 2 * 1024 * 1024
 
 

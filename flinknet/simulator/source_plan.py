@@ -126,8 +126,10 @@ def beat_phase_ns(seed: int, producer: int, timeout_ns: int) -> int:
 
     Anywhere, by the seed.
     """
+    if timeout_ns <= 0:
+        return 0
     drawn = int(murmur_hash(np.array([seed * 7919 + producer]))[0])
-    return drawn * max(timeout_ns, 0) >> 31
+    return drawn * timeout_ns >> 31
 
 
 def _all_of(arrivals: ScheduledArrivals) -> IntArray:

@@ -80,6 +80,9 @@ class Wiring:
             partition_request_timeout_ns=network.partition_request_timeout_ns,
             segment_size_bytes=network.segment_size_bytes,
         )
+        high_bytes = self.settings.high_water_bytes
+        if high_bytes:
+            producer.water_marks.set(-(-high_bytes // 2), high_bytes)
         consumer = create_consumer_connection(
             flow_control, f"tm-{upstream}", self._probes[downstream]
         )

@@ -1,23 +1,22 @@
-"""Traces: events in, files out, and back again.
+"""Traces: recording events, writing files and reading them.
 
     schema              the columns of an event
-    recorder            a `core.probe.Probe`: rows one by one; statistics, message_counts: totals
-                        while they pass; job_traces: by job
-    format, columns, blocks    the bytes of a file, of a column, of a block of events
-    writer, reader      of files; index: of one, read once and handed on as extents
+    recorder            a `core.probe.Probe` that writes rows; statistics, message_counts: totals
+                        as rows pass; job_traces: per job
+    format, columns, blocks    byte layouts of a file, a column, a block of events
+    writer, reader      of files; index: index of a file, read once and passed on as extents
     event_block         a block as numpy columns; arrow: as Arrow columns
-    buffers             what both ends of a channel recorded, paired
-    manifest            what a run was; job_names: what it calls the ends of channels; plain_text:
-                        its texts, whoever has edited them
+    buffers             pairs the events of both ends of a channel
+    manifest            describes a run; job_names: names of channel ends; plain_text: JSON
+                        texts that may have been edited
     run                 a run on disk; run_directory: while it is written; seal: its checksums;
-                        growing: how far its files go by now
-    trace_file, recordings    how a file counts in its run, and several recordings as one run
-    metrics             its file of metrics
-    verify              is it whole, and does it keep the rules: checks, delivery; describe: what is
-                        in it
+                        growing: files still being written
+    trace_file, recordings    maps a file into its run; several recordings as one run
+    metrics             the metrics file of a run
+    verify              checks whether a run is complete and correct: checks, delivery; describe:
+                        describes its content
 
-Analysis lives in `replay`, printing in `report`. Bytes of a layout stand in `format` and `columns`
-alone.
+Analysis is in `replay`, printing in `report`. Only `format` and `columns` have byte layouts.
 """
 
 from .format import Extent

@@ -1,8 +1,8 @@
-"""Events as Arrow columns: names where the file holds ordinals, null where it holds -1 or an
+"""Events as Arrow columns: names instead of the file's ordinals, null instead of -1 or of an
 ordinal without a name.
 
-Every event has the columns of `schema.COLUMNS` with three more: `process` and `connection` (names
-in the manifest) and `direction` (to_consumer or to_producer).
+Every event has the columns of `schema.COLUMNS` and three more: `process` and `connection` (names in
+the manifest) and `direction` (to_consumer or to_producer).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "data_type": tuple(each.name for each in DataType),
     "reason": tuple(each.name for each in FlushReason),
 }
-"""Columns that hold names here and ordinals in the file."""
+"""Columns of names, which are ordinals in the file."""
 
 NEVER_NULL = frozenset({"at_ns", "payload_bytes", *NAMES})
 
@@ -50,19 +50,19 @@ EVENT_SCHEMA = pa.schema(
     ]
     + [(name, pa.string()) for name in DERIVED]
 )
-"""All columns, in their order."""
+"""All columns, in order."""
 
 
 def event_array(
     name: str, rows: EventColumns, process: str, connections: Mapping[int, str]
 ) -> pa.Array:
-    """One column of some events.
+    """One column of a batch of events.
 
     Args:
-        name: of the schema.
-        rows: the columns it is made from.
-        process: that recorded them.
-        connections: the name of each channel's connection.
+        name: name in the schema.
+        rows: the file's columns needed for it.
+        process: process that recorded the events.
+        connections: connection name of each channel.
     """
     if name == "process":
         return pa.repeat(pa.scalar(process), len(next(iter(rows.values()))))
@@ -88,7 +88,7 @@ def event_array(
 def _named(
     where: npt.NDArray[np.int64], channel: npt.NDArray[Any], names: list[str], known: list[int]
 ) -> pa.Array:
-    """The names at `where`, null for channels that are not known."""
+    """The names at `where`, null for unknown channels."""
     if not known:
         return pa.nulls(len(channel), pa.string())
     where = np.minimum(where, len(known) - 1)

@@ -1,9 +1,8 @@
-"""A block of events <-> bytes: which rows go where, and what its directory says.
+"""Encodes and decodes blocks of events: order of rows, directory, columns.
 
 Rows are sorted by channel, then message kind, then trace point, then arrival; so the rows of one
-channel stand together and neighbours resemble each other. The extra column `order` keeps the
-arrival order: events of one instant (a driver hands one instant to everything it does in a turn)
-could not be put back in order without it.
+channel are adjacent, and neighbours are similar. The extra column `order` keeps the order of
+arrival. It cannot be restored from instants: a driver uses one instant for a whole turn.
 """
 
 from __future__ import annotations
@@ -52,25 +51,25 @@ COLUMN_ENTRY = np.dtype(
 )
 
 ROWS_PER_STEP = 4_096
-"""Laid out as columns without a break, in some 0.1 ms."""
+"""Rows converted to columns without a break, in some 0.1 ms."""
 
 _RADIX_KEYS = 1 << 16
-"""Up to so many different keys numpy sorts by radix."""
+"""Largest number of distinct keys that numpy sorts by radix."""
 
 ORDER = "order"
-"""Name of the extra column; sorting a block's rows by it gives the order of recording."""
+"""Name of the extra column; sorting a block's rows by it restores the order of recording."""
 
 STORED_COLUMNS: tuple[tuple[str, str], ...] = (*ROW_DTYPE, (ORDER, "<i4"))
-"""Name and numpy type of what a block stores."""
+"""Name and numpy type of the stored columns."""
 
 _NUMPY_TYPES = dict(STORED_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBlock:
-    """The bytes of an EVENTS block, and its index entry (with offset 0.
+    """The bytes of an EVENTS block, and its index entry with offset 0.
 
-    The writer knows where it goes).
+    The writer sets the offset.
     """
 
     data: bytes
@@ -79,7 +78,7 @@ class EncodedBlock:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
-    """Where the frame of a column stands within its block, and how to read it."""
+    """The position of a column's frame in its block, and its encoding."""
 
     name: str
     offset: int
@@ -92,12 +91,12 @@ class ColumnRange:
 
 
 def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBlock]:
-    """Encode a block in steps of 0.1 to 0.3 ms, so that an event loop can go on between them.
+    """Encode a block in steps of 0.1 to 0.3 ms, so that an event loop can run in between.
 
-    `rows` must stay as they are until the last step.
+    `rows` must not change until the last step.
 
-    Rows are laid out as columns first, a part at a time: taking a column in a new order out of rows
-    that are in no cache takes 0.5 ms, out of a column 0.1.
+    Rows are first converted to columns, a part at a time: reordering a column takes 0.5 ms if it is
+    taken from rows outside the cache, 0.1 from a contiguous column.
     """
     columns = {name: np.empty(len(rows), numpy_type) for name, numpy_type in ROW_DTYPE}
     for start in range(0, len(rows), ROWS_PER_STEP):
@@ -147,7 +146,7 @@ def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBl
 
 
 def column_ranges(header: BlockHeader, directory: bytes) -> dict[str, ColumnRange]:
-    """Where each column of an EVENTS block stands, from its checked directory."""
+    """Position and encoding of each column of an EVENTS block, from its checked directory."""
     entries = np.frombuffer(
         directory, COLUMN_ENTRY, header.columns, header.channels * CHANNEL_ENTRY.itemsize
     )
@@ -161,7 +160,7 @@ def column_ranges(header: BlockHeader, directory: bytes) -> dict[str, ColumnRang
 
 
 def check_block(header: BlockHeader, body: bytes, offset: int) -> BlockEntry:
-    """The index entry of the block at `offset`, if every checksum in its body is right.
+    """The index entry of the block at `offset`, after checking all checksums of its body.
 
     Raises: TraceFormatError.
     """
@@ -177,7 +176,7 @@ def check_block(header: BlockHeader, body: bytes, offset: int) -> BlockEntry:
 def block_entry(header: BlockHeader, directory: bytes, offset: int) -> BlockEntry:
     """The index entry of the block at `offset`, from its checked directory.
 
-    Raises: TraceFormatError if its channels do not hold its events.
+    Raises: TraceFormatError if its channels do not add up to its events.
     """
     return BlockEntry(
         offset,
@@ -191,9 +190,9 @@ def block_entry(header: BlockHeader, directory: bytes, offset: int) -> BlockEntr
 
 
 def decode_range(column: ColumnRange, frame: bytes, count: int) -> IntArray:
-    """Decode the column that stands in `frame`.
+    """Decode the column in `frame`.
 
-    Raises TraceFormatError if a byte of it is wrong.
+    Raises: TraceFormatError if any byte is wrong.
     """
     _check_frame(column, frame)
     encoded = EncodedColumn(
@@ -208,9 +207,9 @@ def _check_frame(column: ColumnRange, frame: bytes) -> None:
 
 
 def selected(columns: Iterable[str] | None) -> tuple[str, ...]:
-    """The names of the wanted columns, all of the schema for None.
+    """The names of the requested columns; all of the schema for None.
 
-    Raises TraceFormatError for an unknown one.
+    Raises: TraceFormatError for an unknown column.
     """
     if columns is None:
         return tuple(name for name, _ in ROW_DTYPE)
@@ -222,10 +221,10 @@ def selected(columns: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _order_of(columns: Mapping[str, IntArray]) -> Generator[None, None, IntArray]:
-    """The order by (channel, kind, point), then arrival, in steps.
+    """Compute the order by (channel, kind, point), then arrival, in steps.
 
-    16 bits a key where that suffices (radix sort, 0.2 ms for 65,536 rows; 64 bits take 4): both
-    together, or else the channel after the rest.
+    Uses 16-bit keys where possible (radix sort, 0.2 ms for 65,536 rows; 64 bits take 4): one key
+    for all three, or else a second one for the channel.
     """
     channel, kind, point = columns["channel"], columns["kind"], columns["point"]
     lowest, kinds, points = int(channel.min()), int(kind.max()) + 1, int(point.max()) + 1
@@ -248,7 +247,7 @@ def _order_of(columns: Mapping[str, IntArray]) -> Generator[None, None, IntArray
 
 
 def _channel_entries(channel: IntArray, at_ns: IntArray) -> npt.NDArray[np.void]:
-    """The entries of a sorted channel column."""
+    """The channel entries for a sorted channel column."""
     starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
     entries = np.zeros(len(starts), dtype=CHANNEL_ENTRY)
     entries["channel"] = channel[starts]

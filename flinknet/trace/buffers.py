@@ -1,8 +1,8 @@
-"""Buffers: each data buffer of a channel with its whole life, from the first record in it to the
-instant at which its consumer was done with it.
+"""Data buffers of a channel with their lifetimes, from the first record to the instant at which the
+consumer was done.
 
-Producer and consumer write files of their own, so the events of one channel are brought together
-here, by their sequence number; only the blocks that hold that channel are read.
+Producer and consumer write separate files, so the events of a channel are paired here by sequence
+number; only the blocks with that channel are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .trace_file import TraceFile
 
 @dataclass(frozen=True, slots=True)
 class ChannelUnit:
-    """One channel of a run, in all its files, and the window that counts."""
+    """One channel of a run, all its files, and the measured window."""
 
     run: int
     files: list[TraceFile]
@@ -39,8 +39,8 @@ class ChannelBuffers:
     """Data buffers of one channel that were sent, received and consumed; columns int64, ascending
     by sequence number.
 
-    `first_record_ns` is when its first record came, as far as it is known: the buffers of a record
-    that spans several take the instant of the record; -1 without record instants.
+    `first_record_ns` is when its first record was due, where known: the buffers of a record that
+    spans several have the instant of that record; -1 without record instants.
     """
 
     sequence_number: IntArray
@@ -59,12 +59,12 @@ def read_channel(
     from_ns: int | None = None,
     to_ns: int | None = None,
 ) -> EventColumns:
-    """The events of the unit's channel, in the order of their instants.
+    """The events of the unit's channel, by instant.
 
     Args:
-        columns: wanted, `at_ns` among them.
-        from_ns: first instant, no bound for None.
-        to_ns: instant after the last one, no bound for None.
+        columns: names, including `at_ns`.
+        from_ns: first instant; None for no bound.
+        to_ns: instant after the last one; None for no bound.
     """
     parts: dict[str, list[IntArray]] = {name: [] for name in columns}
     for file in unit.files:
@@ -91,12 +91,12 @@ BUFFER_COLUMNS = (
     "records",
     "first_record_ns",
 )
-"""What `paired_buffers` needs."""
+"""Columns that `paired_buffers` needs."""
 
 
 CHANNEL_BITS = 40
-"""Sequence numbers of channels that are looked at together: the place of the channel stands above
-so many bits."""
+"""Bits of a sequence number when several channels are processed together: the position of the
+channel is above them."""
 
 _SENT_COLUMNS = (
     *("at_ns", "sequence_number", "payload_bytes", "records", "first_record_ns", "reason"),
@@ -106,15 +106,15 @@ _RECEIVED_COLUMNS = ("at_ns", "sequence_number")
 
 class SortedEvents(dict[tuple[int, int], EventColumns]):
     """Events of one channel by kind and point, each in the order of recording, with the columns
-    that matter there. Or of several, one after the other, whose sequence numbers differ above
+    that apply; or of several channels one after the other, whose sequence numbers differ above
     CHANNEL_BITS."""
 
 
 def events_at(
     events: EventColumns | SortedEvents, kind: int, point: int, columns: Sequence[str]
 ) -> EventColumns:
-    """Columns of the events of one kind and point; `place` is where they stand among all in the
-    order of recording, as far as `events` has it, else where their rows stand."""
+    """Columns of the events of one kind and point. `place` is their position among all events in
+    the order of recording, if `events` has it, else their row."""
     if isinstance(events, SortedEvents):
         kept = events.get((kind, point))
         if kept is None:
@@ -139,9 +139,10 @@ def data_at(
 def data_at_all(
     events: EventColumns | SortedEvents, points: Sequence[int], columns: Sequence[Sequence[str]]
 ) -> list[EventColumns]:
-    """The data buffers that are known at each of some points, there; by sequence number.
+    """The data buffers known at every one of some points, by sequence number; columns per point.
 
     Args:
+        columns: for each point, including `sequence_number`.
         columns: for each point, `sequence_number` among them.
     """
     found = [
@@ -153,10 +154,10 @@ def data_at_all(
 
 
 def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
-    """Bring the events of a channel together, buffer by buffer.
+    """Pair the events of a channel buffer by buffer.
 
-    A buffer that is missing at one of its three points (it was under way when the recording ended)
-    is left out.
+    A buffer that is missing at one of its three points (in flight when the recording ended) is left
+    out.
     """
     points = (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED)
     columns = (_SENT_COLUMNS, _RECEIVED_COLUMNS, _RECEIVED_COLUMNS)
@@ -175,7 +176,7 @@ def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
 
 
 def _by_number(rows: EventColumns) -> EventColumns:
-    """Rows by their sequence number, which they mostly are; the first one of each."""
+    """Rows by sequence number, usually their order already; only the first row of each."""
     number = rows["sequence_number"]
     if (number[1:] > number[:-1]).all():
         return rows
@@ -189,7 +190,7 @@ def _only(rows: EventColumns, wanted: npt.NDArray[Any]) -> EventColumns:
 
 
 def _common(left: IntArray, right: IntArray) -> IntArray:
-    """Numbers that are in both; ascending, as they are."""
+    """Numbers in both arrays; ascending, like the arrays."""
     if not len(left) or not len(right):
         return left[:0]
     if len(left) == len(right) and (left == right).all():
@@ -203,7 +204,7 @@ def _common(left: IntArray, right: IntArray) -> IntArray:
 
 
 def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
-    """Rows of some of the sequence numbers."""
+    """Rows with some of the sequence numbers."""
     numbers = rows["sequence_number"]
     if len(numbers) == len(number):
         return rows
@@ -215,13 +216,13 @@ def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
 
 
 def _is_gapless(number: IntArray) -> bool:
-    """Whether ascending numbers, at least one, leave none out."""
+    """Whether ascending numbers, at least one, have no gap."""
     return int(number[-1]) - int(number[0]) == len(number) - 1
 
 
 def _filled_back(first_record_ns: IntArray, channel: IntArray) -> IntArray:
-    """Each unknown instant replaced by the next known one of its channel, for that is the record it
-    is part of."""
+    """Replace each unknown instant by the next known one of its channel, which is that of the
+    record it belongs to."""
     known = np.flatnonzero(first_record_ns >= 0)
     if len(known) in (0, len(first_record_ns)):
         return first_record_ns

@@ -1,9 +1,9 @@
-"""What must hold among the events of a channel: sequence and credit. Arithmetic on columns only.
+"""Rules for the events of a channel: sequence numbers and credit. Only arithmetic on columns.
 
 A check is fed blocks in the order of recording; a block's rows are sorted by channel, kind and
-point, and within these by arrival. What it remembers between blocks is one number per channel.
-Channels are looked up in the sorted list of those that a file holds, so that no number in a file
-ever sizes an array.
+point, and within these by arrival. Between blocks it keeps one number per channel. Channels are
+looked up in the sorted list of a file's channels, so that no number in a file determines the size
+of an array.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNKNOWN = np.int64(-(1 << 62))
 
 @dataclass(slots=True)
 class Violation:
-    """A rule that a channel broke: how often, and the first time in words."""
+    """A rule broken by a channel: how often, and a description of the first time."""
 
     channel: int
     rule: str
@@ -48,7 +48,7 @@ class Violation:
 
 
 class Violations:
-    """Violations by channel and kind; a thousand of a kind are one line."""
+    """Violations by channel and kind; repeated ones are counted in one entry."""
 
     def __init__(self) -> None:
         self._by_kind: dict[tuple[int, str], Violation] = {}
@@ -57,9 +57,9 @@ class Violations:
         return iter(sorted(self._by_kind.values(), key=lambda each: (each.channel, each.rule)))
 
     def add(self, rule: str, channels: IntArray, sentence: str, *details: IntArray) -> None:
-        """Note rows that broke `rule`.
+        """Add rows that break `rule`.
 
-        `sentence` is filled with the details of a channel's first.
+        `sentence` is formatted with the details of a channel's first violation.
         """
         if not len(channels):
             return
@@ -75,10 +75,10 @@ class Violations:
 
 
 def _previous(values: IntArray, where: IntArray, carried: npt.NDArray[np.int64]) -> IntArray:
-    """The value of the row before each row, within its channel.
+    """The value of the previous row of the same channel, for each row.
 
-    Rows of a channel stand together. `carried` holds the last values of earlier blocks, and is
-    moved on to those of this one.
+    Rows of a channel are adjacent. `carried` has the last values of earlier blocks, and is updated
+    to those of this one.
     """
     before = np.empty(len(values), dtype=np.int64)
     before[1:] = values[:-1]
@@ -90,9 +90,9 @@ def _previous(values: IntArray, where: IntArray, carried: npt.NDArray[np.int64])
 
 
 class SequenceCheck:
-    """Sequence numbers of BufferResponses go up by one, at the sender and at the receiver.
+    """Checks that sequence numbers of BufferResponses increase by one, at sender and receiver.
 
-    They are int32 on the wire and wrap round.
+    They are int32 on the wire and wrap around.
     """
 
     def __init__(self, channels: IntArray, violations: Violations) -> None:
@@ -123,13 +123,13 @@ class SequenceCheck:
 
 
 class CreditCheck:
-    """Credit is conserved on every channel, on both sides.
+    """Checks that credit is conserved on every channel, on both sides.
 
-    At the producer the credit after a message is the credit before the next one; the
-    PartitionRequest sets it, an AddCredit raises it by what it carries, data costs one and an
-    event none, and data never leaves without credit. So initial credit + credit received - data
-    sent = credit left, at any moment. At the consumer each data buffer takes a free buffer, and an
-    AddCredit announces all there was to announce.
+    At the producer the credit after a message is the credit before the next one. A PartitionRequest
+    sets it, an AddCredit raises it by its value, data costs one and an event none, and data is
+    never sent without credit. So initial credit + credit received - data sent = credit left, at any
+    moment. At the consumer each data buffer takes a free buffer, and an AddCredit announces all
+    unannounced credit.
 
     ResumeConsumption sets the credit of a channel without initial credit to 0 (Flink:
     CreditBasedSequenceNumberingViewReader.resumeConsumption).
@@ -173,7 +173,7 @@ class CreditCheck:
     ) -> None:
         where = np.searchsorted(self._channels, block["channel"])
         self._is_without_initial[where[requests]] = block["value"][requests] == 0
-        # one that has the credit it takes does so because the request may stand in another file
+        # a resume with credit counts even without a request, which may be in another file
         has_credit = block["credit_before"] != -1
         resumes = resumes & (self._is_without_initial[where] | has_credit)
         rows = np.flatnonzero(changes | requests | resumes)

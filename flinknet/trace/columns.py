@@ -1,13 +1,13 @@
-"""One column of a block <-> bytes.
+"""Encodes and decodes one column of a block.
 
-A column is stored as unsigned integers of the smallest width that holds its spread, each less the
-lowest one. Columns that mostly grow (instants, sequence numbers, the order of arrival) are stored
-as differences to the row before. Integers of more than one byte are laid out plane by plane (all
+A column is stored as unsigned integers of the smallest width for its spread, each minus the lowest.
+Columns that mostly grow (instants, sequence numbers, the order of arrival) are stored as
+differences to the previous row. Integers of more than one byte are stored plane by plane (all
 lowest bytes first), which zstd compresses better and faster than whole integers: 10.7 instead of
-12.2 bytes an event and 7.5 instead of 9.0 ms for a block of 65 536 events. A column without spread
-has no bytes at all.
+12.2 bytes per event and 7.5 instead of 9.0 ms for a block of 65,536 events. A column without spread
+has no bytes.
 
-Arithmetic is modular in 64 bits, so every value comes back exactly, even where a difference
+Arithmetic is modular in 64 bits, so every value is restored exactly, even if a difference
 overflows.
 """
 
@@ -27,27 +27,27 @@ IntArray = npt.NDArray[Any]
 """An integer array of any width."""
 
 COMPRESSION_LEVEL = 1
-"""zstd level: 3 saves 2% of the bytes and costs 20% more time."""
+"""zstd level: level 3 saves 2% of the bytes and takes 20% more time."""
 
 DIFFERENCES = frozenset({"at_ns", "first_record_ns", "last_record_ns", "sequence_number", "order"})
-"""Columns stored as differences to the row before."""
+"""Columns stored as differences to the previous row."""
 
 COMPRESSED_BYTES_PER_STEP = 1 << 16
-"""Takes some 0.1 ms."""
+"""Bytes compressed without a break, in some 0.1 ms."""
 
 _WIDTHS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedColumn:
-    """A column as it stands in a block.
+    """An encoded column.
 
     Value (or difference) i is `low` + the i-th stored integer.
     """
 
     is_differences: bool
-    width_bytes: int  # of a stored integer; 0 if all are alike
-    first: int  # value of the first row, where differences are stored
+    width_bytes: int  # of a stored integer; 0 if all values are equal
+    first: int  # value of the first row, if differences are stored
     low: int
     frame: bytes  # zstd frame of the stored integers
 
@@ -83,8 +83,8 @@ def encode_column(
 def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArray:
     """Decode a column of `count` rows.
 
-    Raises: TraceFormatError if the frame does not hold exactly the integers it should; nothing
-        longer is unpacked.
+    Raises: TraceFormatError if the frame does not contain exactly the expected integers; never
+        decompresses more.
     """
     if column.width_bytes not in (0, *_WIDTHS):
         raise TraceFormatError(f"a column claims integers of {column.width_bytes} bytes")
@@ -105,7 +105,7 @@ def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArra
 
 
 def _stored(column: EncodedColumn, count: int) -> IntArray:
-    """The integers of a column as they are stored."""
+    """The stored integers of a column."""
     width_bytes = column.width_bytes
     if width_bytes == 0:
         return np.zeros(count, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""What must hold between the two sides of a channel: what one received is what the other sent."""
+"""Rules for the two sides of a channel: what one side sent, the other received."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _PAYLOAD_FACTOR, _TYPE_FACTOR, _VALUE_FACTOR = (
 
 
 class DeliveryCheck:
-    """What a side received is what the other side sent, message by message, in order.
+    """Checks that what one side received is what the other side sent, message by message, in order.
 
-    What was sent last may still be on its way when recording ends. A message is kept as one number
-    made of sequence number, data type, payload length, and what credit messages carry.
+    The last sent messages may still be in flight when recording ends. A message is kept as one
+    number, computed from sequence number, data type, payload length, and the value of credit
+    messages.
 
-    A consumer cancels a channel that it has forgotten once more for each buffer that still comes;
-    those cancellations have no channel where they were sent, and one where they were received.
+    A consumer cancels a removed channel again for each buffer that still arrives; these
+    cancellations have no channel at the sender, but one at the receiver.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,7 @@ class DeliveryCheck:
                 self._sent_without_channel[int(kind[start])] += end - start
 
     def totals(self) -> tuple[int, int]:
-        """Messages sent and received on channels."""
+        """Number of messages sent and received on channels."""
         sent = received = 0
         for (_, _, point), parts in self._messages.items():
             if point == TracePoint.SENT:
@@ -66,10 +67,10 @@ class DeliveryCheck:
         return sent, received
 
     def compare(self, *, is_sent_complete: bool) -> Iterator[Violation]:
-        """Compare both sides of every channel of which both were recorded.
+        """Compare both sides of every channel for which both were recorded.
 
         Args:
-            is_sent_complete: whether every sent message was recorded; if not, more may have come.
+            is_sent_complete: whether every sent message was recorded; if not, more may be received.
         """
         spare = self._sent_without_channel.copy()
         for channel, kind, point in sorted(self._messages):

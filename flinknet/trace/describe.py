@@ -1,4 +1,4 @@
-"""`trace info`: what is in a run, without judging it."""
+"""`trace info`: describes a run without checking it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FileDescription:
     size_bytes: int
     blocks: int
     events: int
-    dropped_events: int | None  # None: not known without a trailer
+    dropped_events: int | None  # None: unknown without a trailer
     first_ns: int | None
     last_ns: int | None
     truncation: Truncation | None
@@ -60,7 +60,7 @@ class RunDescription:
     last_ns: int | None
     bytes_per_event: float | None
     compression_ratio: float | None  # bytes as recorded / bytes in the files
-    metrics: MetricsDescription | None = None  # None: no file of metrics is there
+    metrics: MetricsDescription | None = None  # None: without a metrics file
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON-ready plain data."""
@@ -73,9 +73,9 @@ class RunDescription:
 
 
 def describe_run(run: Run) -> RunDescription:
-    """Describe a run from its indexes, and from the two narrow columns that name the events.
+    """Describe a run from its indexes and the two narrow columns that identify events.
 
-    Raises: TraceError for a file that cannot be read, or is not what the run left.
+    Raises: TraceError for a file that cannot be read, or was changed since the run.
     """
     if run.manifest is not None:
         check_file(run.path, run.manifest, METRICS_NAME)

@@ -1,5 +1,5 @@
-"""Events as columns: blocks of a trace whose columns are read when they are first asked for, and
-which of their rows are data buffers.
+"""Events as columns: blocks of a trace whose columns are read on demand, and the data buffers among
+their rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ EventColumns = dict[str, npt.NDArray[Any]]
 
 
 IS_BUFFER_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BUFFER))
-"""Whether a data type, by its ordinal, is a buffer of data."""
+"""Whether a data type, by ordinal, is a data buffer."""
 
 
 def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) -> EventBlock:
-    """A block whose columns are read when they are first asked for.
+    """A block whose columns are read on demand.
 
     Args:
-        channels: whose rows are wanted; empty for all.
+        channels: channels of the requested rows; empty for all.
     """
     held = reader.blocks()[index].channels
     is_own = np.isin(held["channel"], channels) if channels else np.ones(len(held), bool)
@@ -41,8 +41,8 @@ def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Ranges of rows of one channel, kind and point, in the order of the rows; arrays of one
-    length."""
+    """Ranges of rows with the same channel, kind and point, in the order of the rows; arrays of
+    equal length."""
 
     starts: IntArray
     ends: IntArray
@@ -51,15 +51,15 @@ class Spans:
     point: IntArray
 
     def of(self, kind: int, point: int) -> Spans:
-        """Those of one kind and point."""
+        """The ranges of one kind and point."""
         return self.only((self.kind == kind) & (self.point == point))
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Spans:
-        """Some of them."""
+        """The selected ranges."""
         return Spans(*(getattr(self, each.name)[keep] for each in fields(self)))
 
     def rows(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Their rows of a column."""
+        """The rows of a column in these ranges."""
         parts = [
             values[start:end]
             for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)
@@ -68,15 +68,15 @@ class Spans:
 
 
 class EventBlock(dict[str, npt.NDArray[Any]]):
-    """Columns of a block by name. What several questions look at is picked out once."""
+    """Columns of a block by name. Frequent selections are computed once."""
 
     def __init__(
         self, columns: EventColumns, read: Callable[[str], npt.NDArray[Any]] | None = None
     ) -> None:
-        """A block with some of its columns.
+        """Create a block with some of its columns.
 
         Args:
-            read: gives a column that is not there yet.
+            read: returns a missing column.
         """
         super().__init__(columns)
         self._read = read
@@ -91,13 +91,13 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
 
     @property
     def spans(self) -> Spans:
-        """Where channel, kind or point change."""
+        """Ranges of rows with the same channel, kind and point."""
         if self._spans is None:
             self._spans = _spans(self["channel"], self["kind"], self["point"])
         return self._spans
 
     def data_at(self, point: int) -> EventColumns:
-        """The rows of data buffers at a point; a column is taken when it is first asked for."""
+        """The rows of data buffers at a point; columns are taken on demand."""
         rows = self._data.get(point)
         if rows is None:
             rows = self._data[point] = _Picked(self, point)

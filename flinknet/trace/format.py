@@ -1,4 +1,4 @@
-"""The byte layout of a trace file. Everything is little-endian; every byte stands under a CRC-32.
+"""The byte layout of a trace file. Everything is little-endian, and a CRC-32 covers every byte.
 
     file    = header, block*, trailer, footer
     header  = magic 8, version u32, length u32, description (JSON of that length),
@@ -15,9 +15,9 @@
     TRAILER  directory = totals (events u64, dropped events u64), a TRAILER_ENTRY for each block
              before it, then their CHANNEL_ENTRYs in the same order; no data
 
-A footer that leads to a whole trailer proves a clean end. Without one the blocks are found by
-walking forward: each says its length. No length is believed before its checksum, and none beyond
-the end of the file.
+A footer that points to a complete trailer proves a clean end. Without one, blocks are found by
+reading forward: each has its length. No length is used before its checksum is verified, and none
+beyond the end of the file.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from .schema import ROW_FORMAT
 FORMAT_VERSION = 1
 
 MAGIC = b"\x89FNT\r\n\x1a\n"
-"""Starts every file; a transfer in text mode would break it."""
+"""Start of every file; a transfer in text mode would break it."""
 
 BLOCK_MARKER = b"FNTB"
 FOOTER_MARKER = b"FNTE"
 
 MAX_BLOCK_EVENTS = 1 << 20
-"""More rows than this in one block are never believed."""
+"""Most rows in one block; more are rejected."""
 
 MAX_HEADER_BYTES = 1 << 20
-"""A longer header of a file is never believed."""
+"""Longest header of a file; a longer one is rejected."""
 
 _ROW = struct.Struct(ROW_FORMAT)
 _HEADER = struct.Struct("<8sII")
@@ -65,7 +65,7 @@ ROW_BYTES = _ROW.size
 """Bytes of one event in the recorder's buffer."""
 
 pack_row = _ROW.pack_into
-"""`pack_row(buffer, offset, *event)`: the recorder's work on the hot path."""
+"""`pack_row(buffer, offset, *event)`: packs an event, on the recorder's hot path."""
 
 FILE_PREFIX_BYTES = _HEADER.size
 BLOCK_HEADER_BYTES = _BLOCK.size + _CRC.size
@@ -74,7 +74,7 @@ FOOTER_BYTES = _FOOTER.size
 CHANNEL_ENTRY = np.dtype(
     [("channel", "<i4"), ("count", "<u4"), ("first_ns", "<i8"), ("last_ns", "<i8")]
 )
-"""A channel held by a block: its rows and their time span."""
+"""A channel in a block: number of its rows and their time span."""
 
 TRAILER_ENTRY = np.dtype(
     [
@@ -90,7 +90,7 @@ TRAILER_ENTRY = np.dtype(
 
 
 class BlockType(IntEnum):
-    """What a block holds."""
+    """The content of a block."""
 
     EVENTS = 1
     META = 2
@@ -122,7 +122,7 @@ class BlockHeader:
 
 @dataclass(frozen=True, slots=True)
 class BlockEntry:
-    """One block as the index knows it: where it stands, what it holds."""
+    """One block in the index: its position and content."""
 
     offset: int
     length_bytes: int
@@ -135,12 +135,12 @@ class BlockEntry:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Blocks of a file that stand one behind the other.
+    """Adjacent blocks of a file.
 
     Attributes:
-        number: of the first one among the blocks of events of the file.
-        offset: where it stands.
-        length_bytes: of all of them.
+        number: number of the first one, among the file's blocks of events.
+        offset: offset of the first one.
+        length_bytes: total length.
     """
 
     number: int
@@ -158,7 +158,7 @@ class Trailer:
 
 
 def encode_file_header(description: dict[str, Any]) -> bytes:
-    """The header of a file."""
+    """Encode the header of a file."""
     text = _encode_json(description)
     header = _HEADER.pack(MAGIC, FORMAT_VERSION, len(text)) + text
     return header + _CRC.pack(zlib.crc32(header))
@@ -167,7 +167,7 @@ def encode_file_header(description: dict[str, Any]) -> bytes:
 def file_header_bytes(prefix: bytes) -> int:
     """Length of the whole header, from its first FILE_PREFIX_BYTES.
 
-    Raises: TraceFormatError for a file that is not a trace, or of a version that is not read here.
+    Raises: TraceFormatError for a file that is not a trace, or has an unsupported version.
     """
     magic, version, text_bytes = _HEADER.unpack(prefix)
     if magic != MAGIC:
@@ -183,7 +183,7 @@ def file_header_bytes(prefix: bytes) -> int:
 
 
 def decode_file_header(header: bytes) -> dict[str, Any]:
-    """The description in a whole file header."""
+    """Decode the description in a complete file header."""
     body, (crc,) = header[: -_CRC.size], _CRC.unpack(header[-_CRC.size :])
     if zlib.crc32(body) != crc:
         raise TraceFormatError("the checksum of the file header does not match: it is damaged")
@@ -201,7 +201,7 @@ def encode_block(
     first_ns: int = 0,
     last_ns: int = 0,
 ) -> bytes:
-    """A whole block."""
+    """Encode a whole block."""
     header = _BLOCK.pack(
         BLOCK_MARKER,
         block_type,
@@ -218,7 +218,7 @@ def encode_block(
 
 
 def decode_block_header(header: bytes) -> BlockHeader | None:
-    """The fixed part of a block, or None if these BLOCK_HEADER_BYTES are not one."""
+    """Decode the fixed part of a block; None if these BLOCK_HEADER_BYTES are invalid."""
     body, (crc,) = header[: _BLOCK.size], _CRC.unpack(header[_BLOCK.size :])
     if not header.startswith(BLOCK_MARKER) or zlib.crc32(body) != crc:
         return None
@@ -230,25 +230,25 @@ def decode_block_header(header: bytes) -> BlockHeader | None:
 
 
 def check_directory(header: BlockHeader, directory: bytes) -> None:
-    """Check the directory of a block against its header; raises TraceFormatError."""
+    """Check the directory of a block against its header. Raises: TraceFormatError."""
     if len(directory) != header.directory_bytes or zlib.crc32(directory) != header.directory_crc:
         raise TraceFormatError("the checksum of its directory does not match")
 
 
 def encode_meta(description: dict[str, Any]) -> bytes:
-    """A META block."""
+    """Encode a META block."""
     return encode_block(BlockType.META, _encode_json(description))
 
 
 def decode_meta(directory: bytes) -> dict[str, Any]:
-    """What a META block says."""
+    """Decode the content of a META block."""
     return _decode_json(directory)
 
 
 def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.void]:
-    """The channels that a block holds, from its checked directory; none if it is not of events.
+    """The channels in a block, from its checked directory; none unless it is a block of events.
 
-    Raises: TraceFormatError if they do not hold its events, each one of them.
+    Raises: TraceFormatError if they do not add up to its events.
     """
     entries = np.frombuffer(directory, dtype=CHANNEL_ENTRY, count=header.channels)
     _check_channels(header.type, header.count, entries)
@@ -256,7 +256,7 @@ def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.voi
 
 
 def encode_end(trailer: Trailer, offset: int) -> bytes:
-    """Trailer and footer of a file; `offset` is where the trailer will stand."""
+    """Encode trailer and footer of a file; `offset` is the position of the trailer."""
     entries = np.zeros(len(trailer.blocks), dtype=TRAILER_ENTRY)
     for number, block in enumerate(trailer.blocks):
         entries[number] = (
@@ -276,15 +276,15 @@ def encode_end(trailer: Trailer, offset: int) -> bytes:
 
 
 def decode_footer(footer: bytes) -> int | None:
-    """Offset of the trailer, or None if these FOOTER_BYTES are not a footer."""
+    """Decode the offset of the trailer; None if these FOOTER_BYTES are not a footer."""
     offset, crc, marker = _FOOTER.unpack(footer)
     return int(offset) if marker == FOOTER_MARKER and zlib.crc32(footer[:8]) == crc else None
 
 
 def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
-    """The index, from the checked directory of a TRAILER block.
+    """Decode the index, from the checked directory of a TRAILER block.
 
-    Raises: TraceFormatError if its parts do not add up.
+    Raises: TraceFormatError if its parts are inconsistent.
     """
     if len(directory) < _TOTALS.size + header.count * TRAILER_ENTRY.itemsize:
         raise TraceFormatError("the index in its trailer is too short")

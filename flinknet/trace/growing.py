@@ -1,7 +1,7 @@
-"""Trace files that are still being written: which blocks of them are whole.
+"""Trace files that are still being written: finds their complete blocks.
 
-A file grows by whole blocks, and its last one may stand there in part. Headers alone show how far
-it goes, so that a look at a file costs a few bytes for each new block.
+A file grows by whole blocks; the last one may be incomplete. Only headers are read, so following a
+file costs a few bytes per new block.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ UNNUMBERED = -1
 
 @dataclass(frozen=True, slots=True)
 class WholeBlock:
-    """A block that stands whole in a file: its bytes [from_byte, to_byte), and what its header
-    says."""
+    """A complete block of a file: its bytes [from_byte, to_byte), and fields of its header."""
 
     from_byte: int
     to_byte: int
@@ -42,21 +41,21 @@ class WholeBlock:
 
     @property
     def extent(self) -> Extent:
-        """The block for a reader; its number in the file is not known here."""
+        """The block as an extent for a reader; its number in the file is unknown."""
         return Extent(UNNUMBERED, self.from_byte, self.to_byte - self.from_byte)
 
 
 def whole_blocks(
     path: Path, from_byte: int = 0, to_byte: int | None = None
 ) -> Iterator[WholeBlock]:
-    """The blocks that stand whole in a file by now, by their headers alone.
+    """The blocks of a file that are complete so far, from their headers.
 
     Args:
-        from_byte: where a block begins; 0 for the first one.
-        to_byte: where the last one ends; None for as many as there are.
+        from_byte: start of a block; 0 for the first one.
+        to_byte: end of the last block; None for all complete blocks.
 
-    Raises: TraceFormatError for what is not a trace that can be read here, TraceDamagedError where
-        no block begins although one should, OSError if the file cannot be read.
+    Raises: TraceFormatError for a file that is not a readable trace, TraceDamagedError if a block
+        is missing at a position, OSError if the file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         size_bytes = file.seek(0, os.SEEK_END)
@@ -82,19 +81,19 @@ def whole_blocks(
 
 
 def process_of(path: Path) -> ProcessInfo:
-    """The process that writes a file, from its header; the file has the name that it has now.
+    """The process that writes a file, from its header, with the current name of the file.
 
-    Raises: TraceFormatError for what is not a trace, OSError if it cannot be read.
+    Raises: TraceFormatError for a file that is not a trace, OSError if it cannot be read.
     """
     description, _ = read_ends(path)
     return replace(ProcessInfo.from_dict(description), file=path.name)
 
 
 def trace_files(path: Path) -> list[Path]:
-    """The trace files of a run, of the runs directly below a directory, or the one that is given,
-    by name; there may be none yet.
+    """The trace files of a run, of the runs directly below a directory, or the given file, by name;
+    possibly none yet.
 
-    They are looked for, and not taken from a manifest: that of a run that goes on may be older.
+    They are searched, not taken from a manifest, which may be outdated while a run is in progress.
     """
     if path.is_file():
         return [path]

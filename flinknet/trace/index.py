@@ -1,7 +1,7 @@
-"""The index of a trace file: read once, kept by the process, and handed on as extents.
+"""The index of a trace file: read once, cached by the process, and passed on as extents.
 
-Whoever plans reads it; whoever works is given extents, finds their blocks by the headers of these,
-and needs neither the header of the file nor its trailer.
+Planners read the index; workers get extents, find their blocks by the block headers, and need
+neither the header of the file nor its trailer.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ BLOCK_ROW = np.dtype(
         ("last_ns", "<i8"),
     ]
 )
-"""A block of events without the channels that it holds."""
+"""A block of events without its channels."""
 
 Stamp = tuple[int, int]
 
 FILES_KEPT = 1 << 16
-"""Indexes that a process keeps: 48 bytes for a block, 24 for each channel of a file."""
+"""Indexes cached by a process: 48 bytes per block, 24 per channel of a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileIndex:
-    """What the index of a file says.
+    """The index of a file.
 
     Attributes:
-        blocks: BLOCK_ROW, those of events, in the order of the file.
-        channels: CHANNEL_ENTRY, ascending by channel: its events in all blocks.
+        blocks: BLOCK_ROW, blocks of events in the order of the file.
+        channels: CHANNEL_ENTRY, ascending by channel, with totals over all blocks.
         is_whole: whether the file ends with its trailer.
-        dropped_events: that could not be written when they were recorded; None if unknown.
-        index_bytes: that were read for it.
+        dropped_events: events that could not be written; None if unknown.
+        index_bytes: bytes read for the index.
     """
 
     blocks: npt.NDArray[np.void]
@@ -57,24 +57,23 @@ class FileIndex:
     index_bytes: int
 
     def numbers(self, start: int, end: int) -> tuple[int, int]:
-        """The range of the numbers in the file of the blocks in a range of places."""
+        """The range of file numbers of a range of blocks, given by position."""
         if start >= end:
             return 0, 0
         return int(self.blocks["number"][start]), int(self.blocks["number"][end - 1]) + 1
 
     @property
     def events(self) -> int:
-        """How many events it holds."""
+        """Number of events in the file."""
         return int(self.blocks["count"].sum())
 
     def within(self, from_ns: int, to_ns: int) -> list[Extent]:
-        """The blocks that may hold events in [from_ns, to_ns)."""
+        """The blocks that may contain events in [from_ns, to_ns)."""
         is_near = (self.blocks["last_ns"] >= from_ns) & (self.blocks["first_ns"] < to_ns)
         return self.extents(np.flatnonzero(is_near))
 
     def extents(self, places: IntArray) -> list[Extent]:
-        """Some blocks, by ascending places in `blocks`, as extents: each holds blocks without a
-        gap."""
+        """The blocks at ascending positions in `blocks`, as extents of adjacent blocks."""
         if not len(places):
             return []
         rows = self.blocks[places]
@@ -96,19 +95,19 @@ _kept: dict[TraceFile, tuple[Stamp, FileIndex]] = {}
 
 
 def file_index(file: TraceFile) -> FileIndex:
-    """The index of a file; of one that this process has read before, as it was if the file is.
+    """The index of a file; the cached one if the file has not changed.
 
-    Raises: as TraceReader.
+    Raises: see TraceReader.
     """
     try:
         stamp = stamp_of(file)
-    except OSError:  # the reader says what is wrong
+    except OSError:  # the reader reports the error
         return _read(file)
     return _known(file, stamp) or keep_index(file, stamp, _read(file))[1]
 
 
 def is_kept(file: TraceFile) -> bool:
-    """Whether this process has the index of a file; not of one that is gone."""
+    """Whether this process has the index of a file; False if the file is gone."""
     try:
         return _known(file, stamp_of(file)) is not None
     except OSError:
@@ -116,8 +115,8 @@ def is_kept(file: TraceFile) -> bool:
 
 
 def _known(file: TraceFile, stamp: Stamp) -> FileIndex | None:
-    """The index of a file that this process has, also where the file counts in a run as something
-    else than it was read as, and nothing of it is left out there."""
+    """The cached index of a file. May be derived from the index of the plain file if the run leaves
+    out no channel of it."""
     kept = _kept.get(file)
     if kept is not None and kept[0] == stamp:
         return kept[1]
@@ -129,8 +128,8 @@ def _known(file: TraceFile, stamp: Stamp) -> FileIndex | None:
 
 
 def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
-    """The index of a whole file by the channels and the clock of its run; None if it is not whole
-    there."""
+    """The index of a whole file with the channel numbers and the clock of its run; None if channels
+    are left out."""
     numbers = file.numbers_of(index.channels["channel"])
     if np.any(numbers == LEFT_OUT):
         return None
@@ -143,7 +142,7 @@ def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
 
 
 def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
-    """Keep the index of a file, which another process may have read."""
+    """Cache the index of a file, which another process may have read."""
     if len(_kept) >= FILES_KEPT:
         for oldest in list(_kept)[
             : max(FILES_KEPT // 8, 1)
@@ -154,17 +153,16 @@ def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, 
 
 
 def read_indexes(files: Sequence[TraceFile]) -> None:
-    """Have the indexes of files kept, those in a store at the same time; what is on this machine is
-    read when it is needed.
+    """Cache the indexes of files in remote storage, concurrently; local files are read on demand.
 
-    Raises: as TraceReader.
+    Raises: see TraceReader.
     """
     if files and not isinstance(path_of(files[0].path), Path):
         all_at(path_of(files[0].path), file_index, files)
 
 
 def stamp_of(file: TraceFile) -> Stamp:
-    """What an index is kept by. Raises: OSError, StorageError."""
+    """The key that validates a cached index. Raises: OSError, StorageError."""
     if file.stamp:
         size_bytes, changed_ns = file.stamp
         return size_bytes, changed_ns
@@ -172,12 +170,12 @@ def stamp_of(file: TraceFile) -> Stamp:
 
 
 def stamps_of(files: Sequence[TraceFile]) -> tuple[Stamp, ...]:
-    """The same of several files. Raises: OSError, StorageError."""
+    """The stamps of several files. Raises: OSError, StorageError."""
     return tuple(all_at(path_of(files[0].path), stamp_of, files)) if files else ()
 
 
 def stamp_at(path: AnyPath) -> Stamp:
-    """Size of a file, and when it was changed. Raises: OSError, StorageError."""
+    """Size and modification time of a file. Raises: OSError, StorageError."""
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns
 
@@ -209,7 +207,7 @@ def _rows(numbers: Sequence[int], entries: Sequence[BlockEntry]) -> npt.NDArray[
 
 
 def _channels(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
-    """The entries of all blocks, one of each channel."""
+    """The channel entries of all blocks, merged per channel."""
     held = np.concatenate([entry.channels for entry in entries] or [np.zeros(0, CHANNEL_ENTRY)])
     channels, group = np.unique(held["channel"], return_inverse=True)
     found = np.zeros(len(channels), CHANNEL_ENTRY)

@@ -1,7 +1,7 @@
-"""What the ends of channels are called: by the job that a manifest describes.
+"""Names of channels and their ends, from the job in a manifest.
 
-`scenario.job` names vertices and edges; it is there for flinknet's own jobs, and for traces whose
-names came from Flink's REST API. The number of an edge is that of the channels.
+`scenario.job` names vertices and edges; it exists for flinknet's own jobs, and for traces with
+names from Flink's REST API. Edges have the same numbers as in channels.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .manifest import ChannelInfo, RunManifest
 
 @dataclass(frozen=True, slots=True)
 class NamedEdge:
-    """One edge of a job; None for what is not known.
+    """One edge of a job; None for unknown values.
 
     Attributes:
-        index: that of its channels.
-        source, target: vertices, as numbers of the job.
+        index: number of the edge, as in its channels.
+        source, target: numbers of the vertices in the job.
         source_tasks, target_tasks: names of the subtasks.
-        channels, local_channels: how many it has, and how many of them stay in a TaskManager.
+        channels, local_channels: number of channels, and of those within a TaskManager.
     """
 
     index: int
@@ -36,11 +36,11 @@ class NamedEdge:
 
     @property
     def name(self) -> str:
-        """How it is shown."""
+        """Displayed name of the edge."""
         return f"{self.source_name} → {self.target_name}"
 
     def channel_name(self, channel: ChannelInfo) -> str | None:
-        """How one of its channels is shown, such as `Enrich (3/8) → Sink (1/4)`."""
+        """Displayed name of one of its channels, such as `Enrich (3/8) → Sink (1/4)`."""
         source = _at(self.source_tasks, channel.producer)
         target = _at(self.target_tasks, channel.consumer)
         if source is None and target is None:
@@ -72,7 +72,7 @@ def named_edges(manifest: RunManifest) -> dict[int, NamedEdge]:
 
 
 def channel_names(manifest: RunManifest) -> dict[int, str]:
-    """What each channel is called, as far as its tasks have names."""
+    """Name of each channel whose tasks have names."""
     edges = named_edges(manifest)
     found = {}
     for channel in manifest.channels:

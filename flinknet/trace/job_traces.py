@@ -1,7 +1,6 @@
-"""JobTraces: the events of one process, by the job that their channels belong to.
+"""JobTraces: separates the events of one process by job.
 
-Connections are shared, so that one recorder takes the events of all jobs; each job has a trace of
-its own.
+Connections are shared, so one recorder takes the events of all jobs; each job has its own trace.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ _NOBODY = 0
 
 
 class JobTrace:
-    """The events of one job: counted, and written if it has a trace.
+    """The events of one job: counted, and written if the job has a trace.
 
     Args:
-        number: of the job in its process, above 0.
-        writer: of the trace; None: there is none.
+        number: number of the job in its process, above 0.
+        writer: writer of the trace; None: no trace.
     """
 
     def __init__(self, number: int, writer: EventWriter | None) -> None:
@@ -33,7 +32,7 @@ class JobTrace:
         self._error: TraceError | None = None
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
-        """Count rows and write them. Never raises: what cannot be written is counted."""
+        """Count rows and write them. Never raises: rows that cannot be written are counted."""
         try:
             yield from self.statistics.events_in_steps(rows)
         except TraceError as error:
@@ -55,8 +54,8 @@ class JobTrace:
 
 
 class JobTraces:
-    """Takes the events of all jobs (an EventWriter). Those of no channel, which belong to a
-    connection, are in the trace of every job that is open then.
+    """Takes the events of all jobs (an EventWriter). Events of a connection, without a channel, go
+    to the trace of every open job.
     """
 
     def __init__(self) -> None:
@@ -65,14 +64,14 @@ class JobTraces:
         self._owner_of = np.zeros(1, np.int32)  # by channel
 
     def open(self, writer: EventWriter | None) -> JobTrace:
-        """A job begins."""
+        """Begin a job."""
         self._last_number += 1
         trace = JobTrace(self._last_number, writer)
         self._open[trace.number] = trace
         return trace
 
     def claim(self, trace: JobTrace, channels: Iterable[int]) -> None:
-        """These channels are of a job."""
+        """Assign channels to a job."""
         known = list(channels)
         count = 1 + max(known, default=-1)
         trace.statistics.grow(count)
@@ -82,7 +81,7 @@ class JobTraces:
         self._owner_of[known] = trace.number
 
     def close(self, *, dropped_events: int = 0) -> None:
-        """End every file. Raises: TraceError of the first that is not whole."""
+        """End every file. Raises: the first TraceError."""
         errors = []
         for trace in list(self._open.values()):
             try:
@@ -93,18 +92,18 @@ class JobTraces:
             raise errors[0]
 
     def close_one(self, trace: JobTrace) -> None:
-        """A job has ended, whose events have all come. Raises: TraceError."""
+        """End a job, after its last event. Raises: TraceError."""
         del self._open[trace.number]
         trace.close()
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
-        """Hand the rows of each job to its trace."""
-        if self._last_number == 1:  # there never was another one
+        """Pass the rows of each job to its trace."""
+        if self._last_number == 1:  # there has been only one job
             for trace in list(self._open.values()):
                 yield from trace.events_in_steps(rows)
             return
         channels = rows["channel"]
-        owners = self._owner_of.take(channels, mode="clip")  # nobody has the last one
+        owners = self._owner_of.take(channels, mode="clip")  # the last entry belongs to no job
         for trace in list(self._open.values()):
             own = rows[(owners == trace.number) | (channels < 0)]
             if len(own):

@@ -1,7 +1,7 @@
-"""RunManifest: what a run was, and which files it left.
+"""RunManifest: describes a run and lists its files.
 
-It goes with every trace as `manifest.json`. A run writes it when it begins and again while it goes
-on, so that what a killed run left can be read; at the end with a checksum of each of its files.
+Every trace has one, as `manifest.json`. A run writes it at the beginning and again while it runs,
+so that what a killed run left is readable; at the end it includes a checksum of each file.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ MANIFEST_NAME = "manifest.json"
 RESULT_NAME = "result.json"
 
 NAME_BYTES_MAX = 255
-"""No file system takes a longer name of a file."""
+"""Longest file name that every file system accepts."""
 
 DEPTH_MAX = 32
-"""Lists and objects within each other that are read."""
+"""Deepest nesting of lists and objects to read."""
 
 SYNTHETIC = "synthetic"
-"""Stands in `host` of a run that was not recorded."""
+"""Key in `host` that marks a run that was not recorded."""
 
 RUN, TAP, CAPTURE = "run", "tap", "capture"
-"""Where events come from: the processes of a run themselves, a tap between processes, a packet
-capture. The latter two saw each message once, in between: what is SENT by producers and RECEIVED by
-them, and nothing of what goes on inside a process."""
+"""Origin of the events: the processes of a run themselves, a tap between processes, or a packet
+capture. The latter two observe each message once, in between: what producers send is SENT, what
+they receive RECEIVED, and nothing inside a process is visible."""
 
 _T = TypeVar("_T")
 
@@ -59,16 +59,16 @@ class ProcessInfo:
 
     @classmethod
     def from_dict(cls, value: Any) -> ProcessInfo:
-        """Back from `to_dict`; raises TraceFormatError."""
+        """Decode `to_dict`'s result. Raises: TraceFormatError."""
         return _decode(cls, value, "process")
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """One channel of a run: the index that events carry, and its two ends.
+    """One channel of a run: its index in events, and its two ends.
 
-    In a run with relays there are several edges: producer and consumer are subtasks of the two ends
-    of its edge. The last edge leads out.
+    A run with relays has several edges: producer and consumer are subtasks at the ends of its edge.
+    The last edge leads to the sinks.
     """
 
     index: int
@@ -81,16 +81,16 @@ class ChannelInfo:
     subpartition: int
     partition: str  # hex of the ResultPartitionID's partition
     is_local: bool
-    edge: int = 0  # missing where there is one only
+    edge: int = 0  # omitted if there is only one
 
 
 @dataclass(frozen=True, slots=True)
 class ClockInfo:
-    """The clock of all instants; across hosts, how it was related to the first host's clock.
+    """The clock of all instants; across hosts, with its relation to the first host's clock.
 
     Attributes:
         host_id: differs between hosts, and between boots of a host.
-        epoch_ns: the instant of this clock at which the host's wall clock showed 0 (1970); None if
+        epoch_ns: instant of this clock at which the host's wall clock was 0 (1970); None if
             unknown.
     """
 
@@ -103,7 +103,7 @@ class ClockInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """Everything about a run that its events do not say."""
+    """Everything about a run that is not in its events."""
 
     scenario: dict[str, Any]
     flink_keys: dict[str, Any]  # the effective ones
@@ -112,13 +112,13 @@ class RunManifest:
     seed: int
     clock: ClockInfo
     started_at: str  # ISO 8601, UTC
-    measured_from_ns: int | None  # None: the run did not get there
+    measured_from_ns: int | None  # None: the run did not get that far
     measured_to_ns: int | None
     processes: tuple[ProcessInfo, ...]
     channels: tuple[ChannelInfo, ...]
     schema_version: int = SCHEMA_VERSION
     origin: str = RUN
-    files: dict[str, str] = field(default_factory=dict)  # name -> checksum; empty: it has not ended
+    files: dict[str, str] = field(default_factory=dict)  # name -> checksum; empty until it ends
 
     @property
     def is_from_between(self) -> bool:
@@ -127,17 +127,17 @@ class RunManifest:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether the events were made and not recorded."""
+        """Whether the events are generated, not recorded."""
         return bool(self.host.get(SYNTHETIC))
 
     def of_edge(self, edge: int) -> RunManifest:
-        """The same run as far as one edge goes."""
+        """The manifest restricted to one edge."""
         channels = tuple(channel for channel in self.channels if channel.edge == edge)
         return replace(self, channels=channels)
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON-ready plain data; the one edge of most runs is not named, nor the
-        origin of those that recorded themselves.
+        """The manifest as JSON-ready plain data; omits the edge if it is 0, and the origin if it is
+        the run itself.
         """
         value = asdict(replace(self, channels=()))
         if self.origin == RUN:
@@ -151,7 +151,7 @@ class RunManifest:
 
     @classmethod
     def from_dict(cls, value: Any) -> RunManifest:
-        """Back from `to_dict`; raises TraceFormatError that names the field at fault."""
+        """Decode `to_dict`'s result. Raises: TraceFormatError that names the invalid field."""
         if not isinstance(value, dict):
             raise TraceFormatError("it is not a JSON object")
         version = value.get("schema_version")
@@ -180,7 +180,7 @@ class RunManifest:
         return manifest
 
     def save(self, directory: Path) -> Path:
-        """Write `manifest.json` into the run directory, sealed, whole or not at all.
+        """Write `manifest.json` into the run directory, sealed and atomically.
 
         Raises: TraceError, naming the path and the cause.
         """
@@ -198,7 +198,7 @@ class RunManifest:
     def load(cls, directory: AnyPath) -> RunManifest:
         """Read the manifest of a run directory.
 
-        Raises: TraceFormatError, naming the path and what is wrong with it.
+        Raises: TraceFormatError, naming the path and the error.
         """
         manifest, fault = cls.load_with_fault(directory)
         if fault is not None:
@@ -207,10 +207,10 @@ class RunManifest:
 
     @classmethod
     def load_with_fault(cls, directory: AnyPath) -> tuple[RunManifest, str | None]:
-        """Read the manifest of a run directory, and say what is wrong with its seal; None if it
-        matches, or if there is none to check (version 1, or set to null).
+        """Read the manifest of a run directory, with the fault of its seal; None if it matches, or
+        if there is none to check (version 1, or set to null).
 
-        Raises: TraceFormatError for what is no manifest at all.
+        Raises: TraceFormatError for a file that is not a manifest.
         """
         path = directory / MANIFEST_NAME
         try:
@@ -242,14 +242,14 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
     "dict[str, Any]": (dict,),
     "dict[str, str]": (dict,),
 }
-"""JSON types that a field of this annotation takes; other fields were decoded by the caller."""
+"""JSON types of fields with this annotation; others are decoded by the caller."""
 
 
 _INT_MAX = (1 << 63) - 1
-"""Instants and numbers are of 64 bits, as in events."""
+"""Instants and numbers are 64-bit, as in events."""
 
 _MAY_BE_MISSING = frozenset({"edge", "epoch_ns", "files", "origin"})
-"""Fields that came after the first manifests; their default stands for those."""
+"""Fields added after version 1, with their defaults for older manifests."""
 
 
 def _decode(cls: type[_T], value: Any, what: str) -> _T:
@@ -331,7 +331,7 @@ def _holds_channel(value: Any) -> bool:
 
 
 def _check_scenario(scenario: dict[str, Any]) -> None:
-    """Raises: TraceFormatError for a part of another shape than readers rely on."""
+    """Raises: TraceFormatError for a part with an unexpected shape."""
     for name in ("workload", "network", "job"):
         if not isinstance(scenario.get(name, {}), dict):
             raise TraceFormatError(f"scenario.{name} is not a JSON object")
@@ -342,13 +342,13 @@ def _check_scenario(scenario: dict[str, Any]) -> None:
 
 
 def _is_plain_name(name: str) -> bool:
-    """Whether a name is one of a file in this directory, on any file system."""
+    """Whether a name is a plain file name on any file system."""
     is_short = len(name.encode(errors="surrogatepass")) <= NAME_BYTES_MAX
     return is_short and Path(name).name == name and name.isprintable()
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects are within each other more than `levels` times."""
+    """Whether lists and objects are nested more than `levels` deep."""
     if not isinstance(value, dict | list):
         return False
     parts = value.values() if isinstance(value, dict) else value
@@ -356,5 +356,5 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _shortened(value: Any) -> str:
-    """A value that may be of any length, for a message."""
+    """A value of any length, shortened for a message."""
     return reprlib.repr(value)

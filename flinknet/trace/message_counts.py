@@ -1,4 +1,4 @@
-"""MessageCounts: what passed on each channel, at one end of it."""
+"""MessageCounts: messages of each channel, at one of its ends."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .statistics import IS_DATA, CountingWriter, EventWriter
 
 
 class MessageCounts(CountingWriter):
-    """Counts messages by channel and hands them on.
+    """Counts messages by channel and passes them on.
 
-    Arrays are indexed by channel; what is of no known channel is not counted. Of a consumer, what
-    it received is counted and the credit it announced; of a producer what it sent, and the credit
-    it was given. Figures are up to date when the recorder was flushed.
+    Arrays are indexed by channel; events without a channel are not counted. A consumer counts what
+    it received and the credit it announced; a producer what it sent and the credit it received.
+    Figures are up to date after the recorder is flushed.
 
     Attributes:
-        data_types: by channel and data type, buffers and events.
+        data_types: buffers and events, by channel and data type.
         buffer_bytes: payload of the data buffers.
-        credit: initial credit and what was added; of a producer, what it has accepted.
-        credit_messages: AddCredits.
-        backlog_max: -1 before the first.
-        announcements: BacklogAnnouncements.
+        credit: initial and added credit; at a producer, the credit it accepted.
+        credit_messages: number of AddCredits.
+        backlog_max: largest backlog; -1 before the first.
+        announcements: number of BacklogAnnouncements.
     """
 
     def __init__(self, channels: int, *, is_consumer: bool, writer: EventWriter | None) -> None:
@@ -41,11 +41,11 @@ class MessageCounts(CountingWriter):
         self.announcements = np.zeros(channels, np.int64)
 
     def buffers(self, channel: int) -> int:
-        """Data buffers of a channel."""
+        """Number of data buffers of a channel."""
         return int(self.data_types[channel, IS_DATA[: len(DataType)]].sum())
 
     def events(self, channel: int) -> dict[str, int]:
-        """Events of a channel, by name of their data type; those that there were."""
+        """Number of events of a channel, by name of the data type; without zeros."""
         counts = self.data_types[channel].tolist()
         return {
             data_type.name: counts[data_type]
@@ -77,7 +77,7 @@ class MessageCounts(CountingWriter):
         np.add.at(self.credit_messages, _of(rows, "channel", added), 1)
         is_request = is_credit_point & (kind == MessageKind.PARTITION_REQUEST)
         if self._credit_point == TracePoint.RECEIVED:
-            is_request &= rows["credit_after"] != -1  # else the producer has refused it
+            is_request &= rows["credit_after"] != -1  # otherwise the producer refused it
         requests = np.flatnonzero(is_request)
         self._add(self.credit, rows, requests, "value")
 
@@ -89,6 +89,6 @@ class MessageCounts(CountingWriter):
 
 
 def _of(rows: NDArray[np.void], column: str, kept: IntArray) -> IntArray:
-    """A column of some rows; wide, for `ufunc.at` takes ten times as long where it converts."""
+    """A column of some rows; int64, because `ufunc.at` takes ten times as long if it converts."""
     values: IntArray = rows[column][kept].astype(np.int64)
     return values

@@ -1,10 +1,9 @@
-"""The metrics file of a run directory: one JSON object a line.
+"""The metrics file of a run directory: one JSON object per line.
 
-`at_ns` is an instant of the clock of the trace, `task_manager` its source, `task` the task it is
-about (missing: the network memory of the TaskManager); the others are metrics by Flink's names.
-
-Of a real Flink, whose REST API was asked, a line says more of its task (`job`, `vertex`, `subtask`,
-`attempt`); there is one whenever counters have changed, and lines with a `checkpoint` are about
+`at_ns` is an instant of the trace's clock, `task_manager` the source, `task` the task (missing: the
+network memory of the TaskManager); the other keys are metrics under Flink's names. In traces of a
+real Flink, from its REST API, a line also identifies its task (`job`, `vertex`, `subtask`,
+`attempt`); there is a line whenever counters have changed, and lines with a `checkpoint` describe
 that checkpoint of a job.
 """
 
@@ -25,7 +24,7 @@ from .plain_text import read_json
 METRICS_NAME = "metrics.jsonl"
 
 ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
-"""What a line is about; all else are metrics."""
+"""Keys that identify a line; all others are metrics."""
 
 _INSTANT = '{"at_ns": '
 _INSTANT_DIGITS_MAX = 18
@@ -37,7 +36,7 @@ _INDEX_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class MetricsDescription:
-    """What is in the file: how many lines, about which tasks, and which metrics of them."""
+    """Content of the metrics file: number of lines, tasks and metrics."""
 
     file: str
     size_bytes: int
@@ -48,13 +47,13 @@ class MetricsDescription:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Metrics over time of one attempt of a task, or of one TaskManager: columns of one length.
+    """Metrics over time of one attempt of a task, or of one TaskManager: columns of equal length.
 
     Attributes:
         task: None for a TaskManager.
-        task_manager: where the task runs; None while it has no place.
-        job, vertex: their ids, where names of tasks are not unique; None where they are.
-        values: by Flink's names; NaN where a line does not have one.
+        task_manager: TaskManager of the task; None while it is not placed.
+        job, vertex: their ids, if names of tasks are not unique; else None.
+        values: by Flink's names; NaN where a line has no value.
     """
 
     task: str | None
@@ -65,8 +64,8 @@ class Series:
     values: dict[str, FloatArray]
 
     def increase_per_s(self, name: str) -> float | None:
-        """How fast a counter grew from its first line to its last; None with less than two, and
-        where it began again.
+        """Growth of a counter per second from its first line to its last; None with fewer than two,
+        or if it was reset.
         """
         column = self.values.get(name)
         known = np.zeros(0, np.int64) if column is None else np.flatnonzero(~np.isnan(column))
@@ -78,15 +77,15 @@ class Series:
         return increase * 1e9 / span_ns if span_ns > 0 and increase >= 0 else None
 
     def mean(self, name: str) -> float | None:
-        """Mean of a level; None without one."""
+        """Mean of a level; None without values."""
         column = self.values.get(name)
         known = None if column is None else column[~np.isnan(column)]
         return None if known is None or not len(known) else float(known.mean())
 
 
 def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
-    """Metrics of all tasks and TaskManagers within [from_ns, to_ns), of a task's last attempt
-    there; none without a file. A line that was cut by a crash is passed over.
+    """Metrics of all tasks and TaskManagers within [from_ns, to_ns), for a task those of its last
+    attempt; empty without a file. Lines truncated by a crash are skipped.
     """
     found: dict[tuple[Any, ...], tuple[Any, list[dict[str, Any]]]] = {}
     for line in metrics_lines(directory, from_ns, to_ns):
@@ -104,8 +103,8 @@ def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
-    """Describe the file of a run directory; None if there is none. A line that was cut by a crash
-    is passed over.
+    """Describe the metrics file of a run directory; None if there is none. Lines truncated by a
+    crash are skipped.
     """
     path = directory / METRICS_NAME
     if not path.is_file():
@@ -125,8 +124,8 @@ def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
 def metrics_lines(
     directory: AnyPath, from_ns: int | None = None, to_ns: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The lines of a run within [from_ns, to_ns); none without a file. What is no line, such as one
-    that a crash has cut, is passed over.
+    """The lines of a run within [from_ns, to_ns); none without a file. Invalid lines, such as one
+    truncated by a crash, are skipped.
     """
     path = directory / METRICS_NAME
     if not path.is_file():
@@ -139,7 +138,7 @@ def metrics_lines(
 
 
 def is_within(line: str, from_ns: int | None, to_ns: int | None) -> bool:
-    """Whether the instant of a line is; most of a long file need not be parsed."""
+    """Whether a line is within [from_ns, to_ns), without parsing all of it."""
     if from_ns is None and to_ns is None:
         return True
     at_ns = instant_of(line)
@@ -149,19 +148,19 @@ def is_within(line: str, from_ns: int | None, to_ns: int | None) -> bool:
 
 
 def instant_of(line: str) -> int | None:
-    """The instant of a line, without parsing the rest; None for what is no line."""
+    """The instant of a line, without parsing the rest; None for an invalid line."""
     digits = line.removeprefix(_INSTANT).partition(",")[0]
     return int(digits) if digits.isdecimal() and len(digits) <= _INSTANT_DIGITS_MAX else None
 
 
 def number_of(value: Any) -> float | None:
-    """The value of a metric; None for what is no number."""
+    """The value of a metric; None if it is not a number."""
     is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
     return float(value) if is_number else None
 
 
 def _entry(line: str) -> dict[str, Any] | None:
-    """A line of the file, None for what is not one."""
+    """Parse a line of the file; None if it is invalid."""
     try:
         entry = read_json(line)
     except (ValueError, RecursionError):

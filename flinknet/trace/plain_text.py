@@ -1,4 +1,4 @@
-"""JSON texts of a run directory, which whoever sent the run may have edited."""
+"""JSON texts of a run directory, which anyone may have edited."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from flinknet.storage import AnyPath
 
 
 def read_json(text: str | bytes, made_of: Callable[[dict[str, Any]], Any] | None = None) -> Any:
-    """The document in a JSON text.
+    """Parse a JSON text.
 
     Args:
-        made_of: makes something else of its objects; what it makes is plain ASCII.
+        made_of: replaces each object by something else, whose text is ASCII.
 
-    Raises: ValueError for what is not JSON, or has text that nobody can print: half a character,
-        which JSON can escape and UTF-8 does not have; RecursionError.
+    Raises: ValueError for invalid JSON, or for text that cannot be printed: half a character, which
+        JSON can escape and UTF-8 cannot encode; RecursionError.
     """
     document = json.loads(text, object_hook=made_of)
     if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
@@ -25,7 +25,7 @@ def read_json(text: str | bytes, made_of: Callable[[dict[str, Any]], Any] | None
 
 
 def read_document(path: AnyPath) -> dict[str, Any]:
-    """The object in a JSON file; an empty one for what cannot be read as that.
+    """The object in a JSON file; empty if it cannot be read as one.
 
     Raises: StorageError.
     """

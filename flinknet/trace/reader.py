@@ -1,4 +1,4 @@
-"""TraceReader: a file to blocks, and what a cut or a crash cost."""
+"""TraceReader: reads the blocks of a file, and reports what a crash or truncation lost."""
 
 from __future__ import annotations
 
@@ -46,54 +46,54 @@ from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
 _SEARCH_BYTES = 1 << 20
 
 _FEW_COLUMNS = 2
-"""More of them are read of a remote file by fetching their block at once."""
+"""With more columns than this, a block of a remote file is fetched as a whole."""
 
 _MALFORMED = (TraceFormatError, ValueError, IndexError, KeyError)
-"""What comes of bytes that are checked and yet contradict each other."""
+"""Errors from bytes that pass their checksums but are inconsistent."""
 
 EventColumns = dict[str, IntArray]
-"""Columns by name, all of one length."""
+"""Columns by name, all of equal length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A file without its trailer.
+    """State of a file without its trailer.
 
-    The process did not end cleanly, or the file was cut or damaged.
+    The process did not end cleanly, or the file was truncated or damaged.
     """
 
     whole_blocks: int  # readable blocks
-    lost_bytes: int  # bytes that belong to no whole block
-    gap_bytes: int  # those of them that stand before the last whole block: damage, not a cut
-    blocks_before_damage: int  # whole blocks in front of the first byte that is lost
+    lost_bytes: int  # bytes outside of complete blocks
+    gap_bytes: int  # lost bytes before the last complete block: damage, not truncation
+    blocks_before_damage: int  # complete blocks before the first lost byte
 
 
 class TraceReader:
-    """Reads one trace file, whole or cut anywhere; of a TraceFile what counts in its run.
+    """Reads one trace file, complete or truncated anywhere; of a TraceFile what counts in its run.
 
-    A file with its trailer is read by its index. Without one the whole blocks are found by walking
-    forward, every checksum is verified on the way, and `truncation` says what is lost. Who is given
-    extents reads neither: only the headers and directories of the blocks in them.
+    A file with its trailer is read by its index. Without one, complete blocks are found by reading
+    forward, every checksum is verified, and `truncation` reports the loss. With given extents only
+    their blocks' headers and directories are read.
     """
 
     def __init__(self, file: AnyPath | TraceFile, extents: Sequence[Extent] | None = None) -> None:
         """Open the file.
 
         Args:
-            extents: the blocks to read, from the index of the file; None for all.
+            extents: blocks to read, from the index of the file; None for all.
 
-        Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
-            for a file cut within its header, TraceError if it cannot be opened, TraceDamagedError
-            for a block that does not stand where an extent says.
+        Raises: TraceFormatError for a file that is not a readable trace, TraceTruncatedError for a
+            file truncated within its header, TraceError if it cannot be opened, TraceDamagedError
+            if an extent does not contain the expected block.
         """
         self.file = file if isinstance(file, TraceFile) else TraceFile(str(file))
         self.path = path_of(self.file.path)
         self.truncation: Truncation | None = None
-        self.dropped_events: int | None = None  # known to a clean end only
+        self.dropped_events: int | None = None  # known only after a clean end
         self.counted = BytesRead()
-        self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the block read last, or of all
-        self._rows: tuple[int, IntArray | None] | None = None  # of the block read last
-        self._stored_numbers: Sequence[int] | None = None  # of blocks of extents, in the file
+        self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the last block read, or of all
+        self._rows: tuple[int, IntArray | None] | None = None  # of the last block read
+        self._stored_numbers: Sequence[int] | None = None  # file numbers of the blocks of extents
         try:
             self._file = open_ranged(self.path)
         except OSError as error:
@@ -133,12 +133,12 @@ class TraceReader:
         return self.truncation is None
 
     def blocks(self) -> tuple[BlockEntry, ...]:
-        """The index: what each readable block of events holds."""
+        """The index: the entries of all readable blocks of events."""
         return self._blocks
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number in the file of each of them."""
+        """The number of each block in the file."""
         stored = self._stored_numbers or range(len(self._stored))
         return stored if self._views is None else [stored[view.place] for view in self._views]
 
@@ -150,10 +150,10 @@ class TraceReader:
     def read_block(self, index: int, columns: Iterable[str] | None = None) -> EventColumns:
         """Columns of one block; rows are sorted by channel, kind and point.
 
-        The extra column `order` restores the order of recording.
-        Only the bytes of the wanted columns are read.
+        The extra column `order` restores the order of recording. Only the bytes of the requested
+        columns are read.
 
-        Raises: TraceDamagedError if a byte of what is read is wrong.
+        Raises: TraceDamagedError if a byte of them is wrong.
         """
         names = selected(columns)
         with self._at_block(index):
@@ -162,14 +162,14 @@ class TraceReader:
             return {name: self._column(index, name) for name in names}
 
     def read_column(self, index: int, name: str) -> IntArray:
-        """One column of a block, as `read_block` gives it; its directory is read once for all."""
+        """One column of a block, see `read_block`; the directory of a block is read only once."""
         with self._at_block(index):
             self._prepare(index)
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
-        """Check every byte of a block and what its directory says, all of it whatever counts;
-        raises TraceDamagedError.
+        """Check every byte of a block and its directory, even parts that do not count in the run.
+        Raises: TraceDamagedError.
         """
         entry = self._stored[self._place(index)]
         with self._at_block(index):
@@ -191,13 +191,13 @@ class TraceReader:
         from_ns: int | None = None,
         to_ns: int | None = None,
     ) -> Iterator[EventColumns]:
-        """Columns of the events wanted, block by block; blocks that hold none are not touched.
+        """Columns of the requested events, block by block; other blocks are not read.
 
         Args:
-            columns: names, all of the schema for None.
-            channels: channel indexes, all for None.
-            from_ns: first instant, no bound for None.
-            to_ns: instant after the last one, no bound for None.
+            columns: names; None for all of the schema.
+            channels: channel indexes; None for all.
+            from_ns: first instant; None for no bound.
+            to_ns: instant after the last one; None for no bound.
         """
         names = selected(columns)
         wanted = None if channels is None else np.array(sorted(channels), dtype=np.int64)
@@ -238,7 +238,7 @@ class TraceReader:
         self._file.prepare(entry.offset, entry.length_bytes)
 
     def _place(self, index: int) -> int:
-        """Where a block stands among all of the file."""
+        """The position of a block among all blocks of events in the file."""
         return index if self._views is None else self._views[index].place
 
     def _column(self, index: int, name: str) -> IntArray:
@@ -270,7 +270,7 @@ class TraceReader:
         return decode_range(column, frame, entry.count)
 
     def _open_extents(self, extents: Sequence[Extent]) -> None:
-        """Find the blocks of extents by their headers; raises TraceDamagedError."""
+        """Find the blocks of extents by their headers. Raises: TraceDamagedError."""
         blocks: list[BlockEntry] = []
         numbers: list[int] = []
         self._metas, self._stored_numbers = (), numbers
@@ -292,17 +292,17 @@ class TraceReader:
             self._file.close()
             raise
         self._stored = tuple(blocks)
-        self._see(replace(self.file, skipped=[]))  # which no extent has
+        self._see(replace(self.file, skipped=[]))  # extents contain no skipped blocks
 
     def _see(self, file: TraceFile) -> None:
-        """Leave out what does not count of the stored blocks."""
+        """Apply the mapping of a TraceFile to the stored blocks."""
         self._views = None if file.is_plain else file.view(self._stored)
         self._blocks = (
             self._stored if self._views is None else tuple(each.entry for each in self._views)
         )
 
     def _block_at(self, offset: int, number: int) -> tuple[BlockEntry, dict[str, ColumnRange]]:
-        """A block of events, and where its columns stand."""
+        """A block of events, and the positions of its columns."""
         prefix = self._read(offset, BLOCK_HEADER_BYTES)
         header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
         try:
@@ -327,7 +327,7 @@ class TraceReader:
         return ProcessInfo.from_dict(decode_file_header(self._read(0, length))), length
 
     def _read_directory(self, entry: BlockEntry) -> tuple[BlockHeader, bytes]:
-        """Header and checked directory of a block that the index names."""
+        """Header and checked directory of a block in the index."""
         header = decode_block_header(self._read(entry.offset, BLOCK_HEADER_BYTES))
         if header is None or (header.length_bytes, header.count) != (
             entry.length_bytes,
@@ -339,7 +339,7 @@ class TraceReader:
         return header, directory
 
     def _read_trailer(self) -> Trailer | None:
-        """The index, or None without a whole one that covers the file without a gap."""
+        """The index; None unless it is complete and covers the file without a gap."""
         end = self.size_bytes - FOOTER_BYTES
         if end < self._blocks_start:
             return None
@@ -365,7 +365,7 @@ class TraceReader:
         return trailer if position == offset else None
 
     def _walk(self) -> tuple[BlockEntry, ...]:
-        """Every whole block of a file without its trailer; sets `truncation`."""
+        """All complete blocks of a file without its trailer; sets `truncation`."""
         entries: list[BlockEntry] = []
         lost_bytes = gap_bytes = 0
         undamaged: int | None = None
@@ -387,7 +387,7 @@ class TraceReader:
         return tuple(entries)
 
     def _whole_block(self, offset: int) -> BlockEntry | None:
-        """The block at `offset` if all of it is there and every checksum is right."""
+        """The block at `offset` if it is complete and all checksums are right."""
         prefix = self._read(offset, BLOCK_HEADER_BYTES)
         header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
         if header is None or offset + header.length_bytes > self.size_bytes:
@@ -399,8 +399,8 @@ class TraceReader:
             return None
 
     def _next_marker(self, start: int) -> int:
-        """Offset of the next place that may be a block, the end of the file if there is none.
-        Holes, which may be of any size, have no marker.
+        """Offset of the next possible block; the end of the file if there is none. Holes, which may
+        have any size, contain no marker.
         """
         overlap = len(BLOCK_MARKER) - 1
         while (start := self._file.next_data(start)) < self.size_bytes:
@@ -413,7 +413,7 @@ class TraceReader:
 
     @contextmanager
     def _at_block(self, index: int) -> Iterator[None]:
-        """Tell what is wrong as damage of this block."""
+        """Report errors as damage of this block."""
         try:
             yield
         except TraceDamagedError:
@@ -425,7 +425,7 @@ class TraceReader:
 
     @contextmanager
     def _located(self) -> Iterator[None]:
-        """Put the path before what is wrong."""
+        """Prefix errors with the path."""
         try:
             yield
         except _MALFORMED as error:
@@ -433,10 +433,10 @@ class TraceReader:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong; a contradiction inside checked bytes is a wrong format, too."""
+    """The reason of an error; an inconsistency in checked bytes is a format error, too."""
     return str(error) if isinstance(error, TraceFormatError) else "its parts contradict each other"
 
 
 def _events_in(entries: Iterable[BlockEntry]) -> int:
-    """How many of the blocks hold events."""
+    """Number of blocks of events."""
     return sum(entry.type is BlockType.EVENTS for entry in entries)

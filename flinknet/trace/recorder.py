@@ -1,4 +1,4 @@
-"""TraceRecorder: a Probe that packs events into a buffer and hands full blocks to the writer."""
+"""TraceRecorder: a Probe that packs events into a buffer and passes full blocks to the writer."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ BLOCK_EVENTS = 65_536
 """Events in a full block."""
 
 _SLICES = 256
-"""Parts of a block. Encoding has a hundred steps, so it is done before the next block is full."""
+"""Parts of a block. Encoding takes a hundred steps, so it ends before the next block is full."""
 
 
 class TraceRecorder:
-    """Records events of one process into one trace file.
+    """Records the events of one process in one trace file.
 
-    A call of `record` costs 0.3 µs. Encoding a block of 65 536 events costs 5 to 9 ms, which would
-    stop the event loop for that long: so while one buffer fills, the block before it is encoded
-    column by column, one step of 0.1 to 0.3 ms each time another 1/256 of the buffer is full.
+    A call of `record` takes 0.3 µs. Encoding a block of 65,536 events takes 5 to 9 ms, which would
+    stop the event loop for that long. So while one buffer fills, the previous block is encoded
+    column by column, one step of 0.1 to 0.3 ms per 1/256 of the buffer.
 
     `record` never raises for lack of space: a block that cannot be written is dropped and counted,
-    `error` says why, and `close` raises it. Invariant: events recorded = events in the file +
+    `error` has the reason, and `close` raises it. Invariant: events recorded = events in the file +
     dropped + still in memory.
     """
 
@@ -69,9 +69,10 @@ class TraceRecorder:
         value: int,
         /,
     ) -> None:
-        """Note one event; see `core.probe.Probe.record`.
+        """Record one event; see `core.probe.Probe.record`.
 
-        Named arguments instead of `*values` save a quarter of the call (0.32 instead of 0.43 µs).
+        Separate arguments instead of `*values` save a quarter of the call (0.32 instead of 0.43
+        µs).
         """
         self._pack(
             self._buffer,
@@ -100,19 +101,19 @@ class TraceRecorder:
 
     @property
     def pending_events(self) -> int:
-        """Events that are not in the file yet."""
+        """Number of events that are not in the file yet."""
         return self._offset // ROW_BYTES + self._encoding_events
 
     def begin_flush(self) -> None:
-        """Begin to hand what was recorded so far to the file, as a block of its own behind the one
-        before; `step` goes on with it.
+        """Begin to write the events recorded so far as a separate block, after the previous one;
+        `step` continues.
         """
         self._is_flush_due = self._offset > 0
 
     def step(self) -> bool:
-        """Go on with what is being written, for some 0.1 ms.
+        """Continue to write, for some 0.1 ms.
 
-        Returns: whether more is to be done.
+        Returns: whether there is more to do.
         """
         if self._encode_step():
             return True
@@ -121,18 +122,17 @@ class TraceRecorder:
         return self._encoding is not None
 
     def flush(self) -> None:
-        """Hand everything recorded so far to the file at once, as a block of its own if need be."""
+        """Write all events recorded so far at once, if necessary as a separate block."""
         self._finish_encoding()
         if self._offset:
             self._start_encoding()
             self._finish_encoding()
 
     def close(self) -> None:
-        """Flush and close the file. A second call does nothing, and so does what is recorded from
-        then on.
+        """Flush and close the file; idempotent. Later events are dropped.
 
-        Raises: TraceError if events were lost, with their number; what was written before is whole
-            and readable.
+        Raises: TraceError if events were lost, with their number; what was written before is
+            complete and readable.
         """
         self.flush()
         try:
@@ -153,7 +153,7 @@ class TraceRecorder:
             self._limit = min(self._limit + self._slice_bytes, self._block_bytes)
 
     def _start_encoding(self) -> None:
-        """Swap the buffers; the full one is encoded from now on."""
+        """Swap the buffers, and start to encode the full one."""
         rows = np.frombuffer(self._buffer, ROW_DTYPE, self._offset // ROW_BYTES)
         self._encoding, self._encoding_events = self._writer.events_in_steps(rows), len(rows)
         self._buffer, self._spare = self._spare, self._buffer
@@ -162,7 +162,7 @@ class TraceRecorder:
         self._limit = min(self._slice_bytes, self._block_bytes)
 
     def _encode_step(self) -> bool:
-        """Do one step; returns whether there was one to do."""
+        """Do one step. Returns: whether there was one to do."""
         if self._encoding is None:
             return False
         try:
@@ -182,10 +182,10 @@ class TraceRecorder:
 
 
 class _DiscardingWriter:
-    """Takes what comes after the end."""
+    """Drops events recorded after the end."""
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
         return iter(())
 
     def close(self, *, dropped_events: int = 0) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no file to end."""

@@ -1,8 +1,8 @@
-"""Several recordings as one run: what a tap on each of many hosts saw of one job.
+"""Several recordings as one run, such as those of taps on several hosts for one job.
 
-Each recording has channels and edges of its own numbers and a clock of its own. `Recording` says
-what becomes of them in the run; `joined` makes the run of it. Which recordings belong together, and
-how, is for `replay.joining` to find out: it needs the ids of the wire, and events.
+Each recording numbers its channels and edges and has a clock of its own. `Recording` maps them into
+the run; `joined` creates the run. `replay.joining` decides which recordings belong together, and
+how: that requires the ids of the wire, and events.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file of a recording of which not all can be used.
+    """A file of a recording that is not fully usable.
 
     Attributes:
-        blocks: numbers of those that are damaged; empty: nothing of the file can be used.
+        blocks: numbers of the damaged blocks; empty: nothing of the file is usable.
     """
 
     name: str
@@ -40,15 +40,15 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One of the recordings that are a run; a run that is one recording has the defaults.
+    """A recording within a run; with the defaults, it is the whole run.
 
     Attributes:
-        path: of its run directory.
-        label: what it is called among the others.
-        channels: of it that count, and their numbers in the run; empty: all, as they are.
-        edges: for each of its edges, which one of the run it is.
-        offset_ns: what its instants lack to be instants of the run's clock.
-        damaged: what is not used.
+        path: its run directory.
+        label: its name among the others.
+        channels: its channels that count, with their numbers in the run; empty: all, unchanged.
+        edges: number in the run of each of its edges.
+        offset_ns: added to its instants to get those of the run's clock.
+        damaged: files or blocks that are not used.
     """
 
     path: str
@@ -62,13 +62,13 @@ class Recording:
         return hash(self.path)
 
     def absolute(self) -> Recording:
-        """The same from any working directory."""
+        """The same recording, with an absolute path."""
         return replace(self, path=str(path_of(self.path).absolute()))
 
     def open(self) -> Run:
-        """Its run directory, without the files that cannot be used.
+        """Open its run directory, without unusable files.
 
-        Raises: TraceFormatError for what contradicts its manifest.
+        Raises: TraceFormatError if the files contradict its manifest.
         """
         unusable = {each.name for each in self.damaged if not each.blocks}
         run, faults = open_with_faults(path_of(self.path), left_out=unusable)
@@ -76,7 +76,7 @@ class Recording:
         return self.of(run)
 
     def of(self, run: Run) -> Run:
-        """Its run directory, opened before, as it counts in the run."""
+        """Map its opened run directory into the run."""
         skipped = {each.name: each.blocks for each in self.damaged}
         unusable = {each.name for each in self.damaged if not each.blocks}
         return replace(
@@ -96,13 +96,14 @@ class Recording:
 
 
 RunPlace = AnyPath | list[Recording] | tuple[Recording, ...]
-"""Where a run is: its directory, or the recordings that are it."""
+"""The location of a run: its directory, or its recordings."""
 
 
 def open_recordings(place: RunPlace) -> Run:
-    """The run at a place.
+    """Open the run at a location.
 
-    Raises: TraceFormatError for what is no run, or contradicts its manifest.
+    Raises: TraceFormatError for a location that is not a run, or files that contradict its
+    manifest.
     """
     recordings = tuple(place) if isinstance(place, list | tuple) else (Recording(str(place)),)
     return _opened(recordings, tuple(_stamp_of(each) for each in recordings))
@@ -110,7 +111,7 @@ def open_recordings(place: RunPlace) -> Run:
 
 def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of tasks and TaskManagers within [from_ns, to_ns) of the run's clock; of several
-    recordings those of the first that has some, for they asked one JobManager."""
+    recordings those of the first that has some, since all come from one JobManager."""
     found = _with_metrics(place)
     if found is None:
         return []
@@ -138,14 +139,16 @@ def _with_metrics(place: RunPlace) -> Recording | None:
 
 @lru_cache(maxsize=8)
 def _opened(recordings: tuple[Recording, ...], _stamps: tuple[Stamp | None, ...]) -> Run:
-    """Kept, for a process opens the same run again and again, and each time reads all manifests."""
+    """Cache opened runs: a process opens the same run repeatedly, and each time reads all
+    manifests.
+    """
     if len(recordings) == 1 and not recordings[0].channels:
         return recordings[0].open()
     return joined(recordings, [each.open() for each in recordings])
 
 
 def _stamp_of(recording: Recording) -> Stamp | None:
-    """What a run is kept by: that of its manifest; None without one."""
+    """The key that validates a cached run: the stamp of its manifest; None without one."""
     try:
         return stamp_at(path_of(recording.path) / MANIFEST_NAME)
     except OSError:
@@ -153,10 +156,10 @@ def _stamp_of(recording: Recording) -> Stamp | None:
 
 
 def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
-    """The run that some recordings are.
+    """Join recordings to a run.
 
     Args:
-        runs: of each of them, as `Recording.open` gives it.
+        runs: the opened run of each, from `Recording.open`.
     """
     manifests = [each.manifest for each in runs]
     assert all(each is not None for each in manifests), "a trace file alone is in no set"
@@ -181,7 +184,7 @@ def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
 
 
 def common_directory(paths: Sequence[AnyPath]) -> AnyPath:
-    """The nearest directory that holds all of them; of several stores, of those in the first."""
+    """The nearest common directory; of several storages, of the paths in the first one."""
     if len(paths) == 1:
         return paths[0]
     here = [path for path in paths if isinstance(path, Path)]
@@ -196,7 +199,7 @@ def common_directory(paths: Sequence[AnyPath]) -> AnyPath:
 
 
 def _span(recording: Recording, manifest: RunManifest) -> tuple[int | None, int | None]:
-    """The measured part by the run's clock."""
+    """The measured part, by the run's clock."""
     ends = manifest.measured_from_ns, manifest.measured_to_ns
     first, last = (None if each is None else each + recording.offset_ns for each in ends)
     return first, last
@@ -205,8 +208,8 @@ def _span(recording: Recording, manifest: RunManifest) -> tuple[int | None, int 
 def _channels(
     recordings: Sequence[Recording], manifests: Sequence[RunManifest]
 ) -> Iterator[ChannelInfo]:
-    """The channels that count, by the numbers of the run; of one that several recordings go on
-    with, as the first of them names it."""
+    """The channels that count, by their numbers in the run; a channel in several recordings is
+    described by the first."""
     names = Counter(
         name
         for manifest in manifests
@@ -222,7 +225,7 @@ def _channels(
                 continue
             seen.add(number)
             producer, consumer = channel.producer_process, channel.consumer_process
-            if names[producer] > 1:  # each host calls its own TaskManager so
+            if names[producer] > 1:  # hosts may use the same name for their TaskManagers
                 producer = f"{recording.label}/{producer}"
             connection = f"{producer}->{consumer}"
             yield replace(
@@ -235,7 +238,7 @@ def _channels(
 
 
 def _scenario(recordings: Sequence[Recording], manifests: Sequence[RunManifest]) -> dict[str, Any]:
-    """Of the first recording, with one job of what all of them say of theirs."""
+    """The first recording's scenario, with one job merged from all."""
     scenario = {name: value for name, value in manifests[0].scenario.items() if name != "job"}
     jobs = [
         (recording, manifest.scenario["job"], {each.edge for each in manifest.channels})
@@ -246,7 +249,7 @@ def _scenario(recordings: Sequence[Recording], manifests: Sequence[RunManifest])
 
 
 def _job(jobs: Sequence[tuple[Recording, Mapping[str, Any], set[int]]]) -> dict[str, Any]:
-    """One description of a job from several, whose edges are numbered in each by what it saw."""
+    """Merge several descriptions of a job, each of which numbers the edges that it observed."""
     vertices: dict[tuple[Any, ...], dict[str, Any]] = {}
     edges: dict[int, dict[str, Any]] = {}
     unseen: dict[tuple[int, int], dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""A run on disk: a directory with its manifest and trace files, or one trace file alone."""
+"""A run on disk: a directory with manifest and trace files, or a single trace file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMOVE_ONE = "copy it back, or remove the second one"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that contradicts the manifest: in which file of the run, and what."""
+    """A contradiction to the manifest: the file of the run, and a description."""
 
     file: str
     text: str
@@ -29,18 +29,18 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recorded run: its files, and its manifest unless it is a trace file alone."""
+    """One recorded run: its files, and its manifest unless it is a single trace file."""
 
     path: AnyPath
     files: tuple[TraceFile, ...]
     manifest: RunManifest | None
 
     def readers(self) -> tuple[TraceReader, ...]:
-        """Open every file; raises TraceError for one that cannot be read."""
+        """Open every file. Raises: TraceError if one cannot be read."""
         return tuple(TraceReader(file) for file in self.files)
 
     def faults(self) -> Iterator[Fault]:
-        """What contradicts the manifest in it and in the ends of the trace files."""
+        """Contradictions within the manifest and with the ends of the trace files."""
         if self.manifest is None:
             return
         names = Counter(process.file for process in self.manifest.processes)
@@ -57,7 +57,9 @@ class Run:
                 yield Fault(process.file, fault)
 
     def _fault_of_trace(self, process: ProcessInfo) -> str | None:
-        """Nothing for a file that cannot be read or was cut, which its reader reports."""
+        """The fault of a trace file; None if it cannot be read or is truncated, which its reader
+        reports.
+        """
         checksum = self.manifest.files.get(process.file) if self.manifest is not None else None
         try:
             description, checksum_of_end = read_ends(self.path / process.file)
@@ -75,10 +77,10 @@ class Run:
 
 
 def open_run(path: AnyPath) -> Run:
-    """The run in a run directory or in one trace file.
+    """Open the run in a run directory or a single trace file.
 
-    Raises: TraceFormatError that says what the path is instead, and what to give; or what of the
-        manifest or of the files was damaged, edited or exchanged.
+    Raises: TraceFormatError that says what the path is instead and what to give; or which part of
+        the manifest or the files was damaged, edited or exchanged.
     """
     run, faults = open_with_faults(path)
     refuse(run, faults)
@@ -86,7 +88,7 @@ def open_run(path: AnyPath) -> Run:
 
 
 def refuse(run: Run, faults: Iterable[Fault]) -> None:
-    """Raises: TraceFormatError for the first thing that contradicts a manifest, if any does."""
+    """Raises: TraceFormatError for the first fault, if there is one."""
     for fault in faults:
         raise TraceFormatError(f"{run.path / fault.file}: {fault.text}")
 
@@ -94,12 +96,12 @@ def refuse(run: Run, faults: Iterable[Fault]) -> None:
 def open_with_faults(
     path: AnyPath, left_out: Collection[str] = ()
 ) -> tuple[Run, tuple[Fault, ...]]:
-    """The same run with what contradicts its manifest, for reports of all that is wrong.
+    """Open a run together with its faults, for reports of all errors.
 
     Args:
-        left_out: names of files that need not be there.
+        left_out: names of files that may be missing.
 
-    Raises: TraceFormatError for what is no run, or lacks a trace file.
+    Raises: TraceFormatError for a path that is not a run, or lacks a trace file.
     """
     if path.is_file():
         return Run(path, (TraceFile(str(path)),), None), ()
@@ -129,10 +131,10 @@ def _trace_files(paths: Iterable[AnyPath]) -> tuple[TraceFile, ...]:
 
 
 def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:
-    """Check a file of a run, other than a trace, before it is believed. Without the file there is
-    nothing to believe: that it is missing is for `trace verify` to report.
+    """Check a file of a run, other than a trace, before it is used. A missing file is not an error
+    here; `trace verify` reports it.
 
-    Raises: TraceFormatError if it is not what the run left.
+    Raises: TraceFormatError if it was changed since the run.
     """
     if not (directory / name).exists():
         return
@@ -142,7 +144,7 @@ def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:
 
 
 def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str | None:
-    """What is wrong with a file of a run that is not a trace; None without a checksum of it."""
+    """The fault of a file of a run other than a trace; None without a checksum."""
     expected = manifest.files.get(name)
     if expected is None:
         return None

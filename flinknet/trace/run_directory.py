@@ -1,4 +1,4 @@
-"""The directory a run writes to: claimed by that run alone when it begins, sealed when it ends."""
+"""The output directory of a run: claimed by that run when it begins, sealed when it ends."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .run import open_run
 from .seal import checksum_of_file, read_ends
 
 _LEFT_BY_RUNS = (MANIFEST_NAME, RESULT_NAME, "jobmanager.json", "*.fnt", "run-*")
-"""Files and directories of which one says that a run has been in a directory."""
+"""Files and directories any of which shows that a run has used the directory."""
 
 
 class RunDirectory:
-    """A directory that no other run writes to until it is released, or until this process ends.
+    """A directory reserved for one run until it is released, or until this process ends.
 
-    It is locked: a look at its contents would not keep out a run that begins at the same time. On a
-    file system without locks of directories only that look remains.
+    It is locked, because checking its contents would not exclude a run that begins at the same
+    time. On a file system without directory locks only that check remains.
 
     Args:
-        path: made if it is not there.
-        must_be_empty: nothing at all may be in it; otherwise nothing that a run has left.
+        path: created if it does not exist.
+        must_be_empty: whether it must be empty; otherwise it may not contain files of a run.
 
-    Raises: ConfigError if another run writes to it or has left something in it, or if it cannot be
-        made.
+    Raises: ConfigError if another run writes to it or has left files in it, or if it cannot be
+        created.
     """
 
     def __init__(self, path: Path, *, must_be_empty: bool = False) -> None:
@@ -62,15 +62,15 @@ class RunDirectory:
         self.release()
 
     def release(self) -> None:
-        """Let others use it; idempotent."""
+        """Release the directory; idempotent."""
         self._release()
 
     def clear(self, names: Iterable[str]) -> None:
-        """Delete these files, which this run has made, and the directory if that made it, too."""
+        """Delete these files of this run, and the directory if the run created it."""
         for name in names:
             (self.path / name).unlink(missing_ok=True)
         if self._is_ours:
-            with suppress(OSError):  # there is more in it, that is not ours
+            with suppress(OSError):  # it contains other files
                 self.path.rmdir()
 
     def _check_free(self, *, must_be_empty: bool) -> None:
@@ -83,9 +83,9 @@ class RunDirectory:
 
 
 def seal_run(directory: Path) -> None:
-    """At the end of a run: check that its trace is there, and keep checksums of what it left.
+    """Finish a run: check that its trace is complete, and store checksums of its files.
 
-    Raises: TraceError if what it recorded is not there, or is not its own.
+    Raises: TraceError if the trace is missing, or belongs to another run.
     """
     try:
         manifest = open_run(directory).manifest
@@ -107,9 +107,8 @@ def seal_run(directory: Path) -> None:
 
 
 def seal_result(directory: Path) -> None:
-    """Add the result of a run, which was written after the run was sealed, to its checksums.
-
-    Without a sealed manifest there is nothing to do.
+    """Add the result of a run, written after it was sealed, to its checksums. Without a sealed
+    manifest nothing is done.
 
     Raises: TraceError.
     """
@@ -126,8 +125,8 @@ def seal_result(directory: Path) -> None:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor of the directory, made if it is not there, that has its lock. Raises: OSError,
-    ConfigError if another has it.
+    """Create and lock a directory. Returns: its descriptor. Raises: OSError; ConfigError if another
+    process has the lock.
     """
     while True:
         path.mkdir(parents=True, exist_ok=True)
@@ -144,4 +143,4 @@ def _locked(path: Path) -> int:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
-        os.close(descriptor)  # the run that had it has just removed it
+        os.close(descriptor)  # the run that had the lock has just removed the directory

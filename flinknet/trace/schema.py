@@ -1,8 +1,8 @@
-"""The column table of a trace: the one place that names the columns of an event.
+"""The columns of an event, defined only here.
 
-The order is that of `core.probe.Probe.record`. The recorder's row, the file's columns, the Arrow
-schema and the Spark schema all derive from `COLUMNS`. Every column is an integer; -1 means "does
-not apply".
+They are in the order of `core.probe.Probe.record`. The recorder's row, the file's columns, the
+Arrow schema and the Spark schema all derive from `COLUMNS`. Every column is an integer; -1 means
+"not applicable".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name (unit last), its little-endian struct code, and what it says."""
+    """One column: its name (unit last), its little-endian struct code, and its meaning."""
 
     name: str
     code: str  # b i8, B u8, i i32, q i64

@@ -1,9 +1,9 @@
-"""Checksums of what a run directory holds besides events: its manifest, and the files it names.
+"""Checksums of a run directory other than those of events: of its manifest and of the listed files.
 
-A manifest carries one of itself, its seal. That of a run that ended also carries one of each file
-that answers rest on. Blocks of a trace file have their own (see `format`), so its checksum here is
-of its two ends only: it takes no time, and the file of another run is noticed. Checksums are
-SHA-256, for the CRC-32 of bytes that end with their own CRC-32 is always the same.
+A manifest contains its own checksum, the seal. After a run it also contains one for each file that
+answers depend on. Blocks of a trace file have their own (see `format`), so the checksum here covers
+only its two ends: that takes no time, and detects the file of another run. Checksums are SHA-256,
+because the CRC-32 of bytes that end with their own CRC-32 is always the same.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to nul
 def checksum_of_document(
     document: dict[str, Any], plain_of: Callable[[Any], Any] | None = None
 ) -> str:
-    """Checksum of JSON-ready plain data; white space and the order of keys do not count.
+    """Checksum of JSON-ready plain data, independent of white space and key order.
 
     Args:
-        plain_of: makes plain data of what is not.
+        plain_of: converts values that are not plain data.
     """
     digest = hashlib.sha256()
     for piece in _pieces(document, plain_of):
@@ -46,7 +46,7 @@ def checksum_of_document(
 
 
 def _pieces(document: dict[str, Any], plain_of: Callable[[Any], Any] | None) -> Iterator[str]:
-    """The text of a document in pieces: that of its lists item by item, for they may be long."""
+    """The text of a document in pieces. Lists come item by item, since they may be long."""
 
     def text(value: Any) -> str:
         # Keys are strings from here on, as they are in a file.
@@ -73,9 +73,9 @@ def checksum_of_file(path: AnyPath) -> str:
 
 def read_ends(path: AnyPath) -> tuple[dict[str, Any], str | None]:
     """The description in the header of a trace file, and the checksum of its two ends; None for a
-    file that does not end with its trailer.
+    file without its trailer.
 
-    Raises: TraceFormatError for a header that is not one; OSError, StorageError.
+    Raises: TraceFormatError for an invalid header; OSError, StorageError.
     """
     with closing(open_ranged(path)) as file:
         prefix = file.read(0, FILE_PREFIX_BYTES)

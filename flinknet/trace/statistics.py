@@ -1,4 +1,4 @@
-"""EventStatistics: totals over rows of events, kept while they pass by."""
+"""EventStatistics: totals over events, updated as they pass."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 
 ROWS_PER_STEP = 8_192
-"""Counted without a break, in some 0.1 ms."""
+"""Rows counted without a break, in some 0.1 ms."""
 
 IS_DATA = np.zeros(256, np.bool_)
-"""Whether a data type, by its ordinal, costs credit."""
+"""Whether a data type, by ordinal, costs credit."""
 IS_DATA[[int(data_type) for data_type in DataType if data_type.is_buffer]] = True
 
 _BY_CHANNEL = (
@@ -26,7 +26,7 @@ _BY_CHANNEL = (
 
 
 class EventWriter(Protocol):
-    """Where full blocks of rows go (writer.TraceWriter)."""
+    """Takes full blocks of rows (writer.TraceWriter)."""
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
         """Write rows, a step at a time."""
@@ -36,17 +36,17 @@ class EventWriter(Protocol):
 
 
 class CountingWriter:
-    """An EventWriter that counts what passes and hands it on.
+    """An EventWriter that counts rows and passes them on.
 
     Args:
-        writer: where rows go next; None to end here (a run without trace).
+        writer: next writer; None without one (a run without trace).
     """
 
     def __init__(self, writer: EventWriter | None) -> None:
         self._writer = writer
 
     def count(self, rows: NDArray[np.void]) -> None:
-        """Count rows, some ROWS_PER_STEP at a time."""
+        """Count up to ROWS_PER_STEP rows."""
         raise NotImplementedError
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
@@ -58,22 +58,21 @@ class CountingWriter:
             yield from self._writer.events_in_steps(rows)
 
     def close(self, *, dropped_events: int = 0) -> None:
-        """End the file behind, if there is one."""
+        """End the next writer's file, if there is one."""
         if self._writer is not None:
             self._writer.close(dropped_events=dropped_events)
 
 
 class EventStatistics(CountingWriter):
-    """Counts what a run needs for its result.
+    """Counts events for the result of a run.
 
-    Counts the events from measured_from_ns on, the drain included, which carries the last records
-    of the measured part: data buffers sent, why they left, their backlog, bytes of the buffers
-    received, and credit announced.
-    Backlog is summed per channel, arrays are indexed by channel.
+    Counts events from measured_from_ns on, including the drain, which has the last records of the
+    measured part: data buffers sent, their flush reasons and backlog, bytes of buffers received,
+    and credit announced. Backlog is summed per channel; arrays are indexed by channel.
 
     Args:
         channels: number of channels in the run.
-        writer: where rows go next; None to end here (a run without trace).
+        writer: next writer; None without one (a run without trace).
     """
 
     def __init__(self, channels: int, writer: EventWriter | None) -> None:
@@ -91,7 +90,7 @@ class EventStatistics(CountingWriter):
         self.channel_backlog_max = np.zeros(channels, np.int64)
 
     def grow(self, channels: int) -> None:
-        """There are more channels now, numbered below `channels`."""
+        """Extend the arrays to `channels` channels."""
         more = channels - len(self.channel_buffers)
         if more > 0:
             for name in _BY_CHANNEL:
@@ -100,8 +99,8 @@ class EventStatistics(CountingWriter):
     def count(self, rows: NDArray[np.void]) -> None:
         """Add rows to the totals.
 
-        Only the columns that are asked for are touched, of the rows that count: 15 ns a row, where
-        picking out whole rows took 100.
+        Reads only the necessary columns of the relevant rows: 15 ns per row, against 100 for
+        selecting whole rows.
         """
         point, kind = rows["point"].copy(), rows["kind"].copy()
         counts = rows["at_ns"] >= self.measured_from_ns
@@ -122,7 +121,7 @@ class EventStatistics(CountingWriter):
         self.buffer_bytes += int(rows["payload_bytes"][data].sum(dtype=np.int64))
         self.reasons += np.bincount(rows["reason"][data], minlength=len(FlushReason))
         channels = len(self.channel_buffers)
-        # np.maximum.at takes a tenth of the time where it need not convert
+        # np.maximum.at takes a tenth of the time if it need not convert
         channel = rows["channel"][data].astype(np.int64)
         backlog = rows["backlog_buffers"][data].astype(np.int64)
         if channel.min() < 0:

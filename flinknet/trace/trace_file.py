@@ -1,8 +1,8 @@
-"""TraceFile: one file of a run, and how what it holds counts in the run.
+"""TraceFile: one file of a run, and the mapping of its content into the run.
 
-A run that one process recorded is as its files are. Where several recordings are one run, each has
-channels of its own numbers and a clock of its own: what a file says is renumbered and shifted as it
-is read, so that nothing above a reader knows of it.
+A run recorded by one process uses its files unchanged. If a run consists of several recordings,
+each has its own channel numbers and its own clock: events are renumbered and shifted when they are
+read, so that nothing above a reader needs to know.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .columns import IntArray
 from .format import BlockEntry
 
 INSTANTS = ("at_ns", "first_record_ns", "last_record_ns")
-"""Columns of instants; -1 is none, but in the first."""
+"""Columns of instants; -1 means none, except in the first."""
 
 LEFT_OUT = -2
-"""Stands for a channel that does not count; -1 is the connection."""
+"""Number of a channel that does not count; -1 is the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class TraceFile:
     """A file of a run.
 
     Attributes:
-        path: of the file.
-        channels: that count, ascending; empty: all, by the numbers that they have.
-        offset_ns: what its instants lack to be instants of the run's clock.
-        skipped: numbers of blocks that are damaged and passed over.
-        recording: what its recording is called where several are the run; else empty.
-        stamp: size, and when it was changed, when it was opened for an analysis; empty: whoever
-            keeps something of it looks again.
+        path: path of the file.
+        channels: channels that count, ascending; empty: all, with unchanged numbers.
+        offset_ns: added to its instants to get those of the run's clock.
+        skipped: numbers of damaged blocks to skip.
+        recording: name of its recording if there are several; else empty.
+        stamp: size and modification time when it was opened for an analysis; empty: caches check
+            the file again.
     """
 
     path: str
@@ -59,21 +59,21 @@ class TraceFile:
 
     @property
     def name(self) -> str:
-        """Of the file, without its directory."""
+        """Name of the file, without its directory."""
         return path_of(self.path).name
 
     @property
     def title(self) -> str:
-        """What it is called in the run."""
+        """Name of the file in the run."""
         return f"{self.recording}/{self.name}" if self.recording else self.name
 
     @property
     def is_plain(self) -> bool:
-        """Whether all counts as it stands in the file."""
+        """Whether the file counts unchanged."""
         return not (self.channels or self.offset_ns or self.skipped)
 
     def absolute(self) -> TraceFile:
-        """The same from any working directory."""
+        """The same file, with an absolute path."""
         return replace(self, path=str(path_of(self.path).absolute()))
 
     def numbers_of(self, channels: IntArray) -> IntArray:
@@ -98,7 +98,7 @@ class TraceFile:
         return shifted if name == "at_ns" else np.where(values >= 0, shifted, values)
 
     def view(self, stored: tuple[BlockEntry, ...]) -> tuple[BlockView, ...]:
-        """The blocks of the file that hold something that counts."""
+        """The blocks of the file that contain anything that counts."""
         views = []
         for place, entry in enumerate(stored):
             if place not in self.skipped:
@@ -130,13 +130,13 @@ class TraceFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockView:
-    """What counts of one block of a file.
+    """The part of one block of a file that counts.
 
     Attributes:
-        place: of the block among those of events in the file.
-        entry: what its index would say of that alone.
-        channels: of those that the block holds, the places of those that count in the order of
-            their numbers; None: all as they are.
+        place: position of the block among the file's blocks of events.
+        entry: index entry of that part.
+        channels: positions of the channels that count in the block's list, by their numbers in the
+            run; None: all, unchanged.
     """
 
     place: int
@@ -144,7 +144,7 @@ class BlockView:
     channels: IntArray | None
 
     def rows(self, stored: BlockEntry) -> IntArray | None:
-        """Which rows of the block count, in the order of the run's channels; None for all."""
+        """The rows of the block that count, by the run's channels; None for all."""
         if self.channels is None:
             return None
         counts = stored.channels["count"].astype(np.int64)
@@ -157,12 +157,12 @@ class BlockView:
 
 @dataclass(slots=True)
 class BytesRead:
-    """What was read of a file: columns of blocks, and what leads to them."""
+    """Bytes read from a file: columns of blocks, and headers and indexes."""
 
     index_bytes: int = 0
     data_bytes: int = 0
 
     def add(self, other: BytesRead) -> None:
-        """Add what was read of another file."""
+        """Add the bytes read from another file."""
         self.index_bytes += other.index_bytes
         self.data_bytes += other.data_bytes

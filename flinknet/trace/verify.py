@@ -1,7 +1,6 @@
-"""`trace verify`: is a run whole, and does it keep the rules of credit-based flow control?
+"""`trace verify`: checks that a run is complete and follows the rules of credit-based flow control.
 
-Findings are values; nothing is printed here, and a damaged file never stops the checks of the
-others.
+Findings are values; nothing is printed here, and a damaged file never stops the checks of others.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from .run import Fault, Run, fault_of_file
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a run."""
+    """One error in a run."""
 
-    file: str | None  # None: it shows between files only
+    file: str | None  # None: found only between files
     channel: int | None
     rule: str  # file, checksum, dropped, manifest, sequence, credit, buffers, delivery
-    text: str  # what and where, ready to be shown
+    text: str  # description with location, for display
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked, and the findings."""
+    """Extent of the checks, and the findings."""
 
     files: int
     blocks: int
@@ -53,7 +52,7 @@ class Verification:
 
     @property
     def is_ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,12 +61,12 @@ class Verification:
 
 
 def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
-    """Check every checksum and every rule of a run.
+    """Check all checksums and rules of a run.
 
     Args:
-        faults: what contradicted its manifest when it was opened.
+        faults: contradictions to its manifest, found when it was opened.
 
-    Raises: TraceError if it is a trace file alone and that cannot be opened.
+    Raises: TraceError if it is a single trace file that cannot be opened.
     """
     findings = [Finding(fault.file, None, "manifest", fault.text) for fault in faults]
     findings += _findings_of_other_files(run)
@@ -116,7 +115,7 @@ def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
 
 
 def _findings_of_other_files(run: Run) -> Iterator[Finding]:
-    """What is wrong with files that are not traces."""
+    """Errors in files other than traces."""
     if run.manifest is None:
         return
     traces = {process.file for process in run.manifest.processes}
@@ -127,7 +126,7 @@ def _findings_of_other_files(run: Run) -> Iterator[Finding]:
 
 
 def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
-    """What is wrong with a file as a whole."""
+    """Errors of a file as a whole."""
     name = reader.path.name
     cut = reader.truncation
     if cut is not None:
@@ -157,7 +156,7 @@ def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
 def _checked_blocks(
     reader: TraceReader, channels: IntArray, violations: Violations, findings: list[Finding]
 ) -> Iterator[EventColumns]:
-    """Every readable block after its checks; adds a finding for each that is not readable."""
+    """Check and return every readable block; adds a finding for each unreadable one."""
     checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
     for index in range(len(reader.blocks())):
         try:

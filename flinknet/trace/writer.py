@@ -1,4 +1,4 @@
-"""TraceWriter: blocks to a file, append-only."""
+"""TraceWriter: writes blocks to a file, append-only."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _NO_CHANNELS = np.zeros(0, dtype=CHANNEL_ENTRY)
 
 
 class TraceWriter:
-    """Writes one trace file: header at once, blocks as they come, trailer at close.
+    """Writes one trace file: the header first, then blocks, and the trailer at close.
 
-    Invariant: the file is a header and whole blocks. What could not be written whole is cut off
-        again, so a full disk costs the block that did not fit and nothing before it. Where the cut
-        fails as well, it is tried again before the next block.
+    Invariant: the file is a header and complete blocks. An incomplete write is cut off again, so a
+        full disk costs only the block that did not fit. If the cut fails, too, it is tried again
+        before the next block.
     """
 
     def __init__(self, path: Path, process: ProcessInfo) -> None:
@@ -48,7 +48,7 @@ class TraceWriter:
         self.events = 0
         self._blocks: list[BlockEntry] = []
         self._size_bytes = 0
-        self._is_torn = False  # behind its whole blocks there are bytes of one that is not
+        self._is_torn = False  # bytes of an incomplete block are at the end
         try:
             self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileExistsError:
@@ -76,7 +76,7 @@ class TraceWriter:
         return self._size_bytes
 
     def write_meta(self, description: dict[str, Any]) -> None:
-        """Write a META block: JSON-ready, about the whole file, such as its channels."""
+        """Write a META block: JSON-ready data about the whole file, such as its channels."""
         data = encode_meta(description)
         entry = BlockEntry(self._size_bytes, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
         self._append(data)
@@ -92,7 +92,7 @@ class TraceWriter:
             pass
 
     def copy_block(self, data: bytes) -> None:
-        """Write a block of events as it stands in another file. Raises: TraceFormatError if a byte
+        """Write a block of events from another file, unchanged. Raises: TraceFormatError if a byte
         of it is wrong.
         """
         header = decode_block_header(data[:BLOCK_HEADER_BYTES])
@@ -104,9 +104,9 @@ class TraceWriter:
         self.events += entry.count
 
     def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
-        """The same in steps of some 0.1 ms.
+        """Write one EVENTS block in steps of some 0.1 ms.
 
-        The last step writes. `rows` must stay as they are until then.
+        The last step writes. `rows` must not change until then.
         """
         block = yield from encode_events(rows)
         entry = replace(block.entry, offset=self._size_bytes)
@@ -120,8 +120,8 @@ class TraceWriter:
         Args:
             dropped_events: events that were recorded but could not be written.
 
-        Raises: TraceError if the trailer could not be written, or not all that was written before
-            it has reached the disk.
+        Raises: TraceError if the trailer could not be written, or if earlier data did not reach the
+            disk.
         """
         if self._file.closed:
             return
@@ -150,7 +150,7 @@ class TraceWriter:
         self._size_bytes += len(data)
 
     def _cut_back(self) -> None:
-        """Cut off what was not written whole. Raises: OSError."""
+        """Cut off an incomplete write. Raises: OSError."""
         self._file.truncate(self._size_bytes)
         self._file.seek(self._size_bytes)
         self._is_torn = False

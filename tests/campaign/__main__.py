@@ -30,7 +30,7 @@ FAILURES_MAX = 5
 Report = tuple[int, Marks, Failure | None]
 """Runs since the last one, what they reached, and how the last one failed."""
 
-GARBAGE_OBJECTS = 5_000
+GARBAGE_OBJECTS = 20_000
 """After so many new ones they are collected."""
 
 REPORT_S = 1.0

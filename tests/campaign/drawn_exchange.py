@@ -64,7 +64,7 @@ class Exchange:
         load: of the job that things happen to.
         neighbour: a job on the same hosts to which nothing of its own happens; None for none.
         is_encrypted: TLS around every connection.
-        capacity_bytes: of the sockets of a link.
+        capacity_bytes, high_water_bytes: of the sockets of a link.
         interval_steps: between two looks at the invariants.
         costs: of the steps; with those of a loop, sockets are read in streams, and buffers in runs.
     """
@@ -76,6 +76,7 @@ class Exchange:
     is_encrypted: bool = False
     disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
+    high_water_bytes: int = 0
     interval_steps: int = 1
     costs: CostModel = TYPICAL_COSTS
 
@@ -109,7 +110,8 @@ def drawn_exchange(draw: Draw) -> Exchange:
         neighbour,
         is_encrypted,
         disk,
-        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
+        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 1000)),
+        draw.one_of("high water bytes", (0, 1000, 100)),
         draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
         draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
     )
@@ -272,7 +274,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         "end",
         (
             *("none",) * 8,
-            *("reset", "half-open", "crash", "cancel", "injection"),
+            *("reset", "half-open", "crash", "cancel", "injection", "cancel"),
         ),
     )
     if not links and end in ("reset", "half-open", "injection"):
@@ -290,7 +292,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         resets = ((link, end_ns),)
     elif end == "cancel":
         cancels_at_ns = (end_ns,)
-        if links and chance("reset behind the end", 3):
+        if links and chance("reset behind the end", 2):
             resets = ((link, cancels_at_ns[0] + below("reset behind the end by", MS)),)
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]

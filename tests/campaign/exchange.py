@@ -160,7 +160,9 @@ class ExchangeRun:
             exchange.costs,
             start_ns=start_ns,
             probes=(marking,) * load.scenario.task_managers,
-            link=LinkSettings(capacity_bytes=exchange.capacity_bytes),
+            link=LinkSettings(
+                capacity_bytes=exchange.capacity_bytes, high_water_bytes=exchange.high_water_bytes
+            ),
             faults=faults,
             hosts=self.hosts,
         )

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.errors import StreamingQueryException
 
 from flinknet.cli import main
 from flinknet.errors import ConfigError
 from flinknet.replay import excerpt
-from flinknet.replay.watch import Watch
+from flinknet.replay.watch import RESTARTS_MAX, WORKER_LATE, Following, Watch
 from flinknet.results import WatchLook
 from flinknet.trace import RunManifest, TraceWriter, open_run
 from flinknet.trace.run_directory import seal_run
@@ -137,14 +138,14 @@ def test_a_look_follows_what_is_written(
     first = watch.look()
     looks: SimpleQueue[WatchLook] = SimpleQueue()
     table = tmp_path / "looks"
-    query = watch.start(with_spark, 0.1, looks.put, str(table))
+    stream = watch.start(with_spark, 0.1, looks.put, str(table))
     try:
-        query.processAllAvailable()
+        stream.query.processAllAvailable()
         write_until(0.5)
         later = looks.get(timeout=60)
-        query.processAllAvailable()
+        stream.query.processAllAvailable()
     finally:
-        query.stop()
+        stream.stop()
     for writer in writers:
         writer.close()
     assert later.events > 0
@@ -153,6 +154,37 @@ def test_a_look_follows_what_is_written(
     assert row.to_ns == later.edges[0].to_ns
     assert row.verdict == "flush-limited"
     assert row.waiting_for_flush == later.edges[0].regimes["waiting_for_flush"]  # type: ignore[index]
+
+
+class Query:
+    """One that fails a few times, each time anew, and then goes on."""
+
+    lastProgress: dict[str, int] | None = None
+
+    def __init__(self, failures: list[str]) -> None:
+        self._failures = failures
+
+    def awaitTermination(self, _: int) -> bool:
+        if self._failures:
+            raise StreamingQueryException(self._failures.pop(0))
+        return True
+
+
+def test_a_stream_whose_process_starts_late_is_begun_again() -> None:
+    failures, begun = [WORKER_LATE] * 3, []
+    stream = Following(lambda: begun.append(0) or Query(failures))  # type: ignore[func-returns-value, arg-type, return-value]
+    assert [stream.has_ended(1) for _ in range(4)] == [False, False, False, True]
+    assert len(begun) == 4
+
+
+@pytest.mark.parametrize("failures", [["a defect"], [WORKER_LATE] * (RESTARTS_MAX + 1)])
+def test_a_stream_that_fails_otherwise_or_again_and_again_ends(failures: list[str]) -> None:
+    left = failures.copy()
+    stream = Following(lambda: Query(left))  # type: ignore[arg-type, return-value]
+    for _ in failures[1:]:
+        assert not stream.has_ended(1)
+    with pytest.raises(StreamingQueryException):
+        stream.has_ended(1)
 
 
 @pytest.mark.spark

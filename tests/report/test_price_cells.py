@@ -39,7 +39,10 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     line = price_line(priced())
     assert line is not None
     assert " instead of " in line
-    assert "1/10 of the buffers, +6.1% of a core (90.0 us a message, assumed: as measured)" in line
+    assert (
+        "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
+        " (90.0 us a message, assumed: as measured)" in line
+    )
 
 
 def test_without_prices_there_is_no_sentence() -> None:

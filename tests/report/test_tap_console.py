@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.tap_console import TapView, doubts, panel, print_tap, rest_rows, setting_lines
+from flinknet.report.tap_console import (
+    TapView,
+    doubts,
+    panel,
+    print_tap,
+    rest_rows,
+    setting_lines,
+    what_to_check,
+)
 
 
 def shown(*things: Any) -> str:
@@ -134,6 +142,7 @@ def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port" in text
+
     assert "started after the tap" in text
     assert "p50" not in text
     assert "next:" not in text
@@ -143,6 +152,15 @@ def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
     assert "upstream refused" in text
     assert "Check that --upstream is where the TaskManager listens" in text
     assert "next:" not in text
+
+
+def test_a_job_that_stays_within_task_managers_is_why_nothing_passes() -> None:
+    job = {"id": "1", "name": "one", "channels": 8, "local_channels": 8}
+    rest = {"has_answered": True, "error": None, "jobs": [job], "edges": []}
+    text = what_to_check(result(connections=0, rest=rest))
+    assert text.startswith("No message can pass here: all channels of one are within TaskManagers.")
+    rest["jobs"] = [job, job | {"local_channels": None}]
+    assert what_to_check(result(connections=0, rest=rest)).startswith("No consumer connected")
 
 
 def test_a_tap_to_which_nothing_was_redirected_says_how_to_check_the_rule() -> None:

@@ -52,7 +52,7 @@ def test_states_are_listed_once_and_mutants_fit_their_sources() -> None:
     assert len(set(MARKS)) == len(MARKS)
     assert len(MUTANTS) >= 60
     for mutant in MUTANTS:
-        mutant.applied_to((FLINKNET / mutant.path).read_text())
+        compile(mutant.applied_to((FLINKNET / mutant.path).read_text()), mutant.path, "exec")
 
 
 CLOCKS = {

@@ -250,7 +250,7 @@ def test_a_consumer_that_wants_other_buffers_than_its_backlog_says_is_noticed() 
 
 def line_of(*channels: int) -> Any:
     """A connection whose channels are 0 and 1, and those of them that stand in its line."""
-    readers = {each: SimpleNamespace(channel=each) for each in (0, 1)}
+    readers = {each: SimpleNamespace(channel=each, receiver_id=each) for each in (0, 1)}
     queue = SimpleNamespace(readers=readers, available=[readers[each] for each in channels])
     return SimpleNamespace(queue=queue)
 

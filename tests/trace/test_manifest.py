@@ -90,6 +90,23 @@ def test_a_hostile_manifest_is_refused_in_a_short_line(tmp_path: Path, change: A
     assert str(raised.value).isprintable()
 
 
+def test_channels_of_a_manifest_have_what_is_the_same_in_common(tmp_path: Path) -> None:
+    manifest(channels=2).save(tmp_path)
+    first, second = RunManifest.load(tmp_path).channels
+    assert first.producer_process is second.producer_process
+    assert first.receiver_id != second.receiver_id
+
+
+def test_a_channel_outside_of_the_list_of_channels_is_refused(tmp_path: Path) -> None:
+    def change(value: dict[str, Any]) -> None:
+        value["host"]["channel"] = value["channels"][0]
+
+    manifest().save(tmp_path)
+    edit_manifest(tmp_path, change)
+    with pytest.raises(TraceFormatError, match="not in its list of channels"):
+        RunManifest.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", r'{"seal": "\ud800"}', '{"schema_version": 1}', "\x00", "[" * 200_000]
 )

@@ -15,7 +15,11 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
     /** Records emitted under one hold of the checkpoint lock, so that a barrier gets its turn. */
     private static final int BATCH_RECORDS = 256;
 
+    /** Load begins so long after the sources, and up to so much later, by the seed: the flushers
+     * of their tasks have begun with them, and bursts are to lie to beats by chance. */
     private static final long START_AFTER_NS = 50_000_000;
+
+    private static final long START_SPREAD_NS = 1_000_000_000;
     private static final long LONGEST_WAIT_FOR_END_NS = 60_000_000_000L;
 
     private final Settings settings;
@@ -94,7 +98,8 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
                 Thread.sleep(5);
             }
         }
-        long epochNs = latestNs + START_AFTER_NS;
+        long laterNs = new SplittableRandom(settings.seed).nextLong(START_SPREAD_NS);
+        long epochNs = latestNs + START_AFTER_NS + laterNs;
         LockSupport.parkNanos(epochNs - System.nanoTime());
         return epochNs;
     }

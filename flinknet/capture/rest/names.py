@@ -215,6 +215,17 @@ def _age(job: RunningJob) -> int:
     return job.started_at_ms
 
 
+def channels_of(job: RunningJob) -> tuple[int, int | None]:
+    """Channels of a job, and how many are within a TaskManager; None while a subtask has no
+    place.
+    """
+    local = [_local_channels(each) for each in job.edges()]
+    return (
+        sum(wiring_of(*each).channels for each in job.edges()),
+        None if None in local else sum(each or 0 for each in local),
+    )
+
+
 def _local_channels(edge: Edge) -> int | None:
     """Channels within a TaskManager, which no wire carries; None while a subtask has no place."""
     source, target, joined = edge

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Final
 
 from flinknet.errors import TraceError
+from flinknet.graph.running_job import RunningJob
 from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from flinknet.runtime.host import environment, host_id, versions_of
 from flinknet.trace.job_names import channel_names, named_edges
@@ -23,7 +24,7 @@ from flinknet.units import format_address
 from ..channels import ChannelTable, Ends
 from ..observer import ConnectionObserver
 from ..recording import About, CaptureRecording, Rotation
-from ..rest.names import named
+from ..rest.names import channels_of, named
 from ..trigger import Trigger
 from .ends import TlsContexts
 from .proxy import Proxy
@@ -305,7 +306,7 @@ class Tap:
         return {
             "has_answered": watch.has_answered,
             "error": watch.error,
-            "jobs": [{"id": each.id, "name": each.name} for each in watch.jobs],
+            "jobs": [_described(each) for each in watch.jobs],
             "edges": [
                 {
                     "name": each.name,
@@ -332,6 +333,11 @@ class Tap:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _described(job: RunningJob) -> dict[str, Any]:
+    channels, local = channels_of(job)
+    return {"id": job.id, "name": job.name, "channels": channels, "local_channels": local}
 
 
 _TOTALS = (

@@ -1,16 +1,15 @@
-"""Network memory: segments, buffers with one owner count, builders and consumers, and the pools
-they come from.
+"""Network memory: segments, reference-counted buffers, builders and consumers, and their pools.
 
-    buffer                  a segment, its owner count, and who gets it back
-    builder                 one writes a segment, while the other reads what is there of it
+    buffer                  a segment with a reference count and a recycler
+    builder                 writes a segment while a consumer reads it
     network_buffer_pool     the memory of a TaskManager
     local_buffer_pool       the share of a partition or gate
-    pool_sizes              how large the latter are
-    read_buffer_pool        what blocking partitions are read into
-    data_type               what the bytes of a buffer are
+    pool_sizes              sizes of local pools
+    read_buffer_pool        memory that blocking partitions are read into
+    data_type               the content of a buffer
 
-Knows nothing of bytes on the wire, of channels or of time. Buffers are passed by handing over a
-reference; whoever holds the last one recycles it.
+Independent of the wire format, of channels and of time. Buffers are passed on by passing a
+reference; the last owner recycles.
 """
 
 from .buffer import MemorySegment, NetworkBuffer, free_memory

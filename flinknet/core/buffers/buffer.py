@@ -1,7 +1,7 @@
 # mypyc
-"""NetworkBuffer: a memory segment, its owner count, and who gets it back.
+"""NetworkBuffer: a memory segment with a reference count and a recycler.
 
-Invariant: a segment goes to its recycler exactly once, when the last reference is given up.
+Invariant: a segment goes to its recycler exactly once, with its last reference.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Recycler = Callable[["MemorySegment"], None]
-"""Takes a segment whose last reference is gone (Flink: BufferRecycler)."""
+"""Takes a segment without references (Flink: BufferRecycler)."""
 
 
 class MemorySegment:
-    """A fixed piece of network memory (Flink: MemorySegment); `view` is writable."""
+    """A fixed-size piece of network memory (Flink: MemorySegment); `view` is writable."""
 
     __slots__ = ("index", "view")
 
@@ -23,28 +23,29 @@ class MemorySegment:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes this segment can hold."""
+        """Capacity of this segment, in bytes."""
         return len(self.view)
 
     def with_neighbours(self, count: int) -> memoryview:
-        """The memory of `count` segments of one pool, from this one on: by index, end to end."""
+        """The memory of `count` adjacent segments of one pool, from this one on, by index."""
         size = len(self.view)
         start = self.index * size
         return memoryview(self.view.obj)[start : start + count * size]
 
 
 def free_memory(_segment: MemorySegment) -> None:
-    """Recycler of memory that belongs to no pool: events (Flink: FreeingBufferRecycler)."""
+    """Do nothing: recycler of memory without a pool, such as events (Flink:
+    FreeingBufferRecycler).
+    """
 
 
 class NetworkBuffer:
-    """A reference-counted segment of one data type (Flink: NetworkBuffer); starts with one
+    """A reference-counted segment of one data type (Flink: NetworkBuffer). Starts with one
     reference.
 
-    `data_type` is the ordinal of a DataType, data by default (plain ints: enum members cost a
-    look-up each on the hot path). `size_bytes` is the number of valid bytes, for buffers that were
-    filled from the network. At the producer the valid bytes are the business of BufferBuilder and
-    BufferConsumer.
+    `data_type` is the ordinal of a DataType, by default data (plain ints: enum members cost a
+    look-up each on the hot path). `size_bytes` is the number of valid bytes, for buffers filled
+    from the network; at the producer BufferBuilder and BufferConsumer keep that number.
     """
 
     __slots__ = (
@@ -73,14 +74,14 @@ class NetworkBuffer:
         self.references = 1
 
     def retain(self) -> NetworkBuffer:
-        """Add an owner."""
+        """Add a reference."""
         if self.references <= 0:
             raise RuntimeError("a recycled buffer cannot be retained")
         self.references += 1
         return self
 
     def recycle(self) -> None:
-        """Give up one reference; the last one hands the segment to the recycler."""
+        """Drop a reference; the last one passes the segment to the recycler."""
         self.references -= 1
         if self.references == 0:
             self.recycler(self.segment)

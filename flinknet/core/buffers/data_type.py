@@ -1,6 +1,4 @@
-"""DataType: what the bytes of a buffer are (Flink: Buffer.DataType; the ordinal goes on the wire in
-one byte).
-"""
+"""DataType: what a buffer contains (Flink: Buffer.DataType; one byte on the wire, its ordinal)."""
 
 from __future__ import annotations
 
@@ -27,22 +25,22 @@ class DataType(IntEnum):
 
     @property
     def is_buffer(self) -> bool:
-        """Data: costs one credit, belongs to the record stream."""
+        """Whether it is data: costs one credit, belongs to the record stream."""
         return self in IS_BUFFER
 
     @property
     def is_event(self) -> bool:
-        """An event: costs no credit, is never compressed."""
+        """Whether it is an event: costs no credit, is never compressed."""
         return self not in IS_BUFFER and self is not DataType.NONE
 
     @property
     def has_priority(self) -> bool:
-        """The event overtakes queued data."""
+        """Whether the event overtakes queued data."""
         return self is DataType.PRIORITIZED_EVENT_BUFFER
 
 
 IS_BUFFER = frozenset({DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END})
-"""Ordinals of data; plain ints are found in it too, which the hot path uses."""
+"""Ordinals of data; contains plain ints, too, which the hot path uses."""
 
 IS_BLOCKING_UPSTREAM = frozenset(
     {
@@ -52,4 +50,4 @@ IS_BLOCKING_UPSTREAM = frozenset(
         DataType.ALIGNED_WATERMARK_EVENT,
     }
 )
-"""Ordinals that stop the producer until ResumeConsumption."""
+"""Ordinals of events that stop the producer until ResumeConsumption."""

@@ -1,8 +1,8 @@
 # mypyc
-"""LocalBufferPool: the share of one partition or gate in the memory of a TaskManager.
+"""LocalBufferPool: the share of one partition or gate in a TaskManager's network memory.
 
-Invariant: it holds at most `size_buffers + max_overdraft_buffers` segments once what it owes has
-    come back.
+Invariant: it holds at most `size_buffers + max_overdraft_buffers` segments, once segments above its
+    size have been recycled.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from .buffer import MemorySegment, NetworkBuffer
 from .builder import BufferSlice
 
 UNLIMITED_BUFFERS = 2**31 - 1
-"""Maximum of a pool that has none."""
+"""Maximum of an unlimited pool."""
 
 
 class BufferListener(Protocol):
-    """Who waits for a buffer of a pool (Flink: BufferListener); called at most once for each
+    """A listener that waits for a buffer of a pool (Flink: BufferListener); called at most once per
     registration.
     """
 
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
-        """Take the buffer, or refuse it (False) so that the next listener is asked."""
+        """Take the buffer, or refuse it (False), so that the next listener is called."""
 
     def handle_pool_destroyed(self) -> None:
-        """The pool is gone; nothing more will come."""
+        """Handle that the pool is destroyed; no more buffers will come."""
 
 
 class SegmentSource:
-    """What a local pool needs of the memory it has a share in: NetworkBufferPool."""
+    """The global memory, as local pools use it: NetworkBufferPool."""
 
     def __init__(self, segment_size_bytes: int) -> None:
         self.segment_size_bytes = segment_size_bytes
 
     def try_request_segment(self) -> MemorySegment | None:
-        """A segment for a local pool, None if all are out."""
+        """A segment for a local pool; None if there is none."""
         raise NotImplementedError
 
     def recycle_segment(self, segment: MemorySegment) -> None:
-        """Take a segment back from a local pool."""
+        """Return a segment from a local pool."""
         raise NotImplementedError
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
-        """Tell a pool when there is a segment; each pool waits once."""
+        """Notify a pool when there is a segment; each pool waits at most once."""
         raise NotImplementedError
 
     def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
-        """Forget a pool; its outstanding segments come back as they are recycled."""
+        """Remove a pool; its outstanding segments return as they are recycled."""
         raise NotImplementedError
 
 
@@ -89,8 +89,8 @@ class LocalBufferPool:
     def is_available(self) -> bool:
         """Whether a new record may be begun: a segment is free and no channel is at its quota.
 
-        The quota is soft: a channel beyond it still gets segments, but the pool is not available
-        while it is there.
+        The quota is soft: a channel at its quota still gets segments, but the pool is unavailable
+        until it is below again.
         """
         if self._channels_at_quota:
             return False
@@ -100,7 +100,7 @@ class LocalBufferPool:
 
     @property
     def available_buffers(self) -> int:
-        """Buffers this pool could still give within its size."""
+        """Number of buffers that the pool can still provide within its size."""
         unrequested = self.size_buffers - self.requested_buffers
         return len(self._free) + unrequested if unrequested > 0 else len(self._free)
 
@@ -111,12 +111,12 @@ class LocalBufferPool:
 
     @property
     def used_buffers(self) -> int:
-        """Buffers handed out."""
+        """Number of buffers in use."""
         return self.requested_buffers - len(self._free)
 
     def try_request(self, channel: int = -1) -> NetworkBuffer | None:
-        """A buffer charged to `channel` (-1: to none), from overdraft if need be; None if there is
-        none.
+        """A buffer charged to `channel` (-1: to none), if necessary from overdraft; None if there
+        is none.
 
         Raises: BufferPoolDestroyedError.
         """
@@ -144,9 +144,9 @@ class LocalBufferPool:
     def request_while_available(
         self, channel: int, buffers_max: int, *, and_last: bool = False
     ) -> list[NetworkBuffer]:
-        """Buffers charged to `channel`, at most `buffers_max`, and so few that the pool is
-        available after each: whoever requested them one by one would never have to stop. With
-        `and_last` the pool need not be available after the last of them.
+        """Up to `buffers_max` buffers charged to `channel`, so few that the pool is available after
+        each: requesting them one by one would never have to wait. With `and_last` the pool may be
+            unavailable after the last one.
         """
         if self._channels_at_quota:
             return []
@@ -170,9 +170,7 @@ class LocalBufferPool:
         return taken
 
     def recycle_slices(self, channel: int, slices: Sequence[BufferSlice]) -> None:
-        """Give up the reference of each slice, as its own `recycle` would; those whose buffers are
-        charged to `channel` come back together.
-        """
+        """Recycle all slices; buffers charged to `channel` return together."""
         if self._listeners or self.is_destroyed or self.requested_buffers > self.size_buffers:
             for piece in slices:
                 piece.buffer.recycle()
@@ -192,17 +190,19 @@ class LocalBufferPool:
             self._channels_at_quota -= 1
 
     def add_listener(self, listener: BufferListener) -> bool:
-        """Queue for the next recycled buffer; False if one is free now or the pool is destroyed."""
+        """Queue for the next recycled buffer. Returns: False if one is free now or the pool is
+        destroyed.
+        """
         if self.is_destroyed or self._free or self._prefetch():
             return False
         self._listeners.append(listener)
-        if self.requested_buffers < self.size_buffers:  # it is the global pool that has none
+        if self.requested_buffers < self.size_buffers:  # the global pool has none
             self._global.wait_for_segment(self)
         return True
 
     def is_awaited_only_by(self, listener: BufferListener) -> bool:
-        """Whether a segment that is recycled now goes to this listener, if it wants it, and none
-        else can be had.
+        """Whether the next recycled segment goes to this listener, if it takes it, and there is no
+        other segment to have.
         """
         listeners = self._listeners
         return (
@@ -213,10 +213,10 @@ class LocalBufferPool:
         )
 
     def handle_segment_available(self) -> None:
-        """The global pool has a segment again: take one for the first listener that wants it.
+        """Take a segment that the global pool has again, for the first listener that accepts it.
 
-        Differs from LocalBufferPool.onGlobalPoolAvailable, which only prefetches: its gates hold
-        one segment from the start, and their listeners wait for that one.
+        Differs from LocalBufferPool.onGlobalPoolAvailable, which only prefetches: Flink's gates
+        hold one segment from the start, and their listeners wait for that one.
         """
         if not self._listeners or not self._prefetch():
             return
@@ -225,15 +225,13 @@ class LocalBufferPool:
             self._global.wait_for_segment(self)
 
     def resize(self, size_buffers: int) -> None:
-        """Set the current size; free segments above it go back now, the others when they are
-        recycled.
-        """
+        """Set the current size; free segments above it return now, others as they are recycled."""
         self.size_buffers = min(size_buffers, self.max_buffers)
         while self._free and self.requested_buffers > self.size_buffers:
             self._give_back(self._free.popleft())
 
     def destroy(self) -> None:
-        """Give back what is free, tell who waits, and let the rest come back one by one (Flink:
+        """Return free segments, notify listeners, and let the rest return as it is recycled (Flink:
         lazyDestroy).
         """
         if self.is_destroyed:
@@ -246,7 +244,7 @@ class LocalBufferPool:
         self._global.destroy_buffer_pool(self)
 
     def recycle(self, segment: MemorySegment) -> None:
-        """Take back a segment that was charged to no channel: to who waits first and wants it."""
+        """Return a segment charged to no channel, to the first listener that accepts it."""
         if self.is_destroyed or self.requested_buffers > self.size_buffers:
             self._give_back(segment)
             return
@@ -257,7 +255,7 @@ class LocalBufferPool:
 
     @property
     def waits_for_segment(self) -> bool:
-        """Whether somebody waits for a buffer that only the global pool can give."""
+        """Whether a listener waits for a buffer that only the global pool can provide."""
         return bool(self._listeners) and self.requested_buffers < self.size_buffers
 
     def is_awaited_by(self, listener: BufferListener) -> bool:
@@ -266,11 +264,11 @@ class LocalBufferPool:
 
     @property
     def free_segments(self) -> list[int]:
-        """Identities of the segments that it has and has not handed out."""
+        """Identities of the free segments in this pool."""
         return [id(segment) for segment in self._free]
 
     def check_invariants(self) -> None:
-        """Assert that what it holds, has handed out and is owed adds up."""
+        """Assert that free, used and requested segments add up."""
         free, requested = len(self._free), self.requested_buffers
         assert 0 <= free <= requested, f"{free} segments are free of {requested} requested"
         assert not free or requested <= self.size_buffers, (
@@ -290,7 +288,9 @@ class LocalBufferPool:
         )
 
     def _prefetch(self) -> bool:
-        """Hold one segment while the size allows it; so that "available" means one can be had."""
+        """Hold one segment while the size permits, so that "available" means that one
+        can be had.
+        """
         if self.is_destroyed or self.requested_buffers >= self.size_buffers:
             return False
         segment = self._global.try_request_segment()

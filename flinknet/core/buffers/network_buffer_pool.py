@@ -1,13 +1,12 @@
 # mypyc
-"""NetworkBufferPool: the global memory of a TaskManager, and how local pools and exclusive holders
-share it.
+"""NetworkBufferPool: the global memory of a TaskManager, shared by local pools and exclusive
+buffers.
 
 Invariants:
-- every segment of the global pool is free there, or owned by exactly one local pool or exclusive
-  holder;
-- the required buffers of all local pools and the exclusive ones never exceed the total.
+- every segment is free in the global pool, or owned by exactly one local pool or exclusive holder;
+- the required buffers of all local pools plus the exclusive ones never exceed the total.
 
-Flink waits on futures where the pools answer None or False: nothing in the core blocks, and the
+Where Flink waits on futures, these pools return None or False: nothing in the core blocks, and the
 event loop asks again.
 """
 
@@ -25,7 +24,7 @@ from .local_buffer_pool import UNLIMITED_BUFFERS, LocalBufferPool, SegmentSource
 class NetworkBufferPool(SegmentSource):
     """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool).
 
-    Raises: BufferPoolError when the system does not have so much memory.
+    Raises: BufferPoolError if the system does not have enough memory.
     """
 
     def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
@@ -44,7 +43,7 @@ class NetworkBufferPool(SegmentSource):
 
     @property
     def available_buffers(self) -> int:
-        """Segments that lie free in the global pool."""
+        """Number of free segments in the global pool."""
         return len(self._free)
 
     @property
@@ -57,7 +56,7 @@ class NetworkBufferPool(SegmentSource):
 
     @property
     def pools(self) -> Sequence[LocalBufferPool]:
-        """The local pools that exist now."""
+        """The existing local pools."""
         return tuple(self._pools)
 
     def create_buffer_pool(
@@ -69,7 +68,7 @@ class NetworkBufferPool(SegmentSource):
         max_buffers_per_channel: int = UNLIMITED_BUFFERS,
         max_overdraft_buffers: int = 0,
     ) -> LocalBufferPool:
-        """A local pool that can always get `required_buffers` and may grow to `max_buffers`.
+        """Create a local pool with `required_buffers` guaranteed, which may grow to `max_buffers`.
 
         Raises: InsufficientBuffersError with the numbers and the keys that help.
         """
@@ -87,14 +86,14 @@ class NetworkBufferPool(SegmentSource):
         return pool
 
     def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
-        """Forget a pool; its outstanding segments come back as they are recycled."""
+        """Remove a pool; its outstanding segments return as they are recycled."""
         if pool in self._pools:
             self._pools.remove(pool)
             self._required_buffers -= pool.required_buffers
             self._redistribute()
 
     def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
-        """Segments outside all local pools, for the exclusive buffers of a channel, which must be
+        """Segments outside all local pools, for the exclusive buffers of a channel; they must be
         free now.
 
         Raises: InsufficientBuffersError with the numbers and the keys that help.
@@ -108,44 +107,44 @@ class NetworkBufferPool(SegmentSource):
         return promised.segments
 
     def reserve_exclusive_segments(self, count: int) -> ExclusiveReservation:
-        """Count exclusive segments as required from now on, so that local pools give back what they
-        hold above their share; they are collected as they come free (Flink:
+        """Count exclusive segments as required from now on, so that local pools return what they
+        hold above their share. The segments are collected as they become free (Flink:
         requestUnpooledMemorySegments, whose thread sleeps meanwhile).
 
-        Raises: InsufficientBuffersError when they are promised to others.
+        Raises: InsufficientBuffersError if they are reserved by others.
         """
         self._reserve(count)
         self._redistribute()
         return ExclusiveReservation(self, count)
 
     def cancel_reservation(self, count: int) -> None:
-        """Exclusive segments that were promised and have not been collected are not wanted."""
+        """Cancel the reservation of exclusive segments that have not been collected."""
         self._required_buffers -= count
         self._redistribute()
 
     def recycle_exclusive_segments(self, segments: Sequence[MemorySegment]) -> None:
-        """Take exclusive segments back."""
+        """Return exclusive segments."""
         self._free.extend(segments)
         self._required_buffers -= len(segments)
         self._redistribute()
 
     def try_request_segment(self) -> MemorySegment | None:
-        """A segment for a local pool, None if all are out."""
+        """A segment for a local pool; None if there is none."""
         return self._free.popleft() if self._free else None
 
     def recycle_segment(self, segment: MemorySegment) -> None:
-        """Take a segment back from a local pool."""
+        """Return a segment from a local pool."""
         self._free.append(segment)
         if self._waiting_pools:
             self._serve_waiting_pools()
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
-        """Tell a pool when there is a segment; each pool waits once."""
+        """Notify a pool when there is a segment; each pool waits at most once."""
         if pool not in self._waiting_pools:
             self._waiting_pools.append(pool)
 
     def check_invariants(self) -> None:
-        """Assert that no segment is in two places, and that pools take no more than there is."""
+        """Assert that no segment is in two places, and that pools do not exceed the total."""
         for pool in self._pools:
             pool.check_invariants()
         free = self.free_segments
@@ -179,11 +178,11 @@ class NetworkBufferPool(SegmentSource):
         self._required_buffers += count
 
     def _redistribute(self) -> None:
-        """Hand the buffers nobody requires to the pools that may grow, in proportion, without
-        rounding loss.
+        """Distribute the buffers that nobody requires among the pools that may grow, in proportion,
+        without rounding loss.
 
-        Who gets the remainders follows from the order, which in Flink is a hash set's; here the
-        pool that may grow most comes first.
+        The order decides who gets the remainders; in Flink it is that of a hash set, here the pool
+        that may grow most is first.
         """
         available = self.total_buffers - self._required_buffers
         resizable = sorted(
@@ -205,10 +204,10 @@ class NetworkBufferPool(SegmentSource):
 
 
 class ExclusiveReservation:
-    """Exclusive segments that are promised to one channel.
+    """Exclusive segments reserved for one channel.
 
     Attributes:
-        segments: those that were collected so far.
+        segments: segments collected so far.
     """
 
     __slots__ = ("_count", "_pool", "segments")
@@ -219,7 +218,7 @@ class ExclusiveReservation:
         self.segments: list[MemorySegment] = []
 
     def collect(self) -> bool:
-        """Take what is free. Returns: whether all are there now."""
+        """Take free segments. Returns: whether all are collected."""
         while len(self.segments) < self._count:
             segment = self._pool.try_request_segment()
             if segment is None:
@@ -228,7 +227,7 @@ class ExclusiveReservation:
         return True
 
     def cancel(self) -> None:
-        """Give everything back."""
+        """Return all segments and cancel the reservation."""
         collected, self.segments = self.segments, []
         self._pool.cancel_reservation(self._count - len(collected))
         self._pool.recycle_exclusive_segments(collected)
@@ -236,7 +235,7 @@ class ExclusiveReservation:
 
 
 def _allocate(total_buffers: int, segment_size_bytes: int) -> memoryview:
-    """One block for all segments: the system gives it whole or not at all."""
+    """Allocate one block for all segments: either the whole block or none."""
     required_bytes = total_buffers * segment_size_bytes
     if total_buffers <= UNLIMITED_BUFFERS:
         try:

@@ -1,8 +1,8 @@
-"""How large the pools of gates and partitions are: Flink's formulas, as functions of numbers.
+"""Pool sizes of gates and partitions: Flink's formulas, as pure functions.
 
-For n channels with E exclusive and F floating buffers, a gate without a limit has E buffers for
-each channel outside its pool and a pool of 1 to F; a bounded partition of s subpartitions has a
-pool of s + 1 to s x E + F.
+For n channels with E exclusive and F floating buffers, a gate without a limit has E buffers per
+channel outside its pool and a pool of 1 to F; a bounded partition of s subpartitions has a pool of
+s + 1 to s x E + F.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from flinknet.errors import ConfigError
 from .local_buffer_pool import UNLIMITED_BUFFERS
 
 REQUIRED_PER_GATE_MAX_UNPIPELINED = 1000
-"""Limit of what a gate requires where none is configured and its partition need not be read while
-it is made (Flink: InputGateSpecUtils).
+"""Default limit of a gate's required buffers if its partition need not be read while it is produced
+(Flink: InputGateSpecUtils).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """What a pool can always get, and what it may grow to."""
+    """Guaranteed and maximum size of a pool."""
 
     required_buffers: int
     max_buffers: int
@@ -29,7 +29,7 @@ class PoolSize:
 
 @dataclass(frozen=True, slots=True)
 class GateBuffers:
-    """Buffers of an input gate: those each channel has to itself, and the pool of the gate."""
+    """Buffers of an input gate: exclusive ones per channel, and the pool."""
 
     exclusive_per_channel: int
     pool: PoolSize
@@ -45,16 +45,16 @@ def gate_buffers(
 ) -> GateBuffers:
     """Buffers of a gate with credit (Flink: GateBuffersSpec).
 
-    Where the limit leaves no room for them, channels have fewer exclusive buffers and the pool of
-    the gate more; a total of n x E + F stays the aim.
+    If the limit is too low for them, channels have fewer exclusive buffers and the pool has more;
+    the target total is still n x E + F.
 
     Args:
-        channels: of the gate, local ones too.
-        exclusive_buffers: wanted for each channel.
+        channels: number of channels, including local ones.
+        exclusive_buffers: wanted per channel.
         floating_buffers: wanted for the gate.
-        required_max: buffers that the gate may require; None: no limit, or the one of partitions
-            that need not be pipelined.
-        must_be_pipelined: whether the partition is read while it is made, and only then.
+        required_max: most buffers that the gate may require; None: no limit, or the default for
+            partitions that need not be pipelined.
+        must_be_pipelined: whether the partition can be read only while it is produced.
     """
     if required_max is None and not must_be_pipelined:
         required_max = REQUIRED_PER_GATE_MAX_UNPIPELINED
@@ -72,9 +72,9 @@ def gate_buffers(
 def creditless_gate_buffers(
     channels: int, exclusive_buffers: int, floating_buffers: int, *, is_bounded: bool = True
 ) -> GateBuffers:
-    """Buffers of a gate without credit, as Flink 1.5 to 1.8 set it up (Flink:
-    NetworkEnvironment.setupInputGate): all are in the pool for its channels to share, one for each
-    of them required.
+    """Buffers of a gate without credit, as in Flink 1.5 to 1.8 (Flink:
+    NetworkEnvironment.setupInputGate): all are in the pool, shared by the channels; one per channel
+    is required.
     """
     most = channels * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
     return GateBuffers(0, PoolSize(channels, max(channels, most)))
@@ -83,7 +83,7 @@ def creditless_gate_buffers(
 def output_pool_size(
     subpartitions: int, exclusive_buffers: int, floating_buffers: int, *, is_bounded: bool = True
 ) -> PoolSize:
-    """Pool of a partition that keeps its subpartitions apart."""
+    """Pool size of a partition with separate subpartitions."""
     required = subpartitions + 1
     most = subpartitions * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
     return PoolSize(required, max(required, most))
@@ -91,23 +91,23 @@ def output_pool_size(
 
 @dataclass(frozen=True, slots=True)
 class SortShuffle:
-    """When a blocking partition sorts its records by subpartition in memory, and in how much.
+    """Settings of sort shuffle, in which a blocking partition sorts its records by subpartition.
 
     Attributes:
         min_buffers: `taskmanager.network.sort-shuffle.min-buffers`.
-        min_parallelism: `taskmanager.network.sort-shuffle.min-parallelism`: partitions of fewer
-            subpartitions keep them apart instead. Flink 2.x has no such partitions.
+        min_parallelism: `taskmanager.network.sort-shuffle.min-parallelism`: partitions with fewer
+            subpartitions keep them separate. Flink 2.x has no such partitions.
     """
 
     min_buffers: int = 512
     min_parallelism: int = 1
 
     def is_used_by(self, subpartitions: int, *, is_blocking: bool) -> bool:
-        """Whether a partition sorts."""
+        """Whether a partition uses sort shuffle."""
         return is_blocking and subpartitions >= self.min_parallelism
 
     def pool_size(self, subpartitions: int) -> PoolSize:
-        """Pool of a partition that sorts (Flink: SortMergeResultPartition).
+        """Pool size of a sorting partition (Flink: SortMergeResultPartition).
 
         Raises: ConfigError for fewer than 2 buffers.
         """
@@ -128,7 +128,7 @@ def partition_pool_size(
     is_bounded: bool,
     is_blocking: bool,
 ) -> PoolSize:
-    """Pool of a partition of any type (Flink:
+    """Pool size of a partition of any type (Flink:
     NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition).
 
     Raises: ConfigError.

@@ -1,7 +1,5 @@
 # mypyc
-"""BatchShuffleReadBufferPool: the memory that all blocking partitions of a TaskManager are read
-into.
-"""
+"""BatchShuffleReadBufferPool: memory for reading all blocking partitions of a TaskManager."""
 
 from __future__ import annotations
 
@@ -12,24 +10,24 @@ from .buffer import MemorySegment
 from .network_buffer_pool import NetworkBufferPool
 
 REQUEST_BYTES = 4 * 1024 * 1024
-"""Given to one request: much is read at once, so that reading is sequential."""
+"""Bytes per request: large, so that reading is sequential."""
 
 
 BufferRequester = Callable[[], None]
-"""Who reads a partition (SortMergeResultPartitionReadScheduler.read_if_possible); called when
-buffers have come back."""
+"""A reader of a partition (SortMergeResultPartitionReadScheduler.read_if_possible); called when
+buffers have been recycled."""
 
 
 class BatchShuffleReadBufferPool:
-    """A pool of its own, outside network memory (Flink: BatchShuffleReadBufferPool); allocated with
-    the first request.
+    """A pool outside network memory (Flink: BatchShuffleReadBufferPool), allocated at the first
+    request.
 
-    Differs from Flink, where a request without success waits and fails after 5 minutes in which no
-    buffer moved: here its requester is called when enough buffers have come back.
+    Differs from Flink, where an unsuccessful request waits, and fails after 5 minutes without
+    recycled buffers: here its requester is called when enough buffers are free.
 
     Args:
-        total_bytes: one buffer at least.
-        request_bytes: what one request gets.
+        total_bytes: at least one buffer.
+        request_bytes: bytes per request.
     """
 
     def __init__(
@@ -46,29 +44,29 @@ class BatchShuffleReadBufferPool:
 
     @property
     def available_buffers(self) -> int:
-        """Buffers that nobody has."""
+        """Number of free buffers."""
         return self.total_buffers if self._memory is None else self._memory.available_buffers
 
     @property
     def average_buffers_per_requester(self) -> int:
-        """An even share of all buffers."""
+        """An equal share of all buffers."""
         return max(1, self.total_buffers // max(1, len(self._requesters)))
 
     def register(self, requester: BufferRequester) -> None:
-        """Count a requester among those that share the buffers."""
+        """Add a requester to those that share the buffers."""
         if requester not in self._requesters:
             self._requesters.append(requester)
 
     def unregister(self, requester: BufferRequester) -> None:
-        """The requester has nothing left to read. Harmless when repeated."""
+        """Remove a requester that has nothing left to read. Idempotent."""
         if requester in self._requesters:
             self._requesters.remove(requester)
         if requester in self._waiting:
             self._waiting.remove(requester)
 
     def try_request(self, requester: BufferRequester) -> list[MemorySegment]:
-        """As many buffers as a request gets; none if there are fewer, and then the requester is
-        called when there are enough.
+        """The buffers of one request; none if there are too few, and then the requester is called
+        when there are enough.
         """
         if self.available_buffers < self.buffers_per_request:
             if requester not in self._waiting:
@@ -79,7 +77,7 @@ class BatchShuffleReadBufferPool:
         return self._memory.request_exclusive_segments(self.buffers_per_request)
 
     def recycle(self, segments: Sequence[MemorySegment]) -> None:
-        """Take buffers back."""
+        """Return buffers."""
         assert self._memory is not None
         self._memory.recycle_exclusive_segments(segments)
         while self._waiting and self.available_buffers >= self.buffers_per_request:

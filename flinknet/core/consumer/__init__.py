@@ -1,19 +1,18 @@
-"""The downstream half: from frames to records, giving credit for every buffer that is free.
+"""The downstream half: from frames to records, with credit for every free buffer.
 
-    connection          the door for drivers; sends requests, notices, credit
-    client_handler      lays what comes from the producer into the buffers of channels; tcp_mode:
-                        the same as before Flink 1.5, without credit
-    partition_requests  what has become of the requests of a connection; request_backoff: when one
-                        is repeated
-    input_channel       a channel over a connection: sequence, credit not announced yet;
-                        buffer_manager: its free buffers; priority_events: what overtakes data in
-                        its queue; local_channel: one without a connection
-    input_gate          the door for tasks: all channels of an input, in turns; union_gate: several
-                        gates as one; decompression: a gate whose buffers may be compressed
+    connection          the interface for drivers; sends requests, notices, credit
+    client_handler      receives messages into the buffers of channels; tcp_mode: without credit,
+                        as before Flink 1.5
+    partition_requests  pending requests of a connection; request_backoff: when to repeat one
+    input_channel       a channel over a connection: sequence, unannounced credit;
+                        buffer_manager: its free buffers; priority_events: events that overtake
+                        data in its queue; local_channel: a channel without a connection
+    input_gate          the interface for tasks: all channels of an input, in turn; union_gate:
+                        several gates as one; decompression: for compressed buffers
     record_reader       from buffers to records
-    checkpointed_input  what events of a gate mean; checkpoint_barriers, barrier_tracker: when a
-                        checkpoint is taken, exactly once or at least once
-    buffer_debloater    how large the producers' buffers should be
+    checkpointed_input  handles the events of a gate; checkpoint_barriers, barrier_tracker: when a
+                        checkpoint is taken, for exactly-once and at-least-once
+    buffer_debloater    computes the buffer size of the producers
 
 No clock, no socket.
 """

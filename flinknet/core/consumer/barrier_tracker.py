@@ -1,7 +1,7 @@
-"""CheckpointBarrierTracker: barriers are counted, and no channel waits.
+"""CheckpointBarrierTracker: counts barriers without blocking channels.
 
-Records behind a barrier may be read before the checkpoint is taken, and are read again after a
-failure: at least once.
+Records after a barrier may be read before the checkpoint is taken, and again after a failure: at
+least once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .checkpoint_barriers import (
 )
 
 CHECKPOINTS_TRACKED_MAX = 50
-"""Pending checkpoints that are remembered; the oldest is forgotten for a new one."""
+"""Most pending checkpoints to track; the oldest is dropped for a new one."""
 
 
 class _BarrierCount:
-    """The barriers of one checkpoint so far; `barrier` None: it was cancelled before one came."""
+    """Barriers of one checkpoint so far; `barrier` is None if it was canceled before the first."""
 
     __slots__ = ("aligned", "barrier", "checkpoint_id", "is_aborted", "started_ns", "target")
 
@@ -38,12 +38,12 @@ class _BarrierCount:
 
 
 class CheckpointBarrierTracker:
-    """Triggers a checkpoint when its barrier has come on every open channel; older ones are
-    forgotten then.
+    """Triggers a checkpoint once its barrier has arrived on every open channel, and drops older
+    ones.
 
     Args:
         channels: number of channels of the gate.
-        epoch_ns: the instant of the run's clock at which timestamps are 0.
+        epoch_ns: instant of the run's clock that is timestamp 0.
         counts_ended_channels: see SingleCheckpointBarrierHandler.
     """
 
@@ -64,11 +64,11 @@ class CheckpointBarrierTracker:
 
     @property
     def is_pending(self) -> bool:
-        """Whether barriers of a checkpoint have come, but not all."""
+        """Whether some, but not all, barriers of a checkpoint have arrived."""
         return any(not count.is_aborted for count in self._pending)
 
     def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
-        """A barrier was read; that of a checkpoint older than the tracked ones is passed over."""
+        """Count a barrier; ignored if its checkpoint is older than the tracked ones."""
         checkpoint_id = barrier.checkpoint_id
         count = self._find(checkpoint_id)
         if count is None:
@@ -85,10 +85,12 @@ class CheckpointBarrierTracker:
     def receive_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
     ) -> None:
-        """Only barriers that may time out are announced, and these are never sent in this mode."""
+        """Do nothing: only barriers that may time out are announced, which this mode
+        never sends.
+        """
 
     def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
-        """A CancelCheckpointMarker was read: this checkpoint and the older ones are given up."""
+        """Abort a checkpoint and all older ones, after a CancelCheckpointMarker."""
         while self._pending and self._pending[0].checkpoint_id < checkpoint_id:
             self._abort(self._pending.popleft(), AbortReason.SUBSUMED, now_ns)
         count = self._find(checkpoint_id)
@@ -103,7 +105,7 @@ class CheckpointBarrierTracker:
         self._complete(count, now_ns)
 
     def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
-        """The channel has come to its end and brings no barrier any more."""
+        """Remove a channel that has ended and sends no more barriers."""
         self._open_channels -= 1
         for count in list(self._pending):
             if self._counts_ended_channels:
@@ -114,17 +116,17 @@ class CheckpointBarrierTracker:
                 self._pending.remove(count)
 
     def next_deadline_ns(self) -> int | None:
-        """Nothing times out."""
+        """None: nothing times out."""
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """Do nothing: nothing is ever due."""
 
     def _find(self, checkpoint_id: int) -> _BarrierCount | None:
         return next((c for c in self._pending if c.checkpoint_id == checkpoint_id), None)
 
     def _complete(self, count: _BarrierCount, now_ns: int) -> None:
-        """Trigger the checkpoint if every barrier has come; it and the older ones are forgotten."""
+        """Trigger the checkpoint if all barriers have arrived; drop it and older ones."""
         if len(count.aligned) < count.target or count not in self._pending:
             return
         while self._pending.popleft() is not count:

@@ -1,7 +1,8 @@
-"""Buffer debloating: how large the producers' buffers should be, so that what is in flight towards
-a gate is about what it consumes in a target time.
+"""Buffer debloating: computes a buffer size such that the data in flight to a gate takes about a
+target time to consume.
 
-The sizes shrink, not the number of buffers. Shares of one gate are taken as even, as in Flink.
+The size of buffers shrinks, not their number. The channels of a gate are assumed to be evenly
+loaded, as in Flink.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from flinknet.units import NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class DebloatingConfig:
-    """Flink: BufferDebloatConfiguration; the defaults are those of 2.3."""
+    """Settings of debloating (Flink: BufferDebloatConfiguration); the defaults are those of 2.3."""
 
     target_ns: int = 1_000_000_000
     period_ns: int = 200_000_000
@@ -25,11 +26,10 @@ class DebloatingConfig:
 
 
 class ThroughputCalculator:
-    """Bytes per second that a gate hands out while it has something to hand out (Flink:
-    ThroughputCalculator).
+    """Bytes per second that a gate delivers while it has data (Flink: ThroughputCalculator).
 
-    Time in which nothing is available does not count. It is told totals instead of every buffer, so
-    that the hot path pays nothing.
+    Time without data does not count. It takes totals rather than every buffer, so the hot path pays
+    nothing.
     """
 
     __slots__ = ("_at_ns", "_bytes", "_idle_ns", "bytes_per_s")
@@ -42,11 +42,11 @@ class ThroughputCalculator:
 
     def evaluate(self, total_bytes: int, total_idle_ns: int, *, now_ns: int) -> int:
         """Throughput since the last evaluation, in bytes per second; the previous value if less
-        than a millisecond of it counts.
+        than a millisecond counts.
 
         Args:
-            total_bytes: of all buffers and events handed out so far.
-            total_idle_ns: all time so far in which nothing was available.
+            total_bytes: bytes of all buffers and events delivered so far.
+            total_idle_ns: total time without data so far.
         """
         counted_ns = now_ns - self._at_ns - (total_idle_ns - self._idle_ns)
         counted_ms = counted_ns // NS_PER_MS
@@ -57,10 +57,10 @@ class ThroughputCalculator:
 
 
 class BufferDebloater:
-    """Turns throughput into a buffer size (Flink: BufferDebloater with BufferSizeEMA).
+    """Derives a buffer size from throughput (Flink: BufferDebloater with BufferSizeEMA).
 
-    Invariants: smallest_buffer_bytes <= buffer_size_bytes <= largest_buffer_bytes; the size grows
-    to at most its double in one step.
+    Invariants: smallest_buffer_bytes <= buffer_size_bytes <= largest_buffer_bytes; the size at most
+    doubles in one step.
     """
 
     __slots__ = ("_alpha", "_config", "_size_bytes", "announced_bytes", "consume_ns")
@@ -86,15 +86,15 @@ class BufferDebloater:
     def recalculate(self, throughput_bytes_per_s: int, buffers_in_use: int) -> int | None:
         """Take a sample.
 
-        Sets `consume_ns`, the time it would take to consume all buffers at the new size (Flink:
+        Sets `consume_ns`, the time to consume all buffers at the new size (Flink:
         estimatedTimeToConsumeBuffersMs).
 
         Args:
             throughput_bytes_per_s: of the gate, since the last sample.
-            buffers_in_use: of all channels of the gate: queued, and wanted beyond initial credit.
+            buffers_in_use: of all channels of the gate: queued, and wanted beyond the initial
+                credit.
 
-        Returns: the size in bytes to announce to every producer; None when it is not worth a
-            message.
+        Returns: the size in bytes to announce to every producer; None if the change is too small.
         """
         config = self._config
         buffers = max(1, buffers_in_use)

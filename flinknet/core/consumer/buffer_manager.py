@@ -1,11 +1,10 @@
 # mypyc
-"""BufferManager: the free buffers of one remote channel; each one free is one credit of its
-producer.
+"""BufferManager: the free buffers of one remote channel; each is one credit of its producer.
 
-Exclusive buffers belong to the channel for its life; floating ones are borrowed from the pool of
-the gate, up to what the producer's backlog asks for, and go back when they are not needed. Which of
-the two a buffer is counts; which memory it has does not, and memory that is free may be laid out so
-that buffers which follow each other lie next to each other.
+Exclusive buffers belong to the channel for life. Floating ones are borrowed from the gate's pool,
+as many as the producer's backlog needs, and returned when no longer needed. Only the number of each
+kind matters, not which memory is which; so free memory may be rearranged to make consecutive
+buffers adjacent.
 
 Invariant (no resume pending): producer's credit + AddCredit in flight + unannounced credit + data
 in flight = available.
@@ -32,11 +31,11 @@ class BufferManager:
     AvailableBufferQueue).
 
     Args:
-        notify_credit: announces what is gained outside of the channel's own calls.
-        exclusive_segments: so many as there are exclusive buffers; None: to be requested now.
+        notify_credit: announces credit gained outside of the channel's own calls.
+        exclusive_segments: one per exclusive buffer; None: requested now.
 
     Attributes:
-        floating_buffers: how many of the free ones are floating.
+        floating_buffers: number of free buffers that are floating.
     """
 
     __slots__ = (
@@ -75,17 +74,17 @@ class BufferManager:
 
     @property
     def available_buffers(self) -> int:
-        """Buffers ready to take data."""
+        """Number of buffers ready for data."""
         return len(self._free)
 
     @property
     def free_segments(self) -> list[int]:
-        """Identities of their segments."""
+        """Identities of the free segments."""
         return [id(segment) for segment in self._free]
 
     def line_up(self, after: int) -> list[MemorySegment]:
-        """The free memory, as the next `take` will use it up: ascending, from the neighbour of the
-        segment with this index on, then round again.
+        """Free memory in the order in which `take` will use it: ascending, from the segment after
+        this index on, then from the start.
         """
         free = self._free
         free.sort(key=_INDEX)
@@ -95,7 +94,7 @@ class BufferManager:
         return free
 
     def take(self) -> NetworkBuffer | None:
-        """A buffer for a message that is arriving: floating first; None if there is none."""
+        """A buffer for an arriving message, floating ones first; None if there is none."""
         self.required_buffers -= 1
         if not self._free:
             return None
@@ -106,8 +105,8 @@ class BufferManager:
         return NetworkBuffer(segment, self.pool.recycle)
 
     def take_run(self, size_bytes: int, backlogs: Sequence[int]) -> list[NetworkBuffer]:
-        """Buffers for full payloads that lie in the free memory: one for each backlog that came
-        with them, up to the first that will gain floating buffers.
+        """Buffers for full payloads already in the free memory: one per backlog received with them,
+        up to the first that gains floating buffers.
         """
         free, count = self._free, len(backlogs)
         if not self._is_waiting:
@@ -128,10 +127,10 @@ class BufferManager:
         return taken
 
     def recycle_run(self, buffers: Sequence[NetworkBuffer]) -> None:
-        """Equal to `recycle` of each of these buffers of the channel, but tells of the credit once.
+        """Recycle several buffers of the channel, and announce the credit once.
 
-        While no other channel waits for the pool, and this one is short of more than one buffer, a
-        floating buffer would be offered to it at once, and it would wait again: it just stays.
+        Equivalent to `recycle` of each. If only this channel waits for the pool and lacks more than
+        one buffer, the pool would offer it each floating buffer at once: it simply keeps them.
         """
         free, credit = self._free, 0
         is_offered = self._is_waiting and self.pool.is_awaited_only_by(self)
@@ -154,7 +153,7 @@ class BufferManager:
             self._notify_credit(credit)
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
-        """Ask the pool for what the announced backlog needs (Flink:
+        """Request buffers of the pool for the announced backlog (Flink:
         RemoteInputChannel.onSenderBacklog).
 
         Returns: credit gained, in buffers.
@@ -165,16 +164,16 @@ class BufferManager:
         return self._request_floating()
 
     def release_floating(self) -> None:
-        """Give all floating buffers back and want none (a channel without exclusive buffers that is
-        being blocked).
+        """Return all floating buffers and request none, for a blocked channel without exclusive
+        buffers.
         """
-        self.required_buffers = 0  # else the pool would offer them to this channel again
+        self.required_buffers = 0  # or the pool would offer them to this channel again
         floating, self.floating_buffers = self.floating_buffers, 0
         for _ in range(floating):
             self.pool.recycle(self._free.pop())
 
     def release(self) -> None:
-        """The channel is gone: everything goes back to where it came from."""
+        """Return all buffers: the channel is closed."""
         if self.is_released:
             return
         self.is_released = True
@@ -183,7 +182,7 @@ class BufferManager:
         self._global_pool.recycle_exclusive_segments(exclusive)
 
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
-        """The pool offers a recycled buffer; refused when nothing is short any more."""
+        """Take a recycled buffer from the pool; refuses it if no buffer is missing."""
         self._is_waiting = False
         missing = self.required_buffers - len(self._free)
         if missing <= 0 or self.is_released:
@@ -194,12 +193,12 @@ class BufferManager:
         return True
 
     def handle_pool_destroyed(self) -> None:
-        """The pool of the gate is gone."""
+        """Handle that the pool of the gate is destroyed."""
         self._is_waiting = False
 
     def check_invariants(self) -> None:
-        """Assert that floating and exclusive buffers that are free add up, and lie here once; and
-        that who is short of buffers waits for them at the pool.
+        """Assert that free floating and exclusive buffers add up and are distinct, and that missing
+        buffers are requested from the pool.
         """
         free, floating = self._free, self.floating_buffers
         assert len({id(segment) for segment in free}) == len(free), "a segment is free twice"
@@ -219,8 +218,8 @@ class BufferManager:
         )
 
     def _request_floating(self) -> int:
-        """Take what is missing from the pool, and wait for what it does not have; to be called only
-        while something is missing and nothing waited for.
+        """Take missing buffers from the pool, and wait for those it does not have. Call only while
+        buffers are missing and none is awaited.
 
         Returns: buffers gained.
         """
@@ -243,8 +242,8 @@ class BufferManager:
             self._notify_credit(1)
 
     def _take_back(self, segment: MemorySegment) -> int:
-        """An exclusive buffer is free again. Returns: the new credit: one, or none if a floating
-        buffer can go back in its stead.
+        """Add an exclusive buffer to the free ones. Returns: the new credit: 1, or 0 if a floating
+        buffer is returned instead.
         """
         self._free.append(segment)
         if not self.floating_buffers or len(self._free) <= self.required_buffers:
@@ -254,6 +253,6 @@ class BufferManager:
         return 0
 
     def _take_last(self) -> MemorySegment:
-        """The free memory that goes back first, so that what stays lies together."""
+        """Take the free segment to return first, so that the rest stays adjacent."""
         self._free.sort(key=_INDEX)
         return self._free.pop()

@@ -1,15 +1,15 @@
-"""Checkpoint barriers at a task that reads several channels: when its checkpoint is taken.
+"""Barrier handling of a task with several channels: decides when its checkpoint is taken.
 
 Flink: SingleCheckpointBarrierHandler with the states of its aligned and alternating strategies, as
-one state machine. A barrier cuts each channel in records before and after the checkpoint:
+one state machine. A barrier divides a channel's records into those before and after the checkpoint:
 
-- aligned: a channel whose barrier has come waits until all barriers are there;
+- aligned: a channel whose barrier has arrived waits for all other barriers;
 - unaligned: the first barrier starts the checkpoint at once; the data it has overtaken, and what
-  comes on the other channels before their barriers, is part of the checkpoint;
-- aligned with a timeout: aligned, until it has taken too long; unaligned from then on.
+  arrives on other channels before their barriers, belongs to the checkpoint;
+- aligned with a timeout: aligned until the timeout, unaligned from then on.
 
-Channels are known by their index in the gate. Nothing is stopped here: a producer stops by itself
-behind an aligned barrier, and goes on when it is told to.
+Channels are identified by their index in the gate. No channel is blocked here: a producer stops by
+itself after an aligned barrier, and continues on request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flinknet.units import NS_PER_MS
 
 
 class AbortReason(Enum):
-    """Why a checkpoint is given up (Flink: CheckpointFailureReason)."""
+    """Why a checkpoint is aborted (Flink: CheckpointFailureReason)."""
 
     SUBSUMED = "a later checkpoint has begun"
     CANCELLED = "an upstream task has cancelled it"
@@ -32,14 +32,14 @@ class AbortReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How long the barriers of a checkpoint took; instants are of the clock of the run, in ns.
+    """Times of a checkpoint's barriers, in ns of the run's clock.
 
     Attributes:
         start_delay_ns: from the barrier's timestamp to the first barrier (Flink:
             checkpointStartDelayNanos). Timestamps are whole milliseconds.
-        started_ns: the first barrier was there.
-        ended_ns: the last one was; the difference is Flink's checkpointAlignmentTime.
-        is_unaligned: the checkpoint did not wait for it.
+        started_ns: arrival of the first barrier.
+        ended_ns: arrival of the last barrier; the difference is Flink's checkpointAlignmentTime.
+        is_unaligned: whether the checkpoint was taken before that.
     """
 
     checkpoint_id: int
@@ -50,50 +50,50 @@ class Alignment:
 
     @property
     def duration_ns(self) -> int:
-        """From the first to the last barrier."""
+        """Time from the first to the last barrier."""
         return self.ended_ns - self.started_ns
 
 
 class CheckpointableTask(Protocol):
-    """The task and its gate, as barrier handlers see them (Flink: CheckpointableTask and
+    """The task and its gate, as barrier handlers use them (Flink: CheckpointableTask and
     CheckpointableInput): `checkpointed_input.CheckpointedInput`.
     """
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Take the checkpoint now and forward this barrier downstream."""
+        """Take the checkpoint now, and forward this barrier downstream."""
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Forget the checkpoint and tell so downstream."""
+        """Abort the checkpoint, and notify downstream."""
 
     def complete_alignment(self, alignment: Alignment) -> None:
-        """Every barrier has come; the checkpoint was triggered before."""
+        """Complete a triggered checkpoint: all barriers have arrived."""
 
     def resume_consumption(self, channel: int) -> None:
-        """Let the channel's producer go on behind its barrier."""
+        """Let the channel's producer continue after its barrier."""
 
     def convert_to_priority_event(self, channel: int, sequence_number: int) -> None:
-        """Let an announced barrier overtake the data that has arrived before it."""
+        """Let an announced barrier overtake the data before it."""
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """Data before each channel's barrier belongs to the checkpoint from now on."""
+        """Assign the data before each channel's barrier to the checkpoint, from now on."""
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """It does not any more: every barrier has come, or the checkpoint was given up."""
+        """Assign no more data: all barriers have arrived, or the checkpoint was aborted."""
 
 
 class SingleCheckpointBarrierHandler:
-    """One checkpoint at a time; a later one subsumes it.
+    """Handles one checkpoint at a time; a later one subsumes it.
 
-    Invariants: `_aligned` are the channels whose barrier has come or will never come; `_blocked`
-    those whose producer waits for ResumeConsumption. Without a pending checkpoint both are empty.
+    Invariants: `_aligned` are the channels whose barrier has arrived or will never arrive;
+    `_blocked` those whose producer waits for ResumeConsumption. Without a pending checkpoint both
+    are empty.
 
     Args:
         channels: number of channels of the gate.
-        can_be_unaligned: unaligned checkpoints are enabled (Flink: alternating), else aligned ones
-            only.
-        epoch_ns: the instant of the run's clock at which timestamps are 0.
-        counts_ended_channels: a channel that has ended counts as aligned; else its end aborts the
-            pending checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
+        can_be_unaligned: whether unaligned checkpoints are enabled (Flink: alternating).
+        epoch_ns: instant of the run's clock that is timestamp 0.
+        counts_ended_channels: whether an ended channel counts as aligned; otherwise its end aborts
+            the pending checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SingleCheckpointBarrierHandler:
         self._counts_ended_channels = counts_ended_channels
         self._open_channels = channels
         self._current_id = -1
-        self._last_done_id = -1  # completed or given up
+        self._last_done_id = -1  # completed or aborted
         self._pending: CheckpointBarrier | None = None
         self._target_channels = 0
         self._aligned: set[int] = set()
@@ -125,11 +125,11 @@ class SingleCheckpointBarrierHandler:
 
     @property
     def is_pending(self) -> bool:
-        """Whether barriers of a checkpoint have come, but not all."""
+        """Whether some, but not all, barriers of a checkpoint have arrived."""
         return self._current_id != self._last_done_id
 
     def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
-        """A barrier was read. One of a checkpoint that is over only lets its channel go on."""
+        """Handle a barrier. One of an earlier checkpoint only unblocks its channel."""
         if not self._is_current(barrier, now_ns):
             if not barrier.is_unaligned:
                 self._task.resume_consumption(channel)
@@ -141,7 +141,7 @@ class SingleCheckpointBarrierHandler:
     def receive_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
     ) -> None:
-        """A barrier that may time out has arrived behind data."""
+        """Handle the announcement of a barrier that arrived behind data and may time out."""
         if not self._can_be_unaligned or not self._is_current(barrier, now_ns):
             return
         if self._is_unaligned:
@@ -150,10 +150,10 @@ class SingleCheckpointBarrierHandler:
             self._announced[channel] = sequence_number
 
     def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
-        """A CancelCheckpointMarker was read.
+        """Handle a CancelCheckpointMarker.
 
-        Differs from Flink in that the task is also told of the pending checkpoint that goes with a
-        later one: whoever counts checkpoints learns of its end.
+        Differs from Flink in that the pending checkpoint is also aborted when a later one is
+        canceled, so that its end is reported.
         """
         is_begun = checkpoint_id == self._current_id and bool(self._aligned)
         if checkpoint_id > self._current_id or is_begun:
@@ -162,7 +162,7 @@ class SingleCheckpointBarrierHandler:
             self._abort(checkpoint_id, AbortReason.CANCELLED, now_ns)
 
     def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
-        """The channel has come to its end: it takes no part any more."""
+        """Remove a channel that has ended."""
         self._open_channels -= 1
         if channel in self._blocked:
             self._blocked.remove(channel)
@@ -181,17 +181,17 @@ class SingleCheckpointBarrierHandler:
             self._finish_if_complete(now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When the alignment that goes on takes too long."""
+        """When the current alignment times out."""
         return self._deadline_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Go on unaligned if the alignment has taken too long."""
+        """Continue unaligned if the alignment has timed out."""
         if self._deadline_ns is not None and now_ns >= self._deadline_ns:
             assert self._pending is not None
             self._time_out(self._pending, now_ns)
 
     def _is_current(self, barrier: CheckpointBarrier, now_ns: int) -> bool:
-        """Whether the barrier is one of the pending checkpoint, which it may begin."""
+        """Whether the barrier belongs to the pending checkpoint, which it may begin."""
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id > self._current_id:
             if self.is_pending:
@@ -213,7 +213,7 @@ class SingleCheckpointBarrierHandler:
             self._start_delay_ns = max(0, now_ns - self._instant_ns(barrier))
 
     def _follow_barrier(self, barrier: CheckpointBarrier, channel: int, now_ns: int) -> None:
-        """What a barrier of the pending checkpoint causes on its channel."""
+        """Apply a barrier of the pending checkpoint to its channel."""
         self._announced.pop(channel, None)
         if not barrier.is_unaligned:
             self._blocked.append(channel)
@@ -227,14 +227,14 @@ class SingleCheckpointBarrierHandler:
             self._start_unaligned(barrier, now_ns)
 
     def _is_too_late(self, barrier: CheckpointBarrier, now_ns: int) -> bool:
-        """Whether alignment ends with this barrier although others are still to come."""
+        """Whether this barrier ends the alignment although others are missing."""
         if barrier.is_unaligned:
             return True
         is_timed_out = barrier.is_timeoutable and now_ns > self._timeout_ns(barrier)
         return is_timed_out and not self._is_complete
 
     def _time_out(self, barrier: CheckpointBarrier, now_ns: int) -> None:
-        """Unaligned from here on: barriers that have arrived overtake the data before them."""
+        """Continue unaligned: barriers that have arrived overtake the data before them."""
         self._deadline_ns = None
         self._is_unaligned = True
         announced, self._announced = self._announced, {}
@@ -244,7 +244,7 @@ class SingleCheckpointBarrierHandler:
             self._start_unaligned(barrier, now_ns)
 
     def _prioritize(self, channel: int, sequence_number: int) -> None:
-        # Its producer has sent it as an aligned barrier and waits like that of any other.
+        # The producer sent it as an aligned barrier, and waits as after any other.
         self._blocked.append(channel)
         self._task.convert_to_priority_event(channel, sequence_number)
 
@@ -276,7 +276,7 @@ class SingleCheckpointBarrierHandler:
         self._task.abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
 
     def _reset(self, done_id: int) -> None:
-        """The checkpoint is over: every channel goes on."""
+        """End the checkpoint: unblock every channel."""
         if self._is_unaligned and self._is_triggered:
             self._task.checkpoint_stopped(done_id)
         self._last_done_id = done_id

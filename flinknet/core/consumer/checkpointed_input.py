@@ -1,7 +1,7 @@
-"""CheckpointedInput: what the events of a gate mean for its task (Flink: CheckpointedInputGate).
+"""CheckpointedInput: handles the events of a task's gate (Flink: CheckpointedInputGate).
 
-Recovery, barriers, cancellations and ends go to whoever keeps account of them; and where an
-unaligned checkpoint would store data that its barriers have overtaken, that data is counted.
+Recovery, barriers, cancellations and ends go to the barrier handler. For an unaligned checkpoint,
+the overtaken data, which it would store, is counted.
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ from .input_gate import InputChannel, SingleInputGate
 from .union_gate import UnionInputGate
 
 _ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WATERMARK_EVENT})
-"""Blocking events that let all channels go on when they have come on each, and nothing else."""
+"""Blocking events that unblock all channels once they have arrived on each, without
+other effect.
+"""
 
 NO_CHECKPOINT = -1
 
 
 Gate = SingleInputGate | UnionInputGate
-"""The gate of a task; a channel's `index_in_input` is its place there."""
+"""The gate of a task; `index_in_input` is a channel's position in it."""
 
 CheckpointBarrierHandler = SingleCheckpointBarrierHandler | CheckpointBarrierTracker
-"""Who keeps account of barriers: exactly once, or at least once."""
+"""Handles barriers for exactly-once or at-least-once."""
 
 
 class InFlightData:
-    """Counts the bytes that an unaligned checkpoint stores of each channel (Flink:
+    """Counts the bytes that an unaligned checkpoint stores per channel (Flink:
     ChannelStatePersister).
 
-    From the start of the checkpoint to its own barrier all data of a channel belongs to it: what
-    waits, and what the task reads until the barrier comes.
+    All data of a channel from the start of the checkpoint to the channel's barrier belongs to it:
+    what is queued, and what the task reads until the barrier arrives.
 
-    Differs from Flink in that a buffer counts as read when the task takes it, not when its last
-    record is done: what is left of it is not counted.
+    Differs from Flink in that a buffer counts as read when the task takes it, not after its last
+    record, so its rest is not counted.
 
     Args:
-        read_bytes: by channel, how many bytes of data the task has read so far.
+        read_bytes: bytes of data that the task has read so far, by channel.
     """
 
     def __init__(self, channels: Sequence[InputChannel], read_bytes: Sequence[int]) -> None:
@@ -64,38 +66,37 @@ class InFlightData:
         self.counted_bytes = 0
 
     def start(self, checkpoint_id: int) -> None:
-        """Count for every channel from now on."""
+        """Start to count for every channel."""
         self.checkpoint_id = checkpoint_id
         self.counted_bytes = 0
         self._read_at_start = dict(enumerate(self._read_bytes))
 
     def receive_barrier(self, channel: int, sequence_number: int | None) -> None:
-        """The channel's barrier has come, or (None) it has ended without one."""
+        """Stop counting for a channel: its barrier has arrived, or (None) it ended without one."""
         read_at_start = self._read_at_start.pop(channel, None)
         if read_at_start is not None:
             self.counted_bytes += self._read_bytes[channel] - read_at_start
             waiting = self._channels[channel]
-            if isinstance(waiting, RemoteInputChannel):  # a local one's data waits at its producer
+            if isinstance(waiting, RemoteInputChannel):  # a local one's data is at its producer
                 self.counted_bytes += waiting.data_bytes_before(sequence_number)
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop counting for all channels."""
         self.checkpoint_id = NO_CHECKPOINT
         self._read_at_start.clear()
 
 
 class CheckpointedInput:
-    """The events of one gate. What becomes of a checkpoint is decided by its subclass, the task's.
+    """Handles the events of one gate. The subclass, the task's, implements the checkpoint.
 
     Attributes:
-        read_bytes: by place of the channel in the input, bytes of data read so far; the task keeps
-            it up to date.
-        ended_data_channels: whose records have all been read.
-        is_recovered: the end of recovery has come on every channel.
-        overtaken_bytes: that the last unaligned checkpoint stores.
+        read_bytes: bytes of data read so far, by `index_in_input`; kept up to date by the task.
+        ended_data_channels: number of channels whose records have all been read.
+        is_recovered: whether the end of recovery has arrived on every channel.
+        overtaken_bytes: bytes that the last unaligned checkpoint would store.
 
     Args:
-        create_handler: makes the barrier handler, which is to call this input.
+        create_handler: creates the barrier handler, which calls this input.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class CheckpointedInput:
         *,
         now_ns: int,
     ) -> None:
-        """Act on an event that was read from a channel."""
+        """Handle an event read from a channel."""
         handler = self._handler
         place = channel.index_in_input
         if isinstance(event, EndOfData):
@@ -147,48 +148,48 @@ class CheckpointedInput:
             handler.receive_cancellation(event.checkpoint_id, place, now_ns=now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When `handle_deadline` wants to be called, None for never."""
+        """When to call `handle_deadline`, None for never."""
         return self._handler.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """The deadline has come; early calls do no harm."""
+        """Handle a deadline; early calls are harmless."""
         self._handler.handle_deadline(now_ns=now_ns)
 
-    # What the barrier handler decides (CheckpointableTask)
+    # CheckpointableTask: called by the barrier handler
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Take the checkpoint now and forward this barrier downstream."""
+        """Take the checkpoint now, and forward this barrier downstream."""
         raise NotImplementedError
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Forget the checkpoint and tell so downstream."""
+        """Abort the checkpoint, and notify downstream."""
         raise NotImplementedError
 
     def complete_alignment(self, alignment: Alignment) -> None:
-        """Every barrier has come; the checkpoint was triggered before."""
+        """Complete a triggered checkpoint: all barriers have arrived."""
         raise NotImplementedError
 
     def resume_consumption(self, channel: int) -> None:
-        """Let the channel's producer go on behind its barrier."""
+        """Let the channel's producer continue after its barrier."""
         self._gate.channels[channel].resume_consumption()
 
     def convert_to_priority_event(self, channel: int, sequence_number: int) -> None:
-        """Let an announced barrier overtake the data that has arrived before it.
+        """Let an announced barrier overtake the data before it.
 
-        Only remote channels announce: the barriers of local ones wait at the producer, which has a
-        timer of its own.
+        Only remote channels announce barriers; those of local channels wait at the producer, which
+        has its own timeout.
         """
         remote = self._gate.channels[channel]
         assert isinstance(remote, RemoteInputChannel)
         remote.convert_to_priority_event(sequence_number)
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """Count the data before each channel's barrier from now on."""
+        """Start to count the data before each channel's barrier."""
         self._in_flight.start(barrier.checkpoint_id)
         self._in_flight.receive_barrier(*self._reading)
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """Every barrier has come, or the checkpoint was given up."""
+        """Stop counting: all barriers have arrived, or the checkpoint was aborted."""
         self.overtaken_bytes = self._in_flight.counted_bytes
         self._in_flight.stop()
 
@@ -203,7 +204,7 @@ class CheckpointedInput:
         self._reading = (-1, -1)
 
     def _resume_if_all_wait(self, data_type: int) -> None:
-        """Let all channels go on when the event has come on each of them, or it has ended."""
+        """Unblock all channels if the event has arrived on each, or the channel has ended."""
         waiting = self._waiting[data_type]
         if len(waiting) + self._ended_channels == len(self._gate.channels):
             del self._waiting[data_type]

@@ -1,6 +1,6 @@
 # mypyc
-"""CreditBasedPartitionRequestClientHandler: lays what comes from a producer into the buffers of its
-channels.
+"""CreditBasedPartitionRequestClientHandler: receives messages from a producer into the buffers of
+its channels.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ _CANCEL_PARTITION_REQUEST = int(MessageKind.CANCEL_PARTITION_REQUEST)
 
 
 class CreditBasedPartitionRequestClientHandler:
-    """What the decoder of a connection with credit calls (a `wire.response_decoder.ResponseSink`).
+    """Handles decoded messages of a connection with credit (a
+    `wire.response_decoder.ResponseSink`).
 
     Args:
-        channels: those of the connection that are open, by receiver id.
-        control: takes the cancellation of channels that are not open any more.
-        receive_error: what the connection does about an ErrorResponse.
+        channels: the connection's open channels, by receiver id.
+        control: sends the cancellation of channels that are no longer open.
+        receive_error: handles an ErrorResponse.
 
     Attributes:
-        buffer: the one whose payload has not come, or not all of it.
-        wants_data: whether the socket is to be read.
+        buffer: the buffer whose payload is missing or incomplete.
+        wants_data: whether to read from the socket.
     """
 
     def __init__(
@@ -68,30 +69,30 @@ class CreditBasedPartitionRequestClientHandler:
         self.wants_data = True
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """What a driver reports of the connection."""
+        """Figures of the connection, for the driver."""
         return ConsumerSnapshot()
 
     def next_deadline_ns(self) -> int | None:
-        """When `handle_deadline` wants to be called, None for never."""
+        """When to call `handle_deadline`, None for never."""
         return None
 
     def handle_deadline(self) -> None:
-        """Nothing is ever due with credit."""
+        """Do nothing: with credit nothing is ever due."""
 
     def handle_closed_channel(self) -> None:
-        """A channel has closed."""
+        """Handle that a channel was closed."""
 
     def drop(self) -> None:
-        """Give back what has come in part (Flink: BufferResponseDecoder.onChannelInactive)."""
+        """Recycle an incomplete buffer (Flink: BufferResponseDecoder.onChannelInactive)."""
         if self.buffer is not None:
             self.buffer.recycle()
             self.buffer = None
 
-    # What the decoder calls
+    # ResponseSink: called by the decoder
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Memory for a payload: a credited buffer for data, plain memory for events; None for
-        unknown receivers, and for data without credit, with which its channel fails.
+        """Memory for a payload: a credited buffer for data, plain memory for events. None for
+        unknown receivers, and for data without credit, which fails its channel.
         """
         receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
         channel = self._channels.get(receiver_id)
@@ -119,7 +120,7 @@ class CreditBasedPartitionRequestClientHandler:
         return buffer.view
 
     def receive_payload(self, header: Header) -> None:
-        """A buffer is complete: hand it to its channel."""
+        """Pass a complete buffer to its channel."""
         channel = self._channel
         if channel is None:
             return
@@ -146,7 +147,7 @@ class CreditBasedPartitionRequestClientHandler:
         self._hand_over(channel, buffer, sequence_number, backlog)
 
     def free_memory(self, header: Header) -> Sequence[memoryview]:
-        """The free memory of a channel that is open, if the payload is to fill it."""
+        """Free memory of an open channel, if the payload fills whole segments."""
         channel = self._channels.get(header[RECEIVER])
         if channel is None or channel.error is not None:
             return ()
@@ -157,11 +158,10 @@ class CreditBasedPartitionRequestClientHandler:
         return [segment.view for segment in manager.line_up(after)]
 
     def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
-        """Buffers that follow each other are complete: hand them to their channel.
+        """Pass consecutive complete buffers to their channel.
 
-        Equal to `take_buffer` and `receive_payload` for each, the run being cut behind a buffer
-        whose backlog gains floating ones; what the backlogs in between ask for is overruled by the
-        next before it means anything.
+        Equivalent to `take_buffer` and `receive_payload` for each. The run is split after a buffer
+        whose backlog gains floating buffers; other backlogs are superseded by the next one.
         """
         _, _, receiver_id, _, _, number, _, data_type, _, size = header
         channel = self._channels[receiver_id]
@@ -199,7 +199,7 @@ class CreditBasedPartitionRequestClientHandler:
             backlogs = backlogs[count:]
 
     def receive_message(self, message: Message) -> None:
-        """A message that is not a plain buffer."""
+        """Handle a message other than a plain buffer."""
         if isinstance(message, BacklogAnnouncement):
             channel = self._channels.get(message.receiver_id)
             if channel is None:
@@ -216,10 +216,10 @@ class CreditBasedPartitionRequestClientHandler:
             self._receive_partial_buffers(message)
 
     def _receive_partial_buffers(self, message: BufferResponse) -> None:
-        """Pieces glued into one message (sort-merge partitions): one credit, a sequence number for
-        each.
+        """Handle several buffers in one message (sort-merge partitions): they share one credit, but
+        each has a sequence number.
 
-        Each piece becomes a buffer of plain memory; the credited buffer stays free and is announced
+        Each becomes a buffer of plain memory; the credited buffer stays free and is announced
         again.
         """
         channel = self._channels.get(message.receiver_id)
@@ -260,7 +260,7 @@ class CreditBasedPartitionRequestClientHandler:
     def _hand_over(
         self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, backlog: int
     ) -> None:
-        """Give a channel what has come for it; of an empty buffer only the backlog matters."""
+        """Pass a complete buffer to its channel; of an empty one only the backlog."""
         try:
             if buffer.size_bytes:
                 channel.receive_buffer(buffer, sequence_number, backlog)

@@ -1,7 +1,7 @@
 # mypyc
 """ConsumerConnection: the consumer's end of one TCP connection.
 
-Flink: NettyPartitionRequestClient. What comes from the producer: `client_handler`, `tcp_mode`.
+Flink: NettyPartitionRequestClient. `client_handler` and `tcp_mode` handle the producer's messages.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ _ADD_CREDIT, _ERROR_RESPONSE = int(MessageKind.ADD_CREDIT), int(MessageKind.ERRO
 
 
 class ConsumerConnection:
-    """Implements `core.connection.ScatteringConnection` for the side that reads partitions, and
-    `input_channel.PartitionRequestClient` for its channels.
+    """The reading side of a connection (implements `core.connection.ScatteringConnection`, and
+    `input_channel.PartitionRequestClient` for its channels).
 
     Args:
         peer: the producer's address, for error messages.
-        probe: takes an event for every message.
-        create_decoder: what reads the stream; by default of layout "2.x".
+        probe: takes an event per message.
+        create_decoder: creates the decoder of the stream; by default of layout "2.x".
         is_credit_based: False for a connection as before Flink 1.5, without credit.
 
     Attributes:
-        requests: what has become of its partition requests.
-        references: channels that were given this connection and have not closed yet (Flink:
+        requests: its pending partition requests.
+        references: number of channels that use this connection and are not closed yet (Flink:
             NettyPartitionRequestClient's reference counter).
-        is_reusable: it stays open when the last of them has closed.
+        is_reusable: whether it stays open after the last of them.
         error: what ended it; every channel failed with it, and new ones are refused.
     """
 
@@ -91,18 +91,17 @@ class ConsumerConnection:
         self._handler = create_handler(peer, self._channels, self._control, self._receive_error)
         self._decoder = create_decoder(self._handler)
 
-    # What a driver calls (core.connection.ScatteringConnection)
+    # ScatteringConnection: called by the driver
 
     @property
     def wants_data(self) -> bool:
-        """Whether the socket is to be read."""
+        """Whether to read from the socket."""
         return self._handler.wants_data
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Take buffers and messages of the producer.
+        """Handle buffers and messages of the producer.
 
-        Raises: RemoteProtocolError when the stream cannot be followed; every channel has failed
-            then.
+        Raises: RemoteProtocolError for an invalid stream; every channel has failed then.
         """
         self._control.now_ns = now_ns
         try:
@@ -112,13 +111,13 @@ class ConsumerConnection:
             raise
 
     def memory_to_fill(self) -> Sequence[memoryview]:
-        """Memory of a channel's next buffers, while a run of them comes."""
+        """Memory of a channel's next buffers, during a run of them."""
         return self._decoder.memory_to_fill()
 
     def memory_filled(self, count: int, *, now_ns: int) -> None:
-        """Take buffers and messages of the producer that were laid there.
+        """Handle buffers and messages of the producer that were read into that memory.
 
-        Raises: as `receive_data`.
+        Raises: see `receive_data`.
         """
         self._control.now_ns = now_ns
         try:
@@ -128,8 +127,8 @@ class ConsumerConnection:
             raise
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """The producer is gone: every channel that is still open fails. One whose request has not
-        been sent fails alone with that, and is forgotten.
+        """Fail all open channels: the producer is gone. A channel whose request was not sent fails
+        with that error and is removed.
         """
         self._control.now_ns = now_ns
         self._handler.drop()
@@ -142,14 +141,14 @@ class ConsumerConnection:
             self._channels.pop(channel.receiver_id, None)
 
     def fail(self, error: TransportError, *, now_ns: int) -> None:
-        """The connection broke ("the connection to … {error}"): every channel on it fails, and new
-        ones are refused.
+        """Fail all channels after the connection broke ("the connection to … {error}"), and refuse
+        new ones.
         """
         self._control.now_ns = now_ns
         self._fail_all(self._described(error))
 
     def fail_to_connect(self, error: TransportError, *, now_ns: int) -> None:
-        """The connection did not come up: as `fail`, but each channel fails with a
+        """Fail all channels because the connection could not be opened, each with a
         PartitionConnectionError that names its partition.
         """
         self._control.now_ns = now_ns
@@ -159,7 +158,7 @@ class ConsumerConnection:
         self._fail_all(described)
 
     def _described(self, error: TransportError) -> TransportError:
-        """An error with the other end and the channels that fail with it."""
+        """Add the peer and the failed channels to an error."""
         channels = sorted(channel.index for channel in self._channels.values())
         text = f"the connection to {self.peer} {error}"
         if isinstance(error, RemoteTransportError):
@@ -171,8 +170,8 @@ class ConsumerConnection:
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Requests and notices, then an AddCredit for each channel that has any; nothing while
-        anything waits for the socket, for credit adds up meanwhile.
+        """Requests and notices, then an AddCredit per channel with new credit; nothing while bytes
+        wait for the socket, so that credit accumulates meanwhile.
         """
         if unsent_bytes:
             return ()
@@ -203,12 +202,12 @@ class ConsumerConnection:
         return out
 
     def next_deadline_ns(self) -> int | None:
-        """When a request is to be repeated, or what was read has got a buffer."""
+        """When to repeat a request, or to continue with a staged message."""
         due_ns = self._handler.next_deadline_ns()
         return self.requests.next_deadline_ns() if due_ns is None else due_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Repeat the requests that are due; go on with what waited for a buffer."""
+        """Repeat due requests; continue with staged messages."""
         self._control.now_ns = now_ns
         for receiver_id in self.requests.take_due(now_ns=now_ns):
             channel = self._channels.get(receiver_id)
@@ -217,11 +216,11 @@ class ConsumerConnection:
         self._handler.handle_deadline()
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """What a driver reports of it."""
+        """Figures of the connection, for the driver."""
         return self._handler.snapshot(now_ns=now_ns)
 
     def check_invariants(self) -> None:
-        """Assert that credit which was not announced is on its way to be."""
+        """Assert that unannounced credit is queued for sending."""
         for channel in self._channels.values():
             assert (
                 not channel.unannounced_credit
@@ -229,7 +228,7 @@ class ConsumerConnection:
                 or channel in self._with_credit
             ), f"credit {channel.unannounced_credit} of channel {channel.index} is on no list"
 
-    # What channels and who makes them call (input_channel.PartitionRequestClient)
+    # PartitionRequestClient: called by channels and their creators
 
     @property
     def is_usable(self) -> bool:
@@ -237,7 +236,7 @@ class ConsumerConnection:
         return self.error is None and not self._is_disposed
 
     def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
-        """Open a channel: its request goes out with the next bytes."""
+        """Open a channel; its request goes out with the next bytes."""
         self._control.now_ns = now_ns
         if self.error is not None:
             channel.fail(self.error)
@@ -247,7 +246,7 @@ class ConsumerConnection:
         self._send_request(channel)
 
     def request_again(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
-        """Repeat a request that was refused, now or later, or fail its channel with the refusal."""
+        """Repeat a refused request, now or later, or fail its channel with the refusal."""
         self._control.now_ns = now_ns
         delay_ns = self.requests.not_found(channel.receiver_id, now_ns=now_ns)
         if delay_ns is None:
@@ -257,7 +256,7 @@ class ConsumerConnection:
             self._send_request(channel)
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
-        """Queue an AddCredit; how much it carries is decided when it is sent."""
+        """Queue an AddCredit; the amount is determined when it is sent."""
         self._with_credit.append(channel)
 
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
@@ -284,8 +283,8 @@ class ConsumerConnection:
         self._control.send(encoded, MessageKind.NEW_BUFFER_SIZE, channel.index, value=size_bytes)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
-        """Forget the channel and queue CancelPartitionRequest; or CloseRequest, when it was the
-        last one and the connection is not to be used again. The producer closes then.
+        """Remove the channel and queue CancelPartitionRequest; or CloseRequest, if it was the last
+        one and the connection is not reusable. Then the producer closes it.
         """
         if self._channels.pop(channel.receiver_id, None) is not None:
             self.requests.forget(channel.receiver_id)
@@ -308,7 +307,7 @@ class ConsumerConnection:
         self._control.send(encoded, MessageKind.PARTITION_REQUEST, channel.index, value=credit)
 
     def _receive_error(self, message: ErrorResponse) -> None:
-        """Fail all channels or one; one whose partition is not there (yet) sees to that itself."""
+        """Fail all channels or one; a channel without a partition handles the refusal itself."""
         cause, control = message.cause, self._control
         text = f"{cause.class_name.rsplit('.', 1)[-1]}: {cause.message}"
         if message.receiver_id is None:

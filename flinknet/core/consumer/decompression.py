@@ -1,7 +1,7 @@
 # mypyc
 """DecompressingInputGate: the input gate of an exchange whose buffers may be compressed.
 
-A gate of its own, so that streaming exchanges, which are never compressed, do not look for it.
+A class of its own, so that streaming exchanges, which are never compressed, do not check for it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from .input_gate import Polled, SingleInputGate
 
 
 class DecompressingInputGate(SingleInputGate):
-    """An input gate that hands out what buffers held before they were compressed (Flink:
-    SingleInputGate with its BufferDecompressor).
+    """An input gate that decompresses buffers (Flink: SingleInputGate with its BufferDecompressor).
 
     Args:
-        codec: of the producers; it is not on the wire.
-        segment_size_bytes: the most that a buffer can have held.
+        codec: codec of the producers; it is not on the wire.
+        segment_size_bytes: largest decompressed size.
     """
 
     def __init__(
@@ -41,10 +40,10 @@ class DecompressingInputGate(SingleInputGate):
         self._segment_size_bytes = segment_size_bytes
 
     def poll(self, now_ns: int = 0) -> Polled | None:
-        """The next buffer or event, as it was before it was compressed.
+        """The next buffer or event, decompressed.
 
-        Raises: the error of a channel that failed; GateClosedError; FrameCorruptedError for bytes
-            that are not of the codec.
+        Raises: the error of a failed channel; GateClosedError; FrameCorruptedError for data that is
+            invalid for the codec.
         """
         polled = super().poll(now_ns)
         if polled is None:

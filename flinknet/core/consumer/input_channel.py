@@ -1,6 +1,6 @@
 # mypyc
-"""RemoteInputChannel: one logical channel at the consumer; checks sequence numbers, keeps arrived
-buffers, earns credit.
+"""RemoteInputChannel: the consumer's end of one channel; checks sequence numbers, queues buffers,
+earns credit.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from .priority_events import (
 )
 
 RUN_BYTES = 192 * 1024
-"""Data that a task reads at once, at most: six segments, which are in the cache still."""
+"""Most data that a task reads at once: six segments, which are still in the cache."""
 
 
 class PartitionRequestClient(Protocol):
-    """The connection to a producer's TaskManager, asked to send for a channel (Flink:
+    """The connection to a producer's TaskManager, as channels use it (Flink:
     PartitionRequestClient).
     """
 
@@ -53,10 +53,10 @@ class PartitionRequestClient(Protocol):
         """Send the channel's PartitionRequest."""
 
     def request_again(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
-        """Send it again, now or later; or fail the channel, when that was done often enough."""
+        """Send it again, now or later; or fail the channel after too many attempts."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
-        """Send the channel's unannounced credit when there is a turn to."""
+        """Send the channel's unannounced credit with the next bytes."""
 
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         """Send ResumeConsumption."""
@@ -73,26 +73,26 @@ class PartitionRequestClient(Protocol):
         """Send NewBufferSize."""
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
-        """Send CancelPartitionRequest and forget the channel."""
+        """Send CancelPartitionRequest and remove the channel."""
 
 
 class RemoteInputChannel:
-    """Consumer end of one channel over a connection (Flink: RemoteInputChannel).
+    """Consumer's end of one channel over a connection (Flink: RemoteInputChannel).
 
     Invariant: `expected_sequence_number` is that of the next buffer; `unannounced_credit` >= 0.
 
     Args:
-        queue: called when there is something to read and was nothing, or the channel has failed
-            (True: a priority event, and there was none): SingleInputGate.queue_channel.
-        exclusive_segments: of its exclusive buffers; None: to be requested now.
-        connect: gives the connection to the producer's TaskManager, opened if need be; None for a
-            channel whose connection asks for it by itself.
+        queue: SingleInputGate.queue_channel: called when the channel becomes readable or fails
+            (True: when it gets its first priority event).
+        exclusive_segments: segments of its exclusive buffers; None: requested now.
+        connect: returns the connection to the producer's TaskManager, opened if necessary; None for
+            a channel whose connection requests its subpartition.
 
     Attributes:
-        check_producer: called when the producer does not have the partition, with the instant: what
-            its state is decides about the request (SingleInputGate.triggerPartitionStateCheck).
-            None: nobody knows it, and the request is repeated.
-        refusal: what the producer said last, when it did not have the partition.
+        check_producer: called with the instant when the producer does not have the partition: its
+            state decides about the request (SingleInputGate.triggerPartitionStateCheck). None: the
+            state is unknown, and the request is repeated.
+        refusal: the producer's last answer that it does not have the partition.
     """
 
     is_local: ClassVar[Literal[False]] = False
@@ -154,36 +154,36 @@ class RemoteInputChannel:
 
     @property
     def initial_credit(self) -> int:
-        """Credit that the PartitionRequest carries: the exclusive buffers."""
+        """Credit in the PartitionRequest: the exclusive buffers."""
         return self.buffers.initial_credit
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events that have arrived and were not read yet."""
+        """Number of received buffers and events not yet read."""
         return len(self.received)
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes in them."""
+        """Bytes of received buffers and events not yet read."""
         return sum(buffer.size_bytes for buffer, _ in self.received)
 
     @property
     def buffers_in_use(self) -> int:
-        """Buffers on their way to the task: what has arrived, and what the producer is short of
-        beyond the exclusive buffers.
+        """Buffers in use for this channel: received ones, and those the producer needs beyond the
+        exclusive buffers.
         """
         buffers = self.buffers
         return len(self.received) + max(0, buffers.required_buffers - buffers.initial_credit)
 
     @property
     def buffers_handed_out(self) -> int:
-        """Buffers and events that the gate has taken from here; not what was recovered."""
+        """Number of buffers and events that the gate has taken, without recovered ones."""
         return max(0, self.expected_sequence_number - len(self.received))
 
     def request_subpartition(self, *, now_ns: int) -> None:
-        """Send the request over the connection, which is opened if need be; once.
+        """Send the request over the connection, which is opened if necessary; once.
 
-        Raises: PartitionConnectionError, naming the partition, when it cannot be opened.
+        Raises: PartitionConnectionError, naming the partition, if it cannot be opened.
         """
         if self.connection is not None:
             return
@@ -195,7 +195,9 @@ class RemoteInputChannel:
         client.request_subpartition(self, now_ns=now_ns)
 
     def receive_refusal(self, refusal: PartitionNotFoundError, *, now_ns: int) -> None:
-        """The producer does not have the partition (Flink: onFailedPartitionRequest)."""
+        """Handle that the producer does not have the partition (Flink:
+        onFailedPartitionRequest).
+        """
         self.refusal = refusal
         if self.check_producer is None:
             self.request_again(now_ns=now_ns)
@@ -203,12 +205,12 @@ class RemoteInputChannel:
             self.check_producer(self, now_ns)
 
     def request_again(self, *, now_ns: int) -> None:
-        """Repeat a request that was refused, or fail (Flink: retriggerSubpartitionRequest)."""
+        """Repeat a refused request, or fail (Flink: retriggerSubpartitionRequest)."""
         if self.connection is not None and self.error is None and not self.is_released:
             self.connection.request_again(self, now_ns=now_ns)
 
     def unreachable(self, error: TransportError) -> PartitionConnectionError:
-        """What a connection that could not be made means for this channel."""
+        """The error of this channel if the connection cannot be opened."""
         return PartitionConnectionError(
             f"Connection for partition {self.partition_id} not reachable: {error}"
         )
@@ -216,12 +218,12 @@ class RemoteInputChannel:
     def receive_buffer(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
     ) -> None:
-        """A buffer or event has arrived completely; the channel owns it now.
+        """Take ownership of a complete buffer or event.
 
         Raises: BufferReorderingError; FrameCorruptedError for a blocking event with a backlog.
         """
         self._check_sequence_number(sequence_number, buffer)
-        if self.is_released:  # in the middle of this buffer
+        if self.is_released:  # while this buffer arrived
             buffer.recycle()
             return
         if buffer.data_type in IS_BUFFER:
@@ -235,8 +237,8 @@ class RemoteInputChannel:
             self.receive_backlog(backlog_buffers)
 
     def receive_run(self, buffers: Sequence[NetworkBuffer], backlog_buffers: int) -> None:
-        """Data buffers with the next sequence numbers have arrived; the channel owns them now.
-        `backlog_buffers` came with the last of them.
+        """Take ownership of data buffers with the next sequence numbers. `backlog_buffers` came
+        with the last one.
         """
         number = self.expected_sequence_number
         end = number + len(buffers)
@@ -249,9 +251,9 @@ class RemoteInputChannel:
         self.receive_backlog(backlog_buffers)
 
     def take_run(self, buffer: NetworkBuffer, sequence_number: int) -> list[NetworkBuffer]:
-        """Take the data that waits and has the next numbers and lies in memory right behind this
-        buffer, which was taken just now. Returns: all of them, up to RUN_BYTES; empty if nothing
-        lies there.
+        """Take the queued data with the next numbers that is adjacent in memory to this buffer,
+        which was just taken. Returns: all these buffers, up to RUN_BYTES; empty if nothing is
+        adjacent.
         """
         segment, size, received = buffer.segment, buffer.size_bytes, self.received
         index = segment.index
@@ -278,20 +280,20 @@ class RemoteInputChannel:
         return run
 
     def receive_empty_buffer(self, sequence_number: int, backlog_buffers: int) -> None:
-        """A data buffer of no bytes: only its backlog matters."""
+        """Take the backlog of a data buffer without bytes."""
         self._check_sequence_number(sequence_number, None)
         if backlog_buffers >= 0:
             self.receive_backlog(backlog_buffers)
 
     def receive_backlog(self, backlog_buffers: int) -> None:
-        """The producer has told its backlog: get floating buffers for it and announce them."""
+        """Request floating buffers for an announced backlog, and announce them."""
         gained = self.buffers.request_for_backlog(backlog_buffers)
         if gained:
             self.notify_credit(gained)
 
     def notify_credit(self, credit: int) -> None:
-        """Buffers became free. Only the step from none to some asks for a message; the amount is
-        read when it is sent.
+        """Add free buffers to the credit. Only the first one triggers a message; the amount is read
+        when it is sent.
         """
         before = self.unannounced_credit
         self.unannounced_credit = before + credit
@@ -299,12 +301,12 @@ class RemoteInputChannel:
             self.connection.notify_credit_available(self)
 
     def take_unannounced_credit(self) -> int:
-        """The credit to put in an AddCredit now; it counts as announced."""
+        """The credit to send in an AddCredit now; it counts as announced."""
         credit, self.unannounced_credit = self.unannounced_credit, 0
         return credit
 
     def resume_consumption(self) -> None:
-        """Let the producer go on after a blocking event."""
+        """Let the producer continue after a blocking event."""
         assert self.connection is not None
         if self.initial_credit == 0:
             self.unannounced_credit = 0
@@ -316,9 +318,9 @@ class RemoteInputChannel:
         self.connection.acknowledge_all_records_processed(self)
 
     def send_task_event(self, event: OtherEvent) -> bool:
-        """Send an event to the task that writes what is read here; one that has ended needs none.
+        """Send an event to the producing task; drops it if that has ended.
 
-        Returns: False while it is not known to be there, since nothing of it has arrived.
+        Returns: False until data has arrived, since only then the task certainly exists.
         """
         if self.is_released:
             return True
@@ -328,18 +330,18 @@ class RemoteInputChannel:
         return True
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
-        """Wish for a size of the producer's next buffers."""
+        """Announce a size for the producer's next buffers."""
         if self.connection is not None:
             self.connection.announce_buffer_size(self, size_bytes, now_ns=now_ns)
 
     def fail(self, error: FlinknetError) -> None:
-        """Keep the first error; the gate meets it at the next poll."""
+        """Store the first error; the gate raises it when the channel is polled."""
         if self.error is None:
             self.error = error
             self._queue(self, False)
 
     def release(self) -> None:
-        """Drop what has arrived, give the buffers back and cancel at the producer."""
+        """Drop received buffers, return all buffers, and cancel at the producer."""
         if self.is_released:
             return
         self.is_released = True
@@ -350,9 +352,9 @@ class RemoteInputChannel:
             self.connection.close_channel(self)
 
     def check_invariants(self) -> None:
-        """Assert that it announces no more credit than it has free buffers, and that what it holds
-        was not given back and waits in its order. The credit of a channel without exclusive
-        buffers starts again after a blocking event.
+        """Assert that no more credit is announced than buffers are free, and that queued buffers
+        are valid and in order. The credit of a channel without exclusive buffers starts again after
+        a blocking event.
         """
         self.buffers.check_invariants()
         credit, free = self.unannounced_credit, self.buffers.available_buffers
@@ -363,19 +365,19 @@ class RemoteInputChannel:
         check_order(self.received)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
-        """Let a barrier that was announced overtake the data before it, as an unaligned one."""
+        """Let an announced barrier overtake the data before it, as an unaligned one."""
         if make_unaligned(self.received, sequence_number, self.index):
             self._queue(self, True)
 
     def data_bytes_before(self, sequence_number: int | None) -> int:
-        """Bytes of the data that waits and was sent before a message; of all if None."""
+        """Bytes of the queued data sent before a message; of all queued data if None."""
         return data_bytes_before(self.received, sequence_number)
 
     def _receive_event(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
     ) -> None:
-        """Queue an event: a priority event before all data, with an announcement in its place where
-        it may still become one.
+        """Queue an event: a priority event before all data; a barrier that may time out in order,
+        with an announcement before all data.
         """
         data_type = buffer.data_type
         if data_type == PRIORITIZED_EVENT:

@@ -1,8 +1,8 @@
 # mypyc
 """SingleInputGate: all channels of one input, read in turns of one buffer.
 
-Invariants: a channel stands in the ready queue at most once, and stands there while it has
-    something to read; channels with a priority event stand before the others.
+Invariants: a channel is in the ready queue at most once, and is in it while it has something to
+    read; channels with a priority event are at the front.
 """
 
 from __future__ import annotations
@@ -19,38 +19,36 @@ from .local_channel import LocalInputChannel
 from .priority_events import PRIORITIZED_EVENT, unpooled_buffer
 
 InputChannel = RemoteInputChannel | LocalInputChannel
-"""A channel of either kind; `is_local` tells which."""
+"""A channel of either kind; see `is_local`."""
 
 InputBuffer = NetworkBuffer | BufferSlice
-"""A buffer or event that was read: of the consumer's memory, or the producer's own. Both have
-`view`, `size_bytes`, `data_type`, `payload` and `recycle`."""
+"""A received buffer or event, in the consumer's memory or the producer's. Both have `view`,
+`size_bytes`, `data_type`, `payload` and `recycle`."""
 
 Polled = tuple[InputChannel, InputBuffer, int]
 """Channel, buffer or event, sequence number."""
 
 RECOVERED = -1
-"""Sequence number of what was not sent."""
+"""Sequence number of recovered buffers, which were not sent."""
 
 
 class SingleInputGate:
     """The consuming end of one edge in one subtask (Flink: SingleInputGate).
 
-    `is_available` and `has_priority_events`, asked after a poll, are what Flink returns with each
-    element as "more available" and "more priority events"; they are also what its two availability
-    futures stand for.
+    After a poll, `is_available` and `has_priority_events` are what Flink returns with each element
+    as "more available" and "more priority events"; they also replace its two availability futures.
 
     Args:
-        index: of the gate among those of its task.
-        channels: how many there will be; None for as many as are set.
-        pool: of the floating buffers, given back when the gate is closed.
+        index: index of the gate in its task.
+        channels: expected number of channels; None for any.
+        pool: pool of the floating buffers, destroyed when the gate is closed.
 
     Attributes:
-        listener: hears that the gate has something to read and had nothing before, or (True) a
-            priority event and had none.
-        is_state_consumed: what was recovered of its channels has been read, or there was nothing;
-            partitions are not requested before.
-        state_listener: hears that this has become so, in the turn of the task that read it (Flink:
-            getStateConsumedFuture, with what is run in the mailbox then).
+        listener: called when the gate becomes readable, or (True) gets its first priority event.
+        is_state_consumed: whether the recovered state of its channels has been read, or there was
+            none; until then no partition is requested.
+        state_listener: called when that becomes true, in the turn of the reading task (Flink:
+            getStateConsumedFuture, with its action in the mailbox).
     """
 
     def __init__(
@@ -72,25 +70,25 @@ class SingleInputGate:
         self._pool = pool
         self._local: Sequence[LocalInputChannel] = ()
         self._ready: deque[InputChannel] = deque()
-        self._priority_channels = 0  # first so many of the ready ones
+        self._priority_channels = 0  # at the front of the ready queue
         self._is_queued: list[bool] = []
         self._ended: set[int] = set()
         self._unsent: list[tuple[InputChannel, OtherEvent]] = []
 
     def set_channels(self, channels: Sequence[InputChannel]) -> None:
-        """Attach the channels, once; their order is that of the producers."""
+        """Attach the channels, once, in the order of the producers."""
         self.channels = tuple(channels)
         self._local = [each for each in channels if isinstance(each, LocalInputChannel)]
         self._is_queued = [False] * len(self.channels)
 
     def request_partitions(self, *, now_ns: int) -> None:
-        """Let every channel request its subpartition; only the first call does anything.
+        """Request the subpartitions of all channels; only the first call has an effect.
 
-        The first channel that cannot keeps the error, to be met when it is polled, and those behind
-        it request nothing.
+        The first channel that fails keeps its error until it is polled, and the ones after it
+        request nothing.
 
-        Raises: RuntimeError when the gate is closed, has not as many channels as it should, or has
-            recovered what was not read.
+        Raises: RuntimeError if the gate is closed, has a wrong number of channels, or has unread
+            recovered state.
         """
         if self.is_requested:
             return
@@ -112,10 +110,10 @@ class SingleInputGate:
                 return
 
     def finish_read_recovered_state(self) -> None:
-        """All that was recovered is in the queues of its channels: each gets the end of that.
+        """Append the end of the recovered state to the queue of every channel.
 
-        Differs from Flink, where channels of another class hold it, in whose place the real ones
-        step then; and in that nothing but the end is ever there, for checkpoints store nothing.
+        Differs from Flink, where recovered state is in channels of another class, which the real
+        ones then replace; and in that only the end is ever there, since checkpoints store nothing.
         """
         end = EndOfInputChannelStateEvent().encode()
         self.is_state_consumed = False
@@ -125,7 +123,7 @@ class SingleInputGate:
             self.queue_channel(channel)
 
     def end_recovered_state(self, channel: InputChannel) -> None:
-        """The end of what was recovered was read from a channel."""
+        """Mark a channel's recovered state as read."""
         self._recovering.discard(channel.index_in_gate)
         if not self._recovering:
             self.is_state_consumed = True
@@ -133,24 +131,24 @@ class SingleInputGate:
                 self.state_listener(self)
 
     def send_task_event(self, event: OtherEvent) -> None:
-        """Send an event to the producer of every channel (Flink: sendTaskEvent); to those that are
-        not there yet when they are.
+        """Send an event to the producer of every channel (Flink: sendTaskEvent), if necessary once
+        it exists.
         """
         self._unsent += [(channel, event) for channel in self.channels]
         self.send_pending_events()
 
     def send_pending_events(self) -> bool:
-        """Send events to producers that are there now. Returns: whether some are still to come."""
+        """Send events to producers that exist by now. Returns: whether some are still missing."""
         self._unsent = [each for each in self._unsent if not each[0].send_task_event(each[1])]
         return bool(self._unsent)
 
     @property
     def remote_channels(self) -> list[RemoteInputChannel]:
-        """Those of its channels that come over a connection."""
+        """The channels that use a connection."""
         return [each for each in self.channels if isinstance(each, RemoteInputChannel)]
 
     def next_deadline_ns(self) -> int | None:
-        """When a channel will repeat its request, None while none waits to."""
+        """When a channel repeats its request next, None if none does."""
         due = (each.next_deadline_ns() for each in self._local)
         return min((each for each in due if each is not None), default=None)
 
@@ -160,8 +158,8 @@ class SingleInputGate:
             channel.handle_deadline(now_ns=now_ns)
 
     def queue_channel(self, channel: InputChannel, has_priority: bool = False) -> None:
-        """A channel has something to read: put it at the end of the ready queue, once; one that has
-        a priority event behind the other such channels and before the rest.
+        """Append a readable channel to the ready queue, unless it is queued. A channel with a
+        priority event goes after others of that kind and before the rest.
         """
         if has_priority:
             self._queue_priority_channel(channel)
@@ -174,7 +172,7 @@ class SingleInputGate:
                 self.listener(self, False)
 
     def _queue_priority_channel(self, channel: InputChannel) -> None:
-        """Also if it was queued already."""
+        """Move a channel forward even if it is queued already."""
         index = channel.index_in_gate
         if index in self._ended:
             return
@@ -202,23 +200,22 @@ class SingleInputGate:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every channel has come to its end."""
+        """Whether every channel has ended."""
         return len(self._ended) == len(self.channels)
 
     def poll(self, now_ns: int = 0) -> Polled | None:
         """The next buffer or event with its channel and sequence number; the caller recycles it.
 
-        Never waits (Flink: pollNext). To wait (Flink: getNext) is the event loop's business: a task
-        that got None is stepped again when the gate is available.
+        Never waits (Flink: pollNext). Waiting (Flink: getNext) is up to the event loop: a task that
+        got None is stepped again once the gate is available.
 
-        Differs from Flink in that a channel that has failed is first read to the end of what had
-        arrived: its task fails a little later, and the hot path does not look for an error at every
-        buffer.
+        Differs from Flink in that a failed channel is first read to the end of what had arrived.
+        Its task fails a little later, but the hot path does not check for an error at every buffer.
 
         Args:
-            now_ns: the instant at which a local channel's buffer counts as sent and received.
+            now_ns: instant at which a local channel's buffer counts as sent and received.
 
-        Raises: the error of a channel that failed; GateClosedError.
+        Raises: the error of a failed channel; GateClosedError.
         """
         ready = self._ready
         while ready:
@@ -252,9 +249,9 @@ class SingleInputGate:
     def poll_run(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int
     ) -> list[NetworkBuffer]:
-        """The run that the buffer polled just now begins: it, and what the next polls would give as
-        far as it is data and lies in memory right behind. Empty if nothing does, or if other
-        channels wait for their turn.
+        """The run that begins with the buffer just polled: it and the next buffers, as far as they
+        are data and adjacent in memory. Empty if none is adjacent, or if other channels wait for
+        their turn.
         """
         received = channel.received
         if not received or len(self._ready) != 1 or channel.is_local:
@@ -267,7 +264,7 @@ class SingleInputGate:
         return run
 
     def end_channel(self, channel: InputChannel) -> None:
-        """EndOfPartition was read: the channel is never queued again and is released."""
+        """End a channel, after its EndOfPartition: release it and never queue it again."""
         index = channel.index_in_gate
         if index in self._ended:
             raise RuntimeError(f"channel {channel.index} ended twice")
@@ -280,8 +277,8 @@ class SingleInputGate:
         channel.release()
 
     def check_invariants(self) -> None:
-        """Assert that what has something to read stands in the ready queue, once, and those with a
-        priority event first.
+        """Assert that every readable channel is in the ready queue, once, and those with a priority
+        event are first.
         """
         ready = [each.index_in_gate for each in self._ready]
         assert len(set(ready)) == len(ready), f"channels {ready} are queued twice"
@@ -298,7 +295,7 @@ class SingleInputGate:
             )
 
     def close(self) -> None:
-        """Release all channels and the pool; who polls afterwards is told so."""
+        """Release all channels and the pool; later polls raise GateClosedError."""
         if self.is_closed:
             return
         self.is_closed = True

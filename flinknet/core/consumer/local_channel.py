@@ -1,8 +1,8 @@
-"""LocalInputChannel: one logical channel whose producer runs in the same TaskManager.
+"""LocalInputChannel: a channel whose producer runs in the same TaskManager.
 
-It reads the subpartition's view itself: no socket, no copy, no buffers of its own, no credit. What
-the task gets is the producer's segment, and recycling it gives it back to the producer's pool. A
-slow consumer therefore empties that pool and nothing else.
+It reads the subpartition's view directly: no socket, no copy, no buffers of its own, no credit. The
+task gets the producer's segment, and recycling returns it to the producer's pool. So a slow
+consumer exhausts that pool and nothing else.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
 
 class LocalInputChannel:
-    """Consumer end of one channel without a connection (Flink: LocalInputChannel).
+    """Consumer's end of one channel without a connection (Flink: LocalInputChannel).
 
-    A request for a partition that is not registered is refused at once and repeated after 100, 200,
-    400 … ms up to a maximum; then the channel fails. Sequence numbers are those of the subpartition
-    and need no check.
+    A request for an unregistered partition is refused at once and repeated after 100, 200, 400 … ms
+    up to a maximum; then the channel fails. Sequence numbers are those of the subpartition and are
+    not checked.
 
     Differs from Flink in that the repetition is due at an instant (`next_deadline_ns`), where Flink
     has a timer thread. A buffer counts as sent and received at the instant it is read.
@@ -80,7 +80,7 @@ class LocalInputChannel:
         self.subpartition = subpartition
         self.index_in_gate = index_in_gate
         self.index_in_input = index_in_gate
-        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # recovered: the view queues
+        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # recovered ones only
         self.is_released = False
         self.error: FlinknetError | None = None
         self.bytes_in_local = 0
@@ -93,9 +93,9 @@ class LocalInputChannel:
         self._retry_at_ns: int | None = None
 
     def request_subpartition(self, *, now_ns: int) -> None:
-        """Get the view; does nothing if there is one.
+        """Create the view, unless there is one.
 
-        Raises: PartitionNotFoundError when the partition is not registered and no retry is left.
+        Raises: PartitionNotFoundError if the partition is not registered and no repetition is left.
         """
         if self._view is not None or self.is_released:
             return
@@ -111,7 +111,7 @@ class LocalInputChannel:
         self._retry_at_ns = now_ns + delay_ns
 
     def next_deadline_ns(self) -> int | None:
-        """When the request is to be repeated."""
+        """When to repeat the request."""
         return self._retry_at_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
@@ -123,22 +123,22 @@ class LocalInputChannel:
                 self.fail(error)
 
     def notify_data_available(self) -> None:
-        """The subpartition has something to read: straight to the gate."""
+        """Enqueue the channel at the gate: the subpartition has something to read."""
         view = self._view
         self._queue(self, view is not None and view.reading.has_priority_events)
 
     def poll_view(self, now_ns: int) -> BufferSlice | None:
         """The next buffer or event of the subpartition; the caller recycles it.
 
-        Raises: ProducerFailedError; PartitionError when the partition was dropped for another
-            reason.
+        Raises: ProducerFailedError; PartitionError if the partition was released for another
+        reason.
         """
         view = self._view
         if view is None:
             return None
         while (piece := view.reading.poll()) is not None and not piece.size_bytes:
             self._note(piece, view, now_ns)  # it has a sequence number
-            piece.recycle()  # empty buffers carry a backlog, and here nobody wants it
+            piece.recycle()  # an empty buffer carries only a backlog, which is not used here
         if piece is None:
             if view.failure_cause is not None:
                 raise ProducerFailedError(
@@ -154,26 +154,26 @@ class LocalInputChannel:
 
     @property
     def buffers_in_use(self) -> int:
-        """Data buffers on their way to the task: those that wait in the view."""
+        """Number of data buffers queued in the view."""
         return 0 if self._view is None else self._view.reading.buffers_in_backlog
 
     @property
     def buffers_handed_out(self) -> int:
-        """Data buffers that the gate has taken from here."""
+        """Number of data buffers that the gate has taken."""
         return self.buffers_in_local
 
     @property
     def queued_elements(self) -> int:
-        """Data buffers and events that wait in the view."""
+        """Number of data buffers and events queued in the view."""
         return 0 if self._view is None else self._view.reading.queued_elements
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes in them."""
+        """Bytes queued in the view."""
         return 0 if self._view is None else self._view.reading.queued_bytes
 
     def resume_consumption(self) -> None:
-        """Let the producer go on after a blocking event, and read on if there is something."""
+        """Let the producer continue after a blocking event, and enqueue the channel if readable."""
         assert self._view is not None
         reading = self._view.reading
         reading.resume_consumption()
@@ -181,32 +181,32 @@ class LocalInputChannel:
             self._queue(self, False)
 
     def acknowledge_all_records_processed(self) -> None:
-        """The answer to EndOfData."""
+        """Answer EndOfData."""
         assert self._view is not None
         self._view.reading.is_acknowledged = True
 
     def send_task_event(self, event: OtherEvent) -> bool:
-        """Give an event to the task that writes what is read here; one that has ended needs none.
+        """Send an event to the producing task; drops it if that has ended.
 
-        Returns: False while that is not there.
+        Returns: False until the task exists.
         """
         if self.is_released:
             return True
         return self._view is not None and self._view.publish_task_event(event)
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
-        """Wish for a size of the producer's next buffers; no message is sent at any instant."""
+        """Set the size of the producer's next buffers; takes effect at once, without a message."""
         if self._view is not None:
             self._view.reading.buffer_size_bytes = size_bytes
 
     def fail(self, error: FlinknetError) -> None:
-        """Keep the first error; the gate meets it at the next poll."""
+        """Store the first error; the gate raises it when the channel is polled."""
         if self.error is None:
             self.error = error
             self._queue(self, False)
 
     def release(self) -> None:
-        """Give the view back, and ask no more."""
+        """Release the view, and stop requesting."""
         if self.is_released:
             return
         self.is_released = True

@@ -1,6 +1,6 @@
 # mypyc
-"""PartitionRequests: what has become of the requests of one connection, until their channels are
-open: not sent yet, sent, or to be repeated because the producer does not have the partition.
+"""PartitionRequests: the partition requests of one connection until their channels are open:
+unsent, sent, or to be repeated because the producer does not have the partition.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
 
 class PartitionRequests:
-    """Flink: NettyPartitionRequestClient.requestSubpartition with the backoff of its channels.
+    """Requests of one connection (Flink: NettyPartitionRequestClient.requestSubpartition with the
+    backoff of its channels).
 
     Attributes:
-        policy: how patient channels are.
+        policy: backoff of repeated requests.
     """
 
     def __init__(self) -> None:
@@ -26,20 +27,20 @@ class PartitionRequests:
         self._repetitions: dict[bytes, int] = {}
 
     def add(self, channel: RemoteInputChannel) -> None:
-        """A request is among the bytes that go out next."""
+        """Add a request, which goes out with the next bytes."""
         self._unsent.append(channel)
         self._are_handed_over = False
 
     def hand_over(self) -> None:
-        """The driver takes what is to be sent. Who asks for more has sent what it took before."""
+        """Note that the driver takes the bytes to send; on the next call it has sent them."""
         if self._unsent:
             if self._are_handed_over:
                 self._unsent.clear()
             self._are_handed_over = True
 
     def fail_unsent(self, peer: str, loss: TransportError) -> list[RemoteInputChannel]:
-        """The connection is lost: fail and return the channels whose request may not have been
-        sent.
+        """Fail and return the channels whose request may not have been sent, after the connection
+        is lost.
         """
         unsent, self._unsent = self._unsent, []
         for channel in unsent:
@@ -48,7 +49,7 @@ class PartitionRequests:
         return unsent
 
     def next_deadline_ns(self) -> int | None:
-        """When the first request for a partition that was not found is to be repeated."""
+        """When the next repetition is due."""
         return min(self._repetitions.values()) if self._repetitions else None
 
     def take_due(self, *, now_ns: int) -> list[bytes]:
@@ -59,10 +60,9 @@ class PartitionRequests:
         return due
 
     def not_found(self, receiver_id: bytes, *, now_ns: int) -> int | None:
-        """The producer does not have the partition.
+        """Schedule a repetition: the producer does not have the partition.
 
-        Returns: how long the request waits before it is repeated, of which `take_due` tells; 0 for
-            at once, None if it is not repeated any more.
+        Returns: delay until `take_due` returns the request; 0 to repeat at once, None to give up.
         """
         backoff = self._backoffs.setdefault(receiver_id, RequestBackoff(self.policy))
         delay_ns = backoff.next_delay_ns()
@@ -71,6 +71,6 @@ class PartitionRequests:
         return delay_ns
 
     def forget(self, receiver_id: bytes) -> None:
-        """The channel is closed."""
+        """Remove a closed channel."""
         self._backoffs.pop(receiver_id, None)
         self._repetitions.pop(receiver_id, None)

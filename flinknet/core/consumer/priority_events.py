@@ -1,6 +1,6 @@
 # mypyc
-"""What a channel over a connection has received and the task has not read: priority events first,
-in the order in which they were sent, then the rest (Flink: PrioritizedDeque of SequenceBuffer).
+"""The receive queue of a channel over a connection: priority events first, in the order in which
+they were sent, then the rest (Flink: PrioritizedDeque of SequenceBuffer).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ ReceivedBuffers = deque[tuple[NetworkBuffer, int]]
 
 
 def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
-    """A buffer or event that the consumer makes for itself, in memory of no pool."""
+    """A buffer or event created by the consumer, in memory of no pool."""
     return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
 
 
 def add_priority_event(
     received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
 ) -> bool:
-    """Queue a priority event behind the others of its kind and before the rest.
+    """Queue a priority event after others of its kind and before the rest.
 
-    Returns: whether it is the first of its kind.
+    Returns: whether it is the only one.
     """
     position = 0
     for queued, _ in received:
@@ -43,9 +43,9 @@ def add_priority_event(
 def announce_barrier(
     received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
 ) -> bool:
-    """Queue the announcement of a barrier that waits for its turn and may time out.
+    """Queue the announcement of a queued barrier that may time out.
 
-    Returns: whether no priority event waited before.
+    Returns: whether there was no priority event before.
     """
     announcement = EventAnnouncement(_barrier_in(buffer), sequence_number)
     return add_priority_event(received, _priority_event(announcement), sequence_number)
@@ -56,10 +56,11 @@ def make_unaligned(received: ReceivedBuffers, sequence_number: int, channel: int
     before it.
 
     Args:
-        channel: whose buffers they are, for the error.
+        channel: index of the channel, for the error.
 
-    Returns: whether no priority event waited before.
-    Raises: RuntimeError if no such barrier waits.
+    Returns: whether there was no priority event before.
+
+    Raises: RuntimeError if there is no such barrier.
     """
     queued = [(buffer.data_type, number) for buffer, number in received]
     announced = (TIMEOUTABLE_BARRIER, sequence_number)
@@ -74,7 +75,7 @@ def make_unaligned(received: ReceivedBuffers, sequence_number: int, channel: int
 
 
 def data_bytes_before(received: ReceivedBuffers, sequence_number: int | None) -> int:
-    """Bytes of the data that waits and was sent before a message; of all if None."""
+    """Bytes of the queued data sent before a message; of all queued data if None."""
     return sum(
         buffer.size_bytes
         for buffer, number in received
@@ -84,8 +85,8 @@ def data_bytes_before(received: ReceivedBuffers, sequence_number: int | None) ->
 
 
 def check_order(received: ReceivedBuffers) -> None:
-    """Assert that nothing in it was given back, and that priority events lead in the order in which
-    they were sent.
+    """Assert that no queued buffer was recycled, and that priority events are first, in the order
+    in which they were sent.
     """
     before: int | None = None
     is_priority = True
@@ -112,5 +113,5 @@ def _priority_event(event: Event) -> NetworkBuffer:
 
 
 def _is_before(number: int, other: int) -> bool:
-    """Whether a sequence number comes before another; they wrap at 32 bits."""
+    """Whether a sequence number is before another; they wrap at 32 bits."""
     return (number - other) & 0xFFFF_FFFF > 0x7FFF_FFFF

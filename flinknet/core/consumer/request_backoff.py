@@ -1,4 +1,4 @@
-"""RequestBackoff: whether and when a request for a partition that was not found is repeated."""
+"""RequestBackoff: whether and when to repeat a request for a missing partition."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flinknet.units import NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class RequestBackoffPolicy:
-    """How patient channels are.
+    """Settings of repeated requests.
 
     Attributes:
         initial_ns: taskmanager.network.request-backoff.initial; 0 for no repetition.
         max_ns: taskmanager.network.request-backoff.max.
         listener_timeout_ns: how long producers let an early request wait before they refuse it; 0
-            where they refuse at once.
+            if they refuse at once.
     """
 
     initial_ns: int = 100 * NS_PER_MS
@@ -24,15 +24,15 @@ class RequestBackoffPolicy:
 
 
 class RequestBackoff:
-    """The state of one channel (Flink: InputChannel and RemoteInputChannel.increaseBackoff).
+    """Backoff of one channel (Flink: InputChannel and RemoteInputChannel.increaseBackoff).
 
-    Where producers let requests wait, a refusal comes late already: the request is repeated at
-    once, as long as the waits add up to less than twice the maximum; by default that is once. Where
-    they refuse at once, as before Flink 1.19, it is repeated after the initial delay, then after
-    twice that and so on up to the maximum, and no more after that.
+    If producers let requests wait, a refusal is late already, so the request is repeated at once,
+    as long as the waits add up to less than twice the maximum; by default that is once. If they
+    refuse at once, as before Flink 1.19, it is repeated after the initial delay, then after twice
+    that and so on up to the maximum, and then no more.
 
-    Differs from Flink 2.x, which with a time-out of 0 lets requests wait without an end: here 0
-    brings the older behaviour.
+    Differs from Flink 2.x, where a timeout of 0 lets requests wait forever: here 0 selects the
+    older behaviour.
     """
 
     __slots__ = ("_current_ns", "_policy")
@@ -42,7 +42,7 @@ class RequestBackoff:
         self._current_ns = 0
 
     def next_delay_ns(self) -> int | None:
-        """How long to wait before the next repetition, None if there is none any more."""
+        """Delay before the next repetition; None if there is none."""
         policy = self._policy
         if policy.listener_timeout_ns > 0:
             self._current_ns += policy.listener_timeout_ns

@@ -1,9 +1,9 @@
 # mypyc
-"""The consumer's end of a connection before Flink 1.5: no credit; without a free buffer the socket
-is not read.
+"""The consumer's end of a connection before Flink 1.5: without credit. Without a free buffer, the
+socket is not read.
 
-What that does to the neighbours is the reason why credits exist: one channel without buffers stops
-the reading of the connection, and with it every other channel, barriers and all.
+This is why credit exists: one channel without buffers stops reading from the connection, and so
+blocks every other channel, barriers included.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _READING_STOPS, _READING_RESUMES = int(TracePoint.READING_STOPS), int(TracePoint
 
 
 class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
-    """What the decoder of a connection without credit calls (Flink: PartitionRequestClientHandler).
+    """Handles decoded messages without credit (Flink: PartitionRequestClientHandler).
 
-    The buffers of a gate lie in its pool, for all its channels; a message takes one when it
-    arrives. When there is none the message is *staged*, `wants_data` becomes False, and whatever is
-    left of the bytes that were read is staged behind it: every message of every channel, events
-    too. A recycled buffer takes the staged message, the others follow in their order, and with the
-    last one reading goes on.
+    The buffers of a gate are in its pool, shared by all channels; a message takes one when it
+    arrives. If there is none, the message is *staged*, `wants_data` becomes False, and the rest of
+    the bytes read is staged after it: every message of every channel, events included. A recycled
+    buffer takes the staged message, the others follow in order, and after the last one reading
+    resumes.
 
     Differs from Flink, where the two handlers have nothing in common: here events, unknown
-    receivers and errors are handled alike.
+    receivers and errors are handled in the same way.
 
-    Invariants: `wants_data` is True exactly when nothing is staged; the head of what is staged is a
-        data buffer whose pool will tell of a recycled buffer, or `handle_deadline` is due.
+    Invariants: `wants_data` is True exactly when nothing is staged; the first staged message is a
+        data buffer whose pool will offer it a recycled buffer, or `handle_deadline` is due.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         self._unread_since_ns = 0
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """What a driver reports of the connection."""
+        """Figures of the connection, for the driver."""
         unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
         staged_bytes = sum(
             each.buffer.size_bytes for each in self._staged if isinstance(each, StagedBuffer)
@@ -70,7 +70,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         return ConsumerSnapshot(self._unread_ns + unread_ns, staged_bytes)
 
     def drop(self) -> None:
-        """Give back what has come in part or is staged."""
+        """Recycle incomplete and staged buffers."""
         while self._staged:
             arrived = self._staged.popleft()
             if isinstance(arrived, StagedBuffer):
@@ -79,11 +79,11 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         super().drop()
 
     def next_deadline_ns(self) -> int | None:
-        """At once when a buffer was recycled for what is staged."""
+        """Now, if a buffer was recycled for a staged message."""
         return 0 if self._is_due else None
 
     def handle_deadline(self) -> None:
-        """Hand what is staged to the channels, until a buffer is missing again."""
+        """Pass staged messages to their channels, until a buffer is missing again."""
         self._is_due = False
         staged = self._staged
         while staged:
@@ -98,14 +98,14 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         self._resume_reading()
 
     def handle_closed_channel(self) -> None:
-        """The head of what is staged may have been its."""
+        """Check the staged messages, since the first may belong to the closed channel."""
         self._is_due = bool(self._staged)
 
-    # What the decoder calls
+    # ResponseSink: called by the decoder
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Memory for a payload: a buffer of the gate's pool for data, plain memory, no larger than
-        one, if there is none or something is staged.
+        """Memory for a payload: a buffer of the gate's pool for data; plain memory of at most that
+        size if there is none or messages are staged.
         """
         receiver_id, data_type, size = header[RECEIVER], header[DATA_TYPE], header[SIZE]
         channel = self._channels.get(receiver_id)
@@ -129,7 +129,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         return ()
 
     def receive_payload(self, header: Header) -> None:
-        """A message is complete: hand it to its channel, or stage it."""
+        """Pass a complete message to its channel, or stage it."""
         channel, buffer = self._channel, self.buffer
         if channel is None:
             return
@@ -155,14 +155,14 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
             self._stage(arrived)
 
     def receive_message(self, message: Message) -> None:
-        """A message that is not a plain buffer waits its turn behind what is staged."""
+        """Handle a message other than a plain buffer, after all staged messages."""
         if self._staged:
             self._stage(message)
         else:
             self._handle_message(message)
 
     def handle_buffer_available(self) -> None:
-        """The head of what is staged has got its buffer, or its pool is gone."""
+        """Note that the first staged message has got its buffer, or its pool is destroyed."""
         self._is_due = True
 
     def _stage(self, arrived: StagedBuffer | Message) -> None:
@@ -174,7 +174,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         self._staged.append(arrived)
 
     def _resume_reading(self) -> None:
-        """Nothing is staged any more."""
+        """Resume reading: nothing is staged any more."""
         if not self.wants_data:
             self.wants_data = True
             self._unread_ns += self._control.now_ns - self._unread_since_ns
@@ -195,20 +195,20 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
             super().receive_message(message)
 
     def _deliver(self, arrived: StagedBuffer) -> bool:
-        """Hand a message to its channel. Returns: False if it must wait for a buffer."""
+        """Pass a message to its channel. Returns: False if it must wait for a buffer."""
         channel = arrived.channel
         if channel.is_released or channel.error is not None or channel.buffers.pool.is_destroyed:
             arrived.drop()
             return True
         if not arrived.find_memory():
             return False
-        # Backlog 0: without credit no buffers are asked for ahead.
+        # Backlog 0: without credit no buffers are requested in advance.
         self._hand_over(channel, arrived.buffer, arrived.sequence_number, 0)
         return True
 
 
 class StagedBuffer:
-    """A message that was read and has no buffer yet; listens to the pool of its gate (Flink:
+    """A received message without a buffer; a listener of its gate's pool (Flink:
     PartitionRequestClientHandler.BufferListenerTask).
     """
 
@@ -239,8 +239,8 @@ class StagedBuffer:
         self._is_listening = False
 
     def find_memory(self) -> bool:
-        """Move the payload into a buffer of the pool if it must; False if there is none, and the
-        pool will tell.
+        """Move the payload to a buffer of the pool if necessary. Returns: False if there is none;
+        the pool will offer one.
         """
         if not self._needs_memory:
             return True
@@ -262,7 +262,7 @@ class StagedBuffer:
         return True
 
     def drop(self) -> None:
-        """The channel is gone: give everything back."""
+        """Recycle the buffers: the channel is closed."""
         self._is_listening = False
         self.buffer.recycle()
         if self._memory is not None:
@@ -270,7 +270,7 @@ class StagedBuffer:
             self._memory = None
 
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
-        """The pool offers a recycled buffer; refused when the message was dropped meanwhile."""
+        """Take a recycled buffer from the pool; refuses it if the message was dropped meanwhile."""
         if not self._is_listening:
             return False
         self._is_listening = False
@@ -279,6 +279,6 @@ class StagedBuffer:
         return True
 
     def handle_pool_destroyed(self) -> None:
-        """The pool of the gate is gone, and so is the message."""
+        """Handle that the pool of the gate is destroyed: the message is dropped."""
         self._is_listening = False
         self._handler.handle_buffer_available()

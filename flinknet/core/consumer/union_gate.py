@@ -1,7 +1,7 @@
 """UnionInputGate: several gates read as one input (Flink: UnionInputGate).
 
-A gate stands in the ready queue while it has something to read, those with a priority event before
-the others; the gates take turns of one buffer.
+A gate is in the ready queue while it has something to read, gates with a priority event first.
+Gates take turns of one buffer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .input_gate import InputBuffer, InputChannel, Polled, SingleInputGate
 
 
 class UnionInputGate:
-    """Two gates or more, for a task that reads a union of streams.
+    """Two or more gates, for a task that reads a union of streams.
 
-    `channels` are those of all gates, in the order of the gates; a channel's `index_in_input` is
-    its place among them. The gates are set up, requested and closed one by one, not from here.
+    `channels` are the channels of all gates, in order; `index_in_input` is a channel's position
+    among them. The gates are set up, requested and closed one by one, not from here.
 
-    Raises: ValueError for less than two gates, or two with one index.
+    Raises: ValueError for fewer than two gates, or for duplicate indexes.
     """
 
     def __init__(self, gates: Sequence[SingleInputGate]) -> None:
@@ -36,14 +36,14 @@ class UnionInputGate:
             channel.index_in_input = index
         self._gate_of = {channel.index: gate for gate in gates for channel in gate.channels}
         self._ready: deque[SingleInputGate] = deque()
-        self._priority_gates = 0  # first so many of the ready ones
+        self._priority_gates = 0  # at the front of the ready queue
         for gate in gates:
             gate.listener = self.queue_gate
             if gate.is_available:
                 self.queue_gate(gate, gate.has_priority_events)
 
     def queue_gate(self, gate: SingleInputGate, has_priority: bool) -> None:
-        """A gate has something to read; with a priority event it goes before those without."""
+        """Enqueue a gate with something to read; with a priority event before those without."""
         ready = self._ready
         if gate in ready:
             position = ready.index(gate)
@@ -72,7 +72,7 @@ class UnionInputGate:
         return all(gate.is_finished for gate in self.gates)
 
     def poll(self, now_ns: int = 0) -> Polled | None:
-        """The next buffer or event of any gate; None if there is none now."""
+        """The next buffer or event of any gate; None if there is none."""
         ready = self._ready
         while ready:
             gate = ready.popleft()
@@ -88,7 +88,7 @@ class UnionInputGate:
     def poll_run(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int
     ) -> list[NetworkBuffer]:
-        """As SingleInputGate's; nothing while other gates wait for their turn."""
+        """See SingleInputGate; empty while other gates wait for their turn."""
         if len(self._ready) != 1:
             return []
         gate = self._ready[0]
@@ -98,11 +98,11 @@ class UnionInputGate:
         return run
 
     def end_recovered_state(self, channel: InputChannel) -> None:
-        """The end of what was recovered was read from a channel."""
+        """End the recovered state of a channel."""
         self._gate_of[channel.index].end_recovered_state(channel)
 
     def end_channel(self, channel: InputChannel) -> None:
-        """EndOfPartition of a channel was read."""
+        """End a channel, after its EndOfPartition."""
         gate = self._gate_of[channel.index]
         gate.end_channel(channel)
         if not gate.is_available and gate in self._ready:

@@ -206,8 +206,7 @@ class BufferWritingResultPartition(ResultPartition):
         """Publish the rest of the prefilled segment, if `batch` continues there.
 
         Returns: the position reached; the builder of the segment if other bytes come next, or if
-        its
-            beginning has been read.
+            its beginning has been read.
         """
         prefilled = self._prefilled.pop(channel)
         if prefilled.builder is not None:

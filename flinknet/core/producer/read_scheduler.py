@@ -35,8 +35,7 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
     Attributes:
         next_offset: offset in the data file where it continues.
         buffers_in_backlog: data buffers read and not yet polled, as in Flink; those still in the
-            file
-            do not count.
+            file do not count.
     """
 
     def __init__(

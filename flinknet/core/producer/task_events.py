@@ -14,8 +14,7 @@ class TaskEventHandler:
     registered at the TaskEventDispatcher). An event without a listener is dropped silently.
 
     Differs from Flink in that a partition takes events until it is released, not only until its
-    task
-    ends: a reader does not fail because its event came too late.
+    task ends: a reader does not fail because its event came too late.
     """
 
     def __init__(self) -> None:

@@ -59,8 +59,7 @@ class CreditBasedSequenceNumberingViewReader:
         """Start reading the subpartitions from `first` to `last`, inclusive.
 
         Raises: IndexError; RuntimeError if one is requested already; LocalTransportError. Then none
-        is
-            read.
+            is read.
         """
         count = len(partition.subpartitions)
         if not 0 <= first <= last < count:

@@ -43,8 +43,7 @@ class ViewRequests:
         create_reader: creates the reader of a receiver, given its channel and initial credit.
         fail: closes the connection: an awaited partition cannot be read.
         timeout_ns: how long a request for an unknown partition waits (Flink checks once per
-            timeout,
-            so requests wait between one and two of them; here exactly one).
+            timeout, so requests wait between one and two of them; here exactly one).
 
     Attributes:
         opened_readers: all attached readers and the latest ended ones, in the order of requests.

@@ -1,22 +1,22 @@
-"""Every network byte layout there is, and nothing else: bytes in, values out, and back.
+"""All byte layouts of the network, and nothing else: encoding and decoding.
 
-- `ids`: who is meant. `layout`: the frame, and what differs between releases. `header`: the fields
-  of a BufferResponse by name.
-- `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say;
-  `plain_frames` writes the frequent ones without an object.
-- `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
-  consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: frames looked
-  at by who is no peer.
-- `events` (with `checkpoint_barrier`), `records`: what a payload holds. `record_counter`: how many
-  records end in it.
-- `stored_buffers`: buffers in a file. `modified_utf8`: strings as Java has them.
-- `compression` (with `lzo`): how a payload may be packed.
+- `ids`: ids of channels, partitions and attempts. `layout`: the frame, and what differs between
+releases. `header`: the fields of a BufferResponse by name.
+- `messages` (with `buffer_response`, `java_errors`): messages of a connection; `plain_frames`
+encodes the frequent ones without objects.
+- `frames`: decodes a stream of bytes, split anywhere, into messages; `response_decoder` does so on
+the consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: inspects
+frames as a third party.
+- `events` (with `checkpoint_barrier`), `records`: contents of payloads. `record_counter`: the
+number of records that end in a payload.
+- `stored_buffers`: buffers in a file. `modified_utf8`: Java's string encoding.
+- `compression` (with `lzo`): compressed payloads.
 
-Offsets, formats and magic numbers stand only here. No state of a conversation lives here (credits,
-sequence numbers: see `core.producer` and `core.consumer`), no sockets, clocks or threads. Values
-are frozen dataclasses with `encode` and `decode` side by side. A decoder checks a length before it
-believes it; it raises RemoteProtocolError for what a Flink peer would not decode, and never
-anything else, whatever the bytes.
+Only these modules have offsets, formats and magic numbers. They have no connection state (credits,
+sequence numbers: see `core.producer` and `core.consumer`), sockets, clocks or threads. Values are
+frozen dataclasses with `encode` and `decode` side by side. A decoder checks a length before it uses
+it; it raises RemoteProtocolError for what a Flink peer would reject, and never anything else,
+whatever the bytes.
 
 flinknet speaks Flink 2.3 and reads 1.20 to 2.3.
 """

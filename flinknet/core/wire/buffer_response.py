@@ -1,7 +1,7 @@
 """BufferResponse (id 0): one buffer or one event for one receiver.
 
-Offsets from the start of the frame, layout "2.x" (in "1.20" the third row is missing and the rest
-moves up by four):
+Offsets from the start of the frame, layout "2.x" (in "1.20" the third row is missing and all later
+offsets are four less):
 
 | offset | type | field |
 |---|---|---|
@@ -16,8 +16,8 @@ moves up by four):
 | 47 | i32 * n | partial_buffer_sizes; their sum is size |
 | 47 + 4n | | payload |
 
-A peer goes by `size`, not by the length of the frame. While data flows nobody makes objects of
-them: see `plain_frames`.
+A peer goes by `size`, not by the length of the frame. The hot path creates no objects of this
+class: see `plain_frames`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BufferResponse:
         return len(self.buffer)
 
     def pieces(self) -> list[bytes]:
-        """The buffers inside: the partial buffers if there are any, else the one."""
+        """The partial buffers, or else the only buffer."""
         pieces = []
         start = 0
         for size in self.partial_buffer_sizes or (self.buffer_size,):
@@ -69,7 +69,7 @@ class BufferResponse:
         return pieces
 
     def encode(self, layout: str = "2.x") -> bytes:
-        """The whole frame. Layout "1.20" has no partial buffers; their sizes are lost in it."""
+        """Encode the whole frame. Layout "1.20" has no partial buffers; their sizes are lost."""
         chosen = LAYOUTS[layout]
         sizes = self.partial_buffer_sizes if chosen.has_partial_buffers else ()
         header = chosen.header.pack(
@@ -87,9 +87,9 @@ class BufferResponse:
 
     @classmethod
     def decode(cls, body: Bytes, layout: str = "2.x") -> Self:
-        """Read what follows the frame header.
+        """Decode a body, after the frame header.
 
-        Raises: FrameCorruptedError if it is cut or a Flink consumer would not decode it.
+        Raises: FrameCorruptedError if it is truncated or a Flink consumer would reject it.
         """
         chosen = LAYOUTS[layout]
         needed_bytes = body_bytes(body, chosen)
@@ -114,10 +114,11 @@ class BufferResponse:
 
 
 def body_bytes(body: Bytes, layout: Layout) -> int | None:
-    """How long the body of the BufferResponse at the start of `body` is, by its own sizes.
+    """Length of the BufferResponse at the start of `body`, from its own sizes.
 
-    Returns: bytes behind the frame header; None if more of them are needed to tell.
-    Raises: FrameCorruptedError for a header that a Flink consumer would not decode.
+    Returns: bytes after the frame header; None if more of them are needed.
+
+    Raises: FrameCorruptedError for a header that a Flink consumer would reject.
     """
     if len(body) < layout.header.size:
         return None

@@ -1,5 +1,5 @@
-"""CheckpointBarrier: the event that separates two checkpoints, with what it asks for (Flink:
-CheckpointBarrier and its CheckpointOptions).
+"""CheckpointBarrier: the event that separates two checkpoints, with its options (Flink:
+CheckpointBarrier and CheckpointOptions).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Self
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
 
 NO_ALIGNMENT_TIMEOUT_MS: Final = 0x7FFF_FFFF_FFFF_FFFF
-"""An aligned barrier with this timeout stays aligned."""
+"""Timeout of an aligned barrier that stays aligned."""
 
 _BARRIER_START = struct.Struct(">iqqb")
 _BARRIER_END = struct.Struct(">bq")
@@ -20,7 +20,7 @@ _I32 = struct.Struct(">i")
 
 
 class SnapshotType(IntEnum):
-    """What the barrier asks for, with the action after a savepoint."""
+    """The kind of snapshot, with the action after a savepoint."""
 
     CHECKPOINT = 0
     SAVEPOINT = 1
@@ -30,7 +30,7 @@ class SnapshotType(IntEnum):
 
     @property
     def is_savepoint(self) -> bool:
-        """Savepoints carry a format byte."""
+        """Whether it is a savepoint, which has a format byte."""
         return SnapshotType.SAVEPOINT <= self <= SnapshotType.SAVEPOINT_TERMINATE
 
 
@@ -74,12 +74,12 @@ class CheckpointBarrier:
 
     @property
     def is_unaligned(self) -> bool:
-        """It overtakes data, and no channel waits for the others."""
+        """Whether it overtakes data, and channels do not wait for each other."""
         return self.alignment is AlignmentType.UNALIGNED
 
     @property
     def is_timeoutable(self) -> bool:
-        """It is aligned, and turns unaligned when that takes too long."""
+        """Whether it is aligned, and becomes unaligned after a timeout."""
         return self.alignment is AlignmentType.ALIGNED and self.aligned_timeout_ms not in (
             0,
             NO_ALIGNMENT_TIMEOUT_MS,

@@ -8,8 +8,8 @@ BufferDecompressor).
 | 8 | | compressed bytes |
 
 These are the only little-endian integers of the protocol. The codec is not on the wire: both sides
-take it from `taskmanager.network.compression.codec`. With partial buffers each piece is compressed
-on its own. Compressed bytes depend on the library and are not canonical.
+take it from `taskmanager.network.compression.codec`. Partial buffers are compressed one by one.
+Compressed bytes depend on the library and are not canonical.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ class CompressionCodec(Enum):
 
 
 def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
-    """The payload to send with is_compressed set; None if it would not be smaller and goes as it
-    is.
+    """Compress a payload, to be sent with is_compressed set; None if it does not get smaller.
 
-    Raises: LocalProtocolError for LZO, which flinknet only reads.
+    Raises: LocalProtocolError for LZO, which flinknet can only read.
     """
     if codec is CompressionCodec.LZO:
         raise LocalProtocolError("flinknet reads LZO but does not write it; LZ4 and ZSTD it does")
@@ -62,13 +61,12 @@ def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
 
 
 def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes:
-    """The original bytes of a payload (or of one piece of it) that came with is_compressed set.
+    """Decompress a payload (or one partial buffer) received with is_compressed set.
 
     Args:
-        max_bytes: the largest original length to believe; a Flink job's is its buffer size.
+        max_bytes: largest original length to accept; in a Flink job, the buffer size.
 
-    Raises: FrameCorruptedError if lengths and bytes do not fit together, or it is not of this
-    codec.
+    Raises: FrameCorruptedError if lengths and bytes are inconsistent, or invalid for this codec.
     """
     if len(payload) < COMPRESSION_HEADER_BYTES:
         raise FrameCorruptedError(f"a compressed payload of {len(payload)} bytes")
@@ -90,7 +88,7 @@ def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes
 
 
 def _decompress_block(codec: CompressionCodec, block: bytes, original_bytes: int) -> bytes:
-    """Unpack `block`, allocating no more than `original_bytes`."""
+    """Decompress `block`, allocating at most `original_bytes`."""
     if codec is CompressionCodec.LZ4:
         return _decompress_lz4(block, original_bytes)
     if codec is CompressionCodec.ZSTD:

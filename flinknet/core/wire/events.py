@@ -1,15 +1,15 @@
-"""Events: what travels in a subpartition beside the records (Flink: EventSerializer).
+"""Events: elements of a subpartition other than records (Flink: EventSerializer).
 
-An event is an i32 tag and a body. It is read by its content; bytes after it are ignored, because
-pipelined partitions send the whole array the event was written into (`encode_pipelined`), and
-everyone else the exact size (`encode`).
+An event is an i32 tag and a body. Its content determines its size; bytes after it are ignored,
+because pipelined partitions send the whole array that the event was written into
+(`encode_pipelined`), and all others the exact size (`encode`).
 
 | tag | event | body | since |
 |---|---|---|---|
 | 0 | EndOfPartitionEvent | | |
 | 1 | CheckpointBarrier | see `checkpoint_barrier` | |
 | 2 | EndOfSuperstepEvent | | |
-| 3 | OtherEvent | utf class name, what the class writes | |
+| 3 | OtherEvent | utf class name, content written by the class | |
 | 4 | CancelCheckpointMarker | i64 checkpoint id | |
 | 5 | EndOfOutputChannelStateEvent (until 2.1: EndOfChannelStateEvent) | | |
 | 6 | EventAnnouncement | i32 sequence number, a whole event | |
@@ -36,7 +36,7 @@ from .ids import Bytes
 from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
 
 SERIALIZER_INITIAL_BYTES: Final = 128
-"""The array a DataOutputSerializer starts with: the least that is sent for tags 3 and 11."""
+"""Initial array size of a DataOutputSerializer: the least that is sent for tags 3 and 11."""
 
 _TAG = struct.Struct(">i")
 _TAG_AND_I8 = struct.Struct(">ib")
@@ -50,14 +50,14 @@ _I64 = struct.Struct(">q")
 
 
 class StopMode(IntEnum):
-    """How a job that stops treats its windows and timers."""
+    """How a stopping job treats its windows and timers."""
 
     DRAIN = 0
     NO_DRAIN = 1
 
 
 class _BareEvent:
-    """An event that is nothing but its tag."""
+    """Base of events that consist of their tag."""
 
     __slots__ = ()
     TAG: ClassVar[int]
@@ -72,7 +72,7 @@ class _BareEvent:
 
 @dataclass(frozen=True, slots=True)
 class EndOfPartitionEvent(_BareEvent):
-    """Nothing of this subpartition follows."""
+    """The end of the subpartition."""
 
     TAG: ClassVar[int] = 0
 
@@ -123,14 +123,14 @@ class CancelCheckpointMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndOfOutputChannelStateEvent(_BareEvent):
-    """Recovered in-flight data ends here; the first event of most streaming channels."""
+    """The end of recovered in-flight data; the first event of most streaming channels."""
 
     TAG: ClassVar[int] = 5
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskConnectionDescriptor:
-    """The old pair of subtasks from which the data after it was recovered."""
+    """The former pair of subtasks of the recovered data that follows."""
 
     input_subtask_index: int
     output_subtask_index: int
@@ -148,7 +148,7 @@ class SubtaskConnectionDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class EndOfData:
-    """No user records of this subpartition follow, but barriers may."""
+    """The end of user records of the subpartition; barriers may follow."""
 
     mode: StopMode = StopMode.DRAIN
 
@@ -164,14 +164,14 @@ class EndOfData:
 
 @dataclass(frozen=True, slots=True)
 class EndOfSegmentEvent(_BareEvent):
-    """A segment of the hybrid shuffle ends; the next one may lie in another tier."""
+    """The end of a segment in hybrid shuffle; the next one may be in another tier."""
 
     TAG: ClassVar[int] = 9
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryMetadata:
-    """In checkpoint files only: the subpartition of the last buffer."""
+    """The subpartition of the last buffer; only in checkpoint files."""
 
     final_buffer_subpartition_id: int
 
@@ -224,7 +224,7 @@ class WatermarkEvent:
 
 @dataclass(frozen=True, slots=True)
 class EndOfInputChannelStateEvent(_BareEvent):
-    """Made and read inside the consumer."""
+    """Created and read only inside the consumer."""
 
     TAG: ClassVar[int] = 12
 
@@ -247,9 +247,10 @@ _PlainEvent = (
 
 @dataclass(frozen=True, slots=True)
 class EventAnnouncement:
-    """A barrier that may time out is queued at `sequence_number`. The consumer makes it for itself.
+    """A barrier that may time out is queued at `sequence_number`. Created by the consumer for
+    itself.
 
-    An announcement of an announcement is rejected: no peer writes one, and nesting stays bounded.
+    An announcement of an announcement is rejected: no peer sends one, and nesting stays bounded.
     """
 
     announced_event: _PlainEvent
@@ -292,9 +293,9 @@ EVENT_CLASSES: Final[dict[int, type[Event]]] = {
 
 
 def decode_event(data: Bytes) -> Event:
-    """Read the event at the start of `data`; what follows it is ignored.
+    """Decode the event at the start of `data`; the rest is ignored.
 
-    Raises: FrameCorruptedError if it is cut or no event.
+    Raises: FrameCorruptedError if it is truncated or not an event.
     """
     data = bytes(data)
     if len(data) < _TAG.size:
@@ -310,11 +311,10 @@ def decode_event(data: Bytes) -> Event:
 
 
 def encode_pipelined(event: Event) -> bytes:
-    """The event with the unused end of the array it was written into, as pipelined partitions send
-    it.
+    """Encode an event with the unused end of its array, as pipelined partitions send it.
 
-    Barriers are written into 38 bytes more than their location, whether they need them or not. Tags
-    3 and 11 go through a DataOutputSerializer, whose array starts with 128 bytes and at least
+    Barriers are written into an array of 38 bytes plus their location, whether they need them or
+    not. Tags 3 and 11 use a DataOutputSerializer, whose array starts with 128 bytes and at least
     doubles when a write does not fit.
     """
     encoded = event.encode()
@@ -334,7 +334,7 @@ def encode_pipelined(event: Event) -> bytes:
 
 
 def data_type_of(event: Event, priority: bool = False) -> DataType:
-    """The data type under which an event is sent (Flink: Buffer.DataType.getDataType)."""
+    """The data type of a sent event (Flink: Buffer.DataType.getDataType)."""
     if priority:
         return DataType.PRIORITIZED_EVENT_BUFFER
     if isinstance(event, CheckpointBarrier):
@@ -378,7 +378,7 @@ def _encode_utf(text: str) -> bytes:
 
 
 def _decode_utf(data: bytes, at: int) -> tuple[str, int]:
-    """The text at `at` and the offset behind it."""
+    """The text at `at` and the offset after it."""
     (length,) = _U16.unpack_from(data, at)
     start = at + _U16.size
     if length > len(data) - start:

@@ -1,11 +1,11 @@
 # mypyc
-"""FrameDecoder: a stream of bytes, cut anywhere, becomes messages.
+"""FrameDecoder: decodes a stream of bytes, split anywhere, into messages.
 
-What a Flink peer does not decode is rejected here with an error (a Flink producer answers with a
-fatal ErrorResponse and closes; a consumer closes). Magic number and id are checked as soon as they
-are there, before the length is believed.
+What a Flink peer would reject raises an error here (a Flink producer answers with a fatal
+ErrorResponse and closes; a consumer closes). Magic number and id are checked as soon as they have
+arrived, before the length is used.
 
-We differ from Flink in one point: a frame is bounded. Flink takes any length up to 2 GiB.
+Differs from Flink in that frames are bounded. Flink accepts any length up to 2 GiB.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .layout import LAYOUTS, Direction
 from .messages import MESSAGE_CLASSES, Message
 
 FRAME_BYTES_MAX: Final = 64 << 20
-"""Far above any segment size in use; events and exceptions are smaller still."""
+"""Far above any segment size in use; events and exceptions are smaller."""
 
 
 class FrameDecoder:
     """Decodes one direction of one connection. After an error it must not be fed again.
 
     Mirrors NettyMessage.NettyMessageDecoder at the producer and NettyMessageClientDecoderDelegate
-    at the consumer, which goes by the length of the frame for all messages except BufferResponse,
-    and there by the sizes inside.
+    at the consumer, which uses the length of the frame for all messages except BufferResponse, and
+    there the sizes inside.
 
     Invariant: holds less than one frame, and never more than frame_bytes_max.
     """
@@ -51,20 +51,21 @@ class FrameDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a frame that is not complete yet."""
+        """Bytes of an incomplete frame."""
         return len(self._frame)
 
     def feed(self, data: bytes | memoryview) -> list[Message]:
-        """Take the next bytes of the stream; the view may be reused after the call.
+        """Decode the next bytes of the stream; the view may be reused after the call.
 
-        Returns: the messages that are complete now, in order.
-        Raises: FrameCorruptedError or UnknownMessageError; messages complete before it in the same
-            call are lost, as they are not with `messages`.
+        Returns: all messages completed by them, in order.
+
+        Raises: FrameCorruptedError or UnknownMessageError; earlier messages of the same call are
+            lost, unlike with `messages`.
         """
         return list(self.messages(data))
 
     def messages(self, data: bytes | memoryview) -> Iterator[Message]:
-        """As `feed`, but each message is handed over before the next is decoded.
+        """Like `feed`, but yields each message before it decodes the next.
 
         The iterator must be exhausted before the next bytes are fed and before the view is reused.
         """
@@ -83,7 +84,7 @@ class FrameDecoder:
                 yield message
 
     def _next_wanted_bytes(self) -> int:
-        """How long the frame must get to tell more; as long as it is if it is complete."""
+        """Length at which the frame can be decoded further; its length if it is complete."""
         length: int
         length, magic, message_id = FRAME_HEADER.unpack_from(self._frame)
         if magic != MAGIC:

@@ -1,5 +1,5 @@
 # mypyc
-"""The header of a frame, and that of a BufferResponse as a tuple with a name for each place.
+"""The header of a frame, and the header of a BufferResponse as a tuple with named positions.
 
 | offset | type | field |
 |---|---|---|
@@ -8,9 +8,9 @@
 | 8 | i8 | message id |
 | 9 | | body |
 
-Core and capture read the same tuple: that of layout "2.x" from the wire as it is, that of "1.20"
-with 0 for the partial buffers it does not have. A tuple and not a NamedTuple, because there is one
-for each buffer; the names cost nothing where they are compiled.
+Core and capture use the same tuple: for layout "2.x" as on the wire, for "1.20" with 0 for the
+missing number of partial buffers. A tuple rather than a NamedTuple, because there is one per
+buffer; the names cost nothing in compiled code.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ WHOLE_HEADER_1_20: Final = struct.Struct(">i5s16siiiBBi")
 BUFFER_RESPONSE_HEADER_BYTES: Final = WHOLE_HEADER.size
 
 PARTIAL_SIZE_BYTES: Final = 4
-"""Of each partial buffer, between header and payload."""
+"""Bytes per partial buffer, between header and payload."""

@@ -1,8 +1,8 @@
-"""Ids of the data port: 16 opaque bytes, and the compounds made of them.
+"""Ids of the data port: 16 opaque bytes, and compounds of them.
 
-The hexadecimal text in Flink's logs and web interface is the hexadecimal form of the bytes on the
-wire, in the same order. All decoders take exactly the bytes of the id and raise FrameCorruptedError
-for anything else.
+The hexadecimal text in Flink's logs and web interface is that of the bytes on the wire, in the same
+order. All decoders take exactly the bytes of the id and raise FrameCorruptedError for anything
+else.
 
 | id | bytes | layout |
 |---|---|---|
@@ -29,7 +29,7 @@ Bytes = bytes | bytearray | memoryview
 InputChannelID = NewType("InputChannelID", bytes)
 """The receiver of a message: one input channel of the consumer.
 
-Plain bytes, because every message carries one and the hot path looks channels up by it.
+Plain bytes, because every message has one and the hot path looks up channels by it.
 """
 
 _ID_AND_NUMBER = struct.Struct(">16si")
@@ -69,13 +69,13 @@ class AbstractID:
 
 
 class IntermediateDataSetID(AbstractID):
-    """The data set between two job vertices; each subtask of the first makes a partition."""
+    """The data set between two job vertices; each subtask of the first writes a partition."""
 
     __slots__ = ()
 
 
 class ExecutionGraphID(AbstractID):
-    """One run of a job, drawn at random."""
+    """A run of a job; random."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class JobVertexID(AbstractID):
 
 @dataclass(frozen=True, slots=True)
 class IntermediateResultPartitionID:
-    """The output of one subtask, whichever attempt makes it."""
+    """The output of one subtask, in any attempt."""
 
     intermediate_data_set_id: IntermediateDataSetID
     partition_number: int
@@ -134,7 +134,7 @@ class ExecutionVertexID:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionAttemptID:
-    """One attempt to run a subtask."""
+    """One attempt of a subtask."""
 
     execution_graph_id: ExecutionGraphID
     execution_vertex_id: ExecutionVertexID
@@ -167,7 +167,7 @@ class ExecutionAttemptID:
 
 @dataclass(frozen=True, slots=True)
 class ResultPartitionID:
-    """A partition together with the attempt that produces it: what a consumer asks for."""
+    """A partition with the attempt that produces it; consumers request it by this id."""
 
     partition_id: IntermediateResultPartitionID
     producer_id: ExecutionAttemptID
@@ -186,8 +186,8 @@ class ResultPartitionID:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the id as Flink's logs print it, <data set>#<partition>@<graph>_<vertex>_<subtask>_
-        <attempt>, or as the hexadecimal form of its 60 bytes.
+        """Parse the form of Flink's logs, <data set>#<partition>@<graph>_<vertex>_<subtask>_
+        <attempt>, or the hexadecimal form of its 60 bytes.
 
         Raises: LocalProtocolError if it is neither.
         """
@@ -219,7 +219,7 @@ class ResultPartitionID:
 
 @dataclass(frozen=True, slots=True)
 class ResultSubpartitionIndexSet:
-    """A range of subpartitions, both ends included. Invariant: 0 <= start_index <= end_index."""
+    """A range of subpartitions, inclusive. Invariant: 0 <= start_index <= end_index."""
 
     start_index: int
     end_index: int

@@ -1,12 +1,12 @@
-"""The Java exception inside an ErrorResponse: read by its grammar, never deserialised.
+"""Java exceptions in an ErrorResponse: parsed by the stream's grammar, never deserialised.
 
 A stream is `ac ed 00 05` and one object. The parser keeps what it needs to find the end (class
-descriptions and handles) and gives back class, message and causes as text; nothing a peer names is
-ever looked up or run. It therefore also reads exceptions of classes that a Flink without them would
+descriptions and handles) and returns class, message and causes as text; no class named by a peer is
+ever looked up or run. So it can also read exceptions of classes that a Flink without them would
 reject.
 
-What we send is the least that Flink accepts: class descriptions with Flink's serialVersionUIDs and
-one field, the message; Java gives defaults to the fields left out.
+Exceptions are sent in the smallest form that Flink accepts: class descriptions with Flink's
+serialVersionUIDs and one field, the message; Java fills omitted fields with defaults.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from flinknet.errors import FrameCorruptedError, LocalProtocolError
 from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
 
 STREAM_BYTES_MAX: Final = 1 << 20
-"""Streams with whole stack traces take 1 to 5 KB."""
+"""Streams with full stack traces take 1 to 5 KB."""
 
 DEPTH_MAX: Final = 64
-"""Elements inside elements (causes, mostly), and superclasses above a class."""
+"""Limit for nested elements (mostly causes), and for superclasses of a class."""
 
 _MAGIC_AND_VERSION = bytes.fromhex("aced0005")
 _HANDLE_BASE = 0x7E0000
@@ -37,7 +37,7 @@ _THROWABLE = "java.lang.Throwable"
 
 @dataclass(frozen=True, slots=True)
 class JavaThrowable:
-    """What an exception says; `message` is its field detailMessage."""
+    """An exception; `message` is its field detailMessage."""
 
     class_name: str
     message: str | None = None
@@ -51,7 +51,7 @@ class _ClassDesc:
     flags: int = 0
     fields: list[tuple[str, str]] = field(default_factory=list)
     superclass: _ClassDesc | None = None
-    depth: int = 0  # classes in its hierarchy; 0 until all of it is read
+    depth: int = 0  # classes in its hierarchy; 0 until the hierarchy is complete
 
 
 @dataclass(slots=True)
@@ -66,14 +66,14 @@ class _Array:
 
 
 class _End:
-    """The mark behind optional data."""
+    """The mark at the end of optional data."""
 
 
 _END = _End()
 
 
 class _Parser:
-    """Walks one stream. Every loop consumes input: the work is bounded by its length."""
+    """Parses one stream. Every loop consumes input, so its length bounds the work."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -103,7 +103,7 @@ class _Parser:
         return decode_modified_utf8(self._take(self._int(2)))
 
     def _element(self) -> object:
-        """Any element; `_END` for the end of optional data."""
+        """Parse any element; `_END` at the end of optional data."""
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise FrameCorruptedError("the Java serialization stream is nested too deeply")
@@ -250,7 +250,7 @@ class _Parser:
 
 
 def _hierarchy(class_desc: _ClassDesc | None) -> list[_ClassDesc]:
-    """The class and its superclasses, upwards."""
+    """The class and its superclasses, bottom up."""
     hierarchy = []
     while class_desc is not None:
         hierarchy.append(class_desc)
@@ -259,11 +259,12 @@ def _hierarchy(class_desc: _ClassDesc | None) -> list[_ClassDesc]:
 
 
 def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
-    """Read the exception at the start of `data`.
+    """Parse the exception at the start of `data`.
 
-    Returns: what it says, and the length of its stream in bytes; what follows is not looked at.
-    Raises: FrameCorruptedError if the stream is cut, is not one, holds no Throwable, or is too
-    large or too deep.
+    Returns: the exception, and the length of its stream in bytes; the rest is ignored.
+
+    Raises: FrameCorruptedError if the stream is truncated, invalid, contains no Throwable, or is
+    too large or too deep.
     """
     parser = _Parser(data[:STREAM_BYTES_MAX])
     instance = parser.parse()
@@ -271,7 +272,9 @@ def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
 
 
 def _throwable_of(instance: _Object) -> JavaThrowable:
-    """An exception without a cause refers to itself; anything met before ends the chain."""
+    """Convert an exception and its causes; one without a cause refers to itself, and a repeated one
+    ends the chain.
+    """
     chain: list[_Object] = []
     cause: object = instance
     while isinstance(cause, _Object) and not any(cause is met for met in chain):
@@ -336,7 +339,7 @@ SENDABLE_CLASSES: Final[dict[str, tuple[tuple[str, int], ...]]] = {
         ),
     )
 }
-"""What we can send: classes up to Throwable and their serialVersionUIDs, equal in 1.20 to 2.3."""
+"""Classes that we can send, up to Throwable, with serialVersionUIDs, equal in 1.20 to 2.3."""
 
 _THROWABLE_DESC = (
     struct.pack(">BH", _CLASS_DESC, len(_THROWABLE))
@@ -350,9 +353,10 @@ _THROWABLE_DESC = (
 
 
 def encode_throwable(class_name: str, message: str | None) -> bytes:
-    """The least stream for an exception of one of `SENDABLE_CLASSES` that Flink can read.
+    """The smallest stream that Flink can read for an exception of one of `SENDABLE_CLASSES`.
 
-    Raises: LocalProtocolError for any other class; a Flink peer would break the connection over it.
+    Raises: LocalProtocolError for any other class, for which a Flink peer would close the
+    connection.
     """
     if class_name not in SENDABLE_CLASSES:
         raise LocalProtocolError(f"the serialVersionUID of {class_name} is not known")

@@ -1,7 +1,7 @@
-"""What differs between releases of Flink: the header of BufferResponse, and nothing else.
+"""Layouts of BufferResponse: the only difference on the wire between releases of Flink.
 
-flinknet speaks the layout "2.x" (2.0 to 2.3) and reads "1.20" too. No version travels on the wire;
-`detect_layout` tells them apart by a BufferResponse.
+flinknet writes layout "2.x" (2.0 to 2.3) and reads "1.20", too. There is no version on the wire;
+`detect_layout` recognises the layout of a BufferResponse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .header import (
 from .ids import Bytes
 
 PLAUSIBLE_BYTES_MAX: Final = 64 << 20
-"""A message that claims more is not believed: no segment, event or exception comes near."""
+"""Largest plausible message: no segment, event or exception comes near."""
 
 
 class Direction(Enum):
@@ -40,18 +40,18 @@ class Direction(Enum):
 
 
 class Layout:
-    """The BufferResponse of one line of releases.
+    """The BufferResponse of one series of releases.
 
     Args:
         whole: frame header and message header, without the sizes of partial buffers.
 
     Attributes:
-        header_bytes: of both.
+        header_bytes: size of both headers.
         header: the message header alone.
-        has_partial_buffers: the header counts partial buffers, and their sizes stand before the
+        has_partial_buffers: whether the header counts partial buffers, whose sizes precede the
             payload.
         data_type_max: the largest ordinal of Buffer.DataType.
-        read: both headers at an offset where `header_bytes` bytes are.
+        read: reads both headers at an offset with at least `header_bytes` bytes.
     """
 
     __slots__ = ("data_type_max", "has_partial_buffers", "header", "header_bytes", "name", "read")
@@ -67,7 +67,7 @@ class Layout:
         )
 
     def is_plausible(self, header: Header) -> bool:
-        """Whether a Flink consumer would take it."""
+        """Whether a Flink consumer would accept it."""
         data_type, size = header[DATA_TYPE], header[SIZE]
         return (
             header[MAGIC_AND_ID] == BUFFER_RESPONSE_START
@@ -79,8 +79,8 @@ class Layout:
         )
 
     def is_consistent(self, header: Header) -> bool:
-        """Whether it is plausible and the length of the frame agrees with the sizes inside, as it
-        does in one layout only, save for rare cases which the compression flag settles.
+        """Whether it is plausible and the frame length matches the sizes inside. That holds in one
+        layout only, except for rare cases, which the compression flag decides.
         """
         sizes_bytes = PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
         return (
@@ -104,9 +104,7 @@ LAYOUTS: Final = {layout.name: layout for layout in (LAYOUT_2_X, LAYOUT_1_20)}
 def detect_layout(
     start: Bytes, test: Callable[[Layout, Header], bool] = Layout.is_consistent
 ) -> Layout | None:
-    """The first layout in which the BufferResponse that starts so passes the test; None if it does
-    in none.
-    """
+    """The first layout in which the given BufferResponse passes the test; None if there is none."""
     for layout in LAYOUTS.values():
         if len(start) >= layout.header_bytes and test(layout, layout.read(start, 0)):
             return layout

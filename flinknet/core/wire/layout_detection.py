@@ -1,8 +1,8 @@
-"""LayoutDetectingDecoder: the consumer's half of the stream from a producer of unknown release.
+"""LayoutDetectingDecoder: decodes the stream of a producer of unknown release.
 
-No version travels on the wire. The first BufferResponse tells its layout, and until it has come
-everything else is the same in all releases. What has layout "2.x" then goes through the decoder of
-the hot path; "1.20" is read frame by frame, which costs a copy more.
+There is no version on the wire. The first BufferResponse reveals its layout; all messages before it
+are the same in all releases. Layout "2.x" then goes through the decoder of the hot path; "1.20" is
+read frame by frame, which costs one more copy.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder, ResponseSink
 
 
 class LayoutDetectingDecoder:
-    """Takes bytes as ResponseDecoder does, and finds out how to read them.
+    """Decodes like ResponseDecoder, once it has detected the layout.
 
     Attributes:
-        layout: name of the layout, None until the first BufferResponse has come.
+        layout: name of the layout; None until the first BufferResponse.
     """
 
     __slots__ = ("_frames", "_hot", "_rest", "_sink", "layout")
@@ -41,19 +41,18 @@ class LayoutDetectingDecoder:
         self.layout: str | None = None
 
     def memory_to_fill(self) -> Sequence[memoryview]:
-        """As ResponseDecoder's, once it is known that the layout is its own."""
+        """See ResponseDecoder; empty unless the layout is known to be "2.x"."""
         return self._hot.memory_to_fill() if self._hot is not None else ()
 
     def memory_filled(self, count: int) -> None:
-        """As ResponseDecoder's."""
+        """See ResponseDecoder."""
         assert self._hot is not None
         self._hot.memory_filled(count)
 
     def receive(self, data: memoryview) -> None:
-        """Decode what `data` completes.
+        """Decode all that `data` completes.
 
-        Raises: FrameCorruptedError, UnknownMessageError; the stream cannot be followed any further
-            then.
+        Raises: FrameCorruptedError, UnknownMessageError; the stream is unusable then.
         """
         if self.layout is not None:
             self._decode(data)
@@ -68,7 +67,7 @@ class LayoutDetectingDecoder:
             self._decode(memoryview(rest))
 
     def _take_frame(self) -> bytearray | None:
-        """The next whole frame, None while it is not there."""
+        """The next complete frame; None if it is incomplete."""
         rest = self._rest
         if len(rest) < FRAME_HEADER_BYTES:
             return None

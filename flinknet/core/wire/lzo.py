@@ -1,8 +1,8 @@
-"""LZO1X: decompression of one raw block, for exchanges of a Flink that is set to LZO.
+"""LZO1X decompression of one raw block, for exchanges of a Flink configured for LZO.
 
-A block is a chain of instructions: literals to copy from the input, or a match to copy from the
-output so far, followed by up to three literals. `11 00 00` ends it. What an instruction below 16
-means depends on how many literals the one before it copied.
+A block is a sequence of instructions: literals to copy from the input, or a match to copy from the
+output so far, followed by up to three literals. `11 00 00` ends it. The meaning of an instruction
+below 16 depends on the number of literals that the previous one copied.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from flinknet.errors import FrameCorruptedError
 
 _LONG_RUN = 4
-"""Literals of the last instruction: 0 to 3 behind a match, this for a run of four or more."""
+"""Literals of the last instruction: 0 to 3 after a match, this for a run of four or more."""
 
 
 def decompress_lzo1x(block: bytes, original_bytes: int) -> bytes:
-    """Unpack `block`.
+    """Decompress `block`.
 
-    Raises: FrameCorruptedError if it is cut, refers to what is not there, or does not give exactly
-    `original_bytes`.
+    Raises: FrameCorruptedError if it is truncated, refers to missing data, or does not yield
+    exactly `original_bytes`.
     """
     try:
         return _Lzo(block, original_bytes).decompress()
@@ -26,7 +26,7 @@ def decompress_lzo1x(block: bytes, original_bytes: int) -> bytes:
 
 
 class _Lzo:
-    """Invariant: never more than original_bytes of output."""
+    """Decompression state. Invariant: never more than original_bytes of output."""
 
     def __init__(self, block: bytes, original_bytes: int) -> None:
         self.block = block
@@ -82,7 +82,9 @@ class _Lzo:
         return self._byte() | self._byte() << 8
 
     def _length(self, short: int, longest: int) -> int:
-        """A length that did not fit its bits goes on in bytes: zeros of 255 each, and the rest."""
+        """A length that does not fit its bits continues in bytes: zeros of 255 each,
+        then the rest.
+        """
         if short:
             return short
         length = longest
@@ -98,7 +100,7 @@ class _Lzo:
         self.at += length
 
     def _copy_match(self, distance: int, length: int) -> None:
-        """A match may reach into itself: its start is then repeated."""
+        """Copy a match, which may overlap its own output: its start is repeated then."""
         if distance > len(self.out):
             raise FrameCorruptedError("the LZO block refers to bytes before its start")
         self._check_room(length)

@@ -1,8 +1,8 @@
-"""The twelve messages of the data port (Flink: NettyMessage), as flinknet speaks them: Flink 2.3.
+"""The twelve messages of the data port (Flink: NettyMessage), in the version of Flink 2.3.
 
-`encode` makes a whole frame; `decode` reads a body, which begins behind the 9 bytes of the frame
-header. Bytes behind what a message needs are ignored, as Flink does. All integers are big-endian.
-Fields are sent in the order of their rows; receiver_id is the 16-byte InputChannelID.
+`encode` returns a whole frame; `decode` takes a body, after the 9 bytes of the frame header. Excess
+bytes are ignored, as in Flink. All integers are big-endian. Fields are in the order of their rows;
+receiver_id is the 16-byte InputChannelID.
 
 | id | message | from | body |
 |---|---|---|---|
@@ -62,7 +62,7 @@ _CREDIT = struct.Struct(">16si")
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """Something failed at the producer: for one receiver, or, without it, for the connection."""
+    """A failure at the producer, of one receiver, or without receiver of the connection."""
 
     cause: JavaThrowable
     receiver_id: InputChannelID | None = None
@@ -71,9 +71,9 @@ class ErrorResponse:
     DIRECTION: ClassVar[Direction] = Direction.PRODUCER_TO_CONSUMER
 
     def encode(self) -> bytes:
-        """Class and message travel; causes and stack trace do not.
+        """Encode class and message, without causes and stack trace.
 
-        Raises: LocalProtocolError for a class that we cannot write.
+        Raises: LocalProtocolError for an exception class that we cannot write.
         """
         stream = encode_throwable(self.cause.class_name, self.cause.message)
         if self.receiver_id is None:
@@ -114,7 +114,9 @@ class PartitionRequest:
 
     @classmethod
     def decode(cls, body: Bytes) -> Self:
-        """A negative credit is decoded: it is the request that fails then, not the connection."""
+        """Decode; a negative credit is accepted here, so that it fails the request, not the
+        connection.
+        """
         if len(body) < 88:
             raise FrameCorruptedError(f"a PartitionRequest of {len(body)} bytes")
         receiver_id, credit = _CREDIT.unpack_from(body, 68)
@@ -158,7 +160,7 @@ class TaskEventRequest:
 
 @dataclass(frozen=True, slots=True)
 class _OfReceiver:
-    """What a consumer says of one channel, and nothing else with it."""
+    """Base of a consumer's messages that consist of a receiver only."""
 
     receiver_id: InputChannelID
 
@@ -174,7 +176,7 @@ class _OfReceiver:
 
 
 class CancelPartitionRequest(_OfReceiver):
-    """Close a channel, keep the connection. May come more than once."""
+    """Close a channel, keep the connection. May be sent repeatedly."""
 
     __slots__ = ()
     ID = 4
@@ -197,7 +199,7 @@ class CloseRequest:
 
 @dataclass(frozen=True, slots=True)
 class AddCredit:
-    """So many more buffers of the receiver are free."""
+    """Announce further free buffers of the receiver."""
 
     credit: int
     receiver_id: InputChannelID
@@ -231,7 +233,7 @@ class AckAllUserRecordsProcessed(_OfReceiver):
 
 @dataclass(frozen=True, slots=True)
 class BacklogAnnouncement:
-    """So many data buffers wait, and the receiver has given no credit."""
+    """Announce waiting data buffers to a receiver without credit."""
 
     backlog: int
     receiver_id: InputChannelID
@@ -251,7 +253,7 @@ class BacklogAnnouncement:
 
 @dataclass(frozen=True, slots=True)
 class NewBufferSize:
-    """Fill buffers that are begun from now on only up to this size, in bytes."""
+    """Limit the size of the next buffers, in bytes."""
 
     buffer_size: int
     receiver_id: InputChannelID
@@ -271,7 +273,7 @@ class NewBufferSize:
 
 @dataclass(frozen=True, slots=True)
 class SegmentId:
-    """The consumer of a hybrid shuffle needs this segment of the subpartition next."""
+    """Request the next segment of a subpartition, in hybrid shuffle."""
 
     subpartition_id: int
     segment_id: int

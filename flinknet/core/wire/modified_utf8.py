@@ -1,7 +1,7 @@
 """Java's modified UTF-8: UTF-16 units encoded one by one, U+0000 as `c0 80` (DataOutput.writeUTF).
 
-Strings travel with a u16 byte count in front. A character beyond U+FFFF is two units of three bytes
-each. Unpaired surrogates are legal in Java strings and are kept.
+Strings on the wire have a u16 byte count in front. A character beyond U+FFFF is two units of three
+bytes each. Unpaired surrogates are legal in Java strings and are kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from flinknet.errors import FrameCorruptedError
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """The bytes of `text`, without a length."""
+    """Encode `text`, without a length."""
     if text.isascii() and "\0" not in text:
         return text.encode("ascii")
     utf16 = text.encode("utf-16-be", "surrogatepass")
@@ -21,7 +21,7 @@ def encode_modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """The text of `data`.
+    """Decode `data`.
 
     Raises: FrameCorruptedError for bytes that are not modified UTF-8.
     """

@@ -1,6 +1,4 @@
-"""Frames looked at in passing, for who listens and is not a peer: nothing is taken for granted,
-nothing raises, no payload is touched.
-"""
+"""Inspects frames as a third party: assumes nothing, raises nothing, touches no payload."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ MAGIC_OFFSET: Final = 4
 
 
 _USUAL_BYTES: Final = {2: 97, 4: 25, 5: 9, 6: 29, 7: 25, 8: 25, 9: 29, 10: 29, 11: 33}
-"""Bytes of the frames whose length is always the same, by message id."""
+"""Frame lengths of the messages of constant size, by message id."""
 
 _LEAST_BYTES: Final = {1: 16, 3: 93}
-"""At least, of those that carry something."""
+"""Smallest frame lengths of the other messages."""
 
 _IDS_OF = {
     direction: frozenset(
@@ -31,8 +29,8 @@ _IDS_OF = {
 
 
 def peek_frame(view: Bytes, offset: int, direction: Direction) -> tuple[int, int, bool] | None:
-    """Length, message id and whether the id belongs in this direction; None if the 9 bytes at
-    `offset` are no frame header.
+    """Length, message id and whether the id belongs to this direction; None if the 9 bytes at
+    `offset` are not a frame header.
     """
     length, magic, message_id = FRAME_HEADER.unpack_from(view, offset)
     if magic != MAGIC or not FRAME_HEADER_BYTES <= length <= PLAUSIBLE_BYTES_MAX:
@@ -41,7 +39,7 @@ def peek_frame(view: Bytes, offset: int, direction: Direction) -> tuple[int, int
 
 
 def is_usual(length: int, message_id: int) -> bool:
-    """Whether a frame that is no BufferResponse has the length that Flink gives it."""
+    """Whether a frame other than a BufferResponse has the length that Flink gives it."""
     usual_bytes = _USUAL_BYTES.get(message_id)
     return length == usual_bytes if usual_bytes else length >= _LEAST_BYTES.get(message_id, 9)
 

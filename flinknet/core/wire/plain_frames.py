@@ -1,6 +1,6 @@
 # mypyc
-"""The two messages that fly while data flows, as bytes: headers of BufferResponse and whole frames
-of AddCredit. One call into struct each, no objects; `buffer_response` and `messages` have those.
+"""The two most frequent messages as bytes: headers of BufferResponse and whole frames of AddCredit.
+One struct call each, no objects; `buffer_response` and `messages` have the classes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NUMBER_START: Final = struct.calcsize(">i5s16sii")
 _BACKLOG_END: Final = _NUMBER_START + struct.calcsize(">ii")
 
 _RUN_HEADER = struct.Struct(f">{_NUMBER_START}sii{BUFFER_RESPONSE_HEADER_BYTES - _BACKLOG_END}s")
-"""A header as far as headers differ within a run: its number and its backlog."""
+"""A header, split at the fields that differ within a run: number and backlog."""
 
 
 def encode_buffer_response_header(
@@ -48,7 +48,7 @@ def encode_buffer_response_header(
     is_compressed: int,
     size: int,
 ) -> bytes:
-    """What stands before a payload without partial buffers, in layout "2.x"."""
+    """Encode the header of a payload without partial buffers, in layout "2.x"."""
     return _pack(
         BUFFER_RESPONSE_HEADER_BYTES + size,
         BUFFER_RESPONSE_START,
@@ -64,11 +64,11 @@ def encode_buffer_response_header(
 
 
 def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
-    """Read the whole header at `offset`, which must be there, in layout "2.x".
+    """Decode the complete header at `offset`, in layout "2.x".
 
     The sizes of the partial buffers (4 bytes each) and the payload follow.
 
-    Raises: FrameCorruptedError for what a Flink consumer does not decode.
+    Raises: FrameCorruptedError for a header that a Flink consumer would reject.
     """
     header: Header = _unpack_from(view, offset)
     start = header[MAGIC_AND_ID]
@@ -83,8 +83,8 @@ def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
 
 
 def alike(header: Header) -> tuple[bytes, bytes]:
-    """What all headers of a run with this one have in common: what stands before the sequence
-    number, and what stands behind the backlog.
+    """The common bytes of all headers of a run with this one: those before the sequence number, and
+    those after the backlog.
     """
     _, _, receiver_id, subpartition_id, _, number, backlog, data_type, is_compressed, size = header
     whole = encode_buffer_response_header(
@@ -94,20 +94,20 @@ def alike(header: Header) -> tuple[bytes, bytes]:
 
 
 def is_alike(begun: bytes, common: tuple[bytes, bytes]) -> bool:
-    """Whether these bytes may be the beginning of a header like the others."""
+    """Whether these bytes may begin a header of the run."""
     return common[0].startswith(begun[: len(common[0])])
 
 
 def decode_backlogs(
     headers: memoryview, common: tuple[bytes, bytes], sequence_number: int
 ) -> list[int]:
-    """The backlogs that a run of headers tells, up to the first header that is not like the
-    others, does not have the next number or tells no backlog.
+    """The backlogs of a run of headers, up to the first header that differs from the others, is out
+    of sequence or has no backlog.
 
     Args:
-        headers: BUFFER_RESPONSE_HEADER_BYTES each, end to end.
-        common: what makes them alike (`alike`).
-        sequence_number: that the first of them must have.
+        headers: adjacent headers of BUFFER_RESPONSE_HEADER_BYTES each.
+        common: their common bytes (`alike`).
+        sequence_number: expected number of the first one.
     """
     start, end = common
     backlogs = []
@@ -120,10 +120,9 @@ def decode_backlogs(
 
 
 def check_header(layout: Layout, partial_buffers: int, data_type: int, size: int) -> None:
-    """Raise if a Flink consumer would break the connection over this header.
+    """Raise if a Flink consumer would close the connection because of this header.
 
-    Type 0 with bytes is decoded, as Flink does; the channel then treats it as an event that is
-    none.
+    Type 0 with bytes is decoded, as in Flink; the channel then treats it as an invalid event.
     """
     if data_type > layout.data_type_max:
         raise FrameCorruptedError(f"data type {data_type} is not known")
@@ -146,11 +145,10 @@ _pack_add_credit = _ADD_CREDIT.pack
 
 
 def decode_add_credits(view: memoryview) -> list[tuple[int, bytes]] | None:
-    """(credit, receiver id) of each frame, if `view` is nothing but whole AddCredit frames; else
-    None.
+    """(credit, receiver id) of each frame, if `view` consists of whole AddCredit frames; else None.
 
-    For the hot path: what a consumer sends while data flows is as a rule just that (0.3 µs a frame,
-    against 2.5 µs through a FrameDecoder).
+    For the hot path: usually a consumer sends nothing else while data flows (0.3 µs per frame,
+    against 2.5 µs with a FrameDecoder).
     """
     if len(view) % ADD_CREDIT_BYTES:
         return None
@@ -163,5 +161,5 @@ def decode_add_credits(view: memoryview) -> list[tuple[int, bytes]] | None:
 
 
 def encode_add_credit(receiver_id: bytes, credit: int) -> bytes:
-    """The whole frame of an AddCredit, for the hot path."""
+    """Encode the frame of an AddCredit, for the hot path."""
     return _pack_add_credit(29, _ADD_CREDIT_MAGIC_AND_ID, credit, receiver_id)

@@ -1,7 +1,7 @@
-"""RecordCounter: how many records end in the bytes of one subpartition, without keeping any.
+"""RecordCounter: counts the records that end in the bytes of one subpartition, without storing any.
 
-Walks the length prefixes of `records`; what lies between them is passed over. Where neighbouring
-elements have one length, as they mostly have, they are checked all at once with numpy.
+Reads the length prefixes of `records` and skips the rest. Adjacent elements of equal length, the
+usual case, are checked all at once with numpy.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .records import (
 )
 
 RUN_MIN: Final = 12
-"""Elements from which on a look with numpy (3 µs) is cheaper than a loop."""
+"""Elements from which on numpy (3 µs per call) is cheaper than a loop."""
 
 RUN_TRIES: Final = 2
-"""Looks in one payload that may find no such run."""
+"""Numpy calls per payload that may find no such run."""
 
 _PREFIX_AND_TAG = LENGTH_PREFIX_BYTES + 1
 _RECORD_TAG_MAX = TAG_REC_WITHOUT_TIMESTAMP
@@ -35,9 +35,9 @@ class RecordCounter:
     An element without bytes counts as a record.
 
     Attributes:
-        is_lost: the stream could not be followed: a length was impossible, or bytes are missing.
-            Until `restart` nothing is counted.
-        others: elements that ended and are no records.
+        is_lost: whether the stream is unusable, after an impossible length or missing bytes.
+            Nothing is counted until `restart`.
+        others: number of ended elements other than records.
     """
 
     __slots__ = ("_is_record", "_left", "_prefix", "is_lost", "others")
@@ -45,8 +45,8 @@ class RecordCounter:
     def __init__(self, *, is_lost: bool = False) -> None:
         self.is_lost = is_lost
         self.others = 0
-        self._prefix = b""  # of a length and a tag that were cut
-        self._left = 0  # bytes of the element that is going on
+        self._prefix = b""  # part of a split length and tag
+        self._left = 0  # missing bytes of the current element
         self._is_record = True
 
     @property
@@ -55,17 +55,17 @@ class RecordCounter:
         return bool(self._left or self._prefix)
 
     def restart(self) -> None:
-        """What comes next starts with a length."""
+        """Start again at a length prefix."""
         self.is_lost = False
         self._prefix, self._left = b"", 0
 
     def lose(self) -> None:
-        """Bytes are missing."""
+        """Stop counting: bytes are missing."""
         self.is_lost = True
         self._prefix, self._left = b"", 0
 
     def feed(self, payload: memoryview) -> int:
-        """Take the next bytes. Returns: the records that end in them, 0 where nothing is known."""
+        """Take the next bytes. Returns: number of records that end in them, 0 if unknown."""
         if self.is_lost:
             return 0
         position, end = self._left, len(payload)
@@ -112,8 +112,8 @@ class RecordCounter:
         return 0
 
     def _finish_prefix(self, payload: memoryview, position: int) -> tuple[int, int]:
-        """Complete a length and tag that were cut. Returns: where the next element starts (the end
-        if this one goes on), and records that ended.
+        """Complete a split length and tag. Returns: the start of the next element (the end if this
+        one is incomplete), and the number of ended records.
         """
         wanted = _PREFIX_AND_TAG - len(self._prefix)
         taken = min(wanted, len(payload) - position)
@@ -136,7 +136,7 @@ class RecordCounter:
         return stop, self._ended(is_record)
 
     def _cut(self, payload: memoryview, position: int, end: int) -> int:
-        """Keep the start of an element whose tag is still to come. Returns: records that end."""
+        """Keep the start of an element whose tag is missing. Returns: number of ended records."""
         if position == end:
             return 0
         rest = bytes(payload[position:end])
@@ -147,7 +147,7 @@ class RecordCounter:
 
 
 def _equal_elements(payload: memoryview, position: int, end: int, step: int) -> int:
-    """How many whole elements from `position` on have the same length and tag."""
+    """Number of complete elements from `position` on with the same length and tag."""
     count = (end - position) // step
     lengths = np.ndarray((count,), np.uint32, payload, position, (step,))
     tags = np.ndarray((count,), np.uint8, payload, position + LENGTH_PREFIX_BYTES, (step,))

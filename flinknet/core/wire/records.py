@@ -1,8 +1,8 @@
-"""Records in data buffers: a stream of length-prefixed elements, cut anywhere by the buffers.
+"""Records in data buffers: a stream of length-prefixed elements, split anywhere by the buffers.
 
-The payloads of the data buffers of one receiver and one subpartition, joined in order, are
+The concatenated payloads of the data buffers of one receiver and one subpartition are
 
-| i32 | bytes of the element, without these four |
+| i32 | size of the element, without these four bytes |
 | | element |
 
 and an element of a streaming program (Flink: StreamElementSerializer) is
@@ -18,7 +18,7 @@ and an element of a streaming program (Flink: StreamElementSerializer) is
 | 6 | InternalWatermark | i32 subpartition index, i64 timestamp |
 
 Timestamps are event time in ms. The value is written by the serializer of the job's type
-(`job.serializers`). Tag 6 takes the place of 2 in batch jobs.
+(`job.serializers`). Batch jobs use tag 6 instead of 2.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INTERNAL_WATERMARK = struct.Struct(">biq")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A value, with the event time it may have (Flink: StreamRecord)."""
+    """A value, with its event time if it has one (Flink: StreamRecord)."""
 
     value: bytes
     timestamp_ms: int | None = None
@@ -88,7 +88,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarker:
-    """Measures the way from a source. `marked_time_ms` is wall clock."""
+    """Measures the latency from a source. `marked_time_ms` is wall-clock time."""
 
     marked_time_ms: int
     operator_id: bytes
@@ -109,7 +109,7 @@ class LatencyMarker:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStatus:
-    """Whether watermarks of this channel count."""
+    """Whether the channel's watermarks count."""
 
     status: int
 
@@ -130,7 +130,7 @@ class WatermarkStatus:
 
 @dataclass(frozen=True, slots=True)
 class RecordAttributes:
-    """What holds for the records that follow."""
+    """Attributes of the records that follow."""
 
     is_backlog: bool
 
@@ -146,7 +146,7 @@ class RecordAttributes:
 
 @dataclass(frozen=True, slots=True)
 class InternalWatermark:
-    """A watermark that names its subpartition."""
+    """A watermark with its subpartition."""
 
     subpartition_index: int
     timestamp_ms: int
@@ -178,15 +178,15 @@ ELEMENT_CLASSES: Final[dict[int, type[StreamElement]]] = {
 
 
 def encode_record(element: StreamElement) -> bytes:
-    """The element with its length in front, as it lies in the stream."""
+    """Encode an element with its length prefix."""
     encoded = element.encode()
     return _LENGTH.pack(len(encoded)) + encoded
 
 
 def decode_element(element: Bytes) -> StreamElement:
-    """Read one element, without its length.
+    """Decode one element, without its length prefix.
 
-    Raises: FrameCorruptedError if it is none.
+    Raises: FrameCorruptedError if it is invalid.
     """
     element = bytes(element)
     if not element or element[0] not in ELEMENT_CLASSES:

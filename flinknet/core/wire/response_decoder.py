@@ -1,16 +1,16 @@
 # mypyc
-"""ResponseDecoder: the consumer's half of the stream, with payloads laid straight into the
-receiver's buffers.
+"""ResponseDecoder: decodes the stream of a producer, with payloads copied directly into the
+receivers' buffers.
 
-The header is read before a buffer is taken, so a payload is copied once, from the bytes the driver
-received to the memory where the record reader will find it (Flink:
-NettyMessageClientDecoderDelegate). Everything that is not a plain BufferResponse is rare and goes
-through whole frames.
+The header is read before a buffer is taken, so a payload is copied once, from the bytes that the
+driver received to the memory where the record reader finds it (Flink:
+NettyMessageClientDecoderDelegate). Anything but a plain BufferResponse is rare and is decoded as a
+whole frame.
 
-At the highest rate one full buffer of a channel follows another: a *run*. Where one is under way
-the driver is told the memory of the channel's next buffers, with room for their headers in between,
-and lays the bytes there itself: not copied at all. The headers prove afterwards that the run went
-on; what was something else is moved and decoded as anything else is.
+At the highest rate, full buffers of one channel follow each other: a *run*. During a run the driver
+gets the memory of the channel's next buffers, with space for their headers in between, and reads
+into it directly: no copy at all. The headers show afterwards whether the run continued; other bytes
+are moved and decoded as usual.
 """
 
 from __future__ import annotations
@@ -42,44 +42,44 @@ from .plain_frames import alike, decode_backlogs, decode_buffer_response_header,
 _DATA_BUFFER = int(DataType.DATA_BUFFER)
 
 LARGEST_FRAME_BYTES = 16 * 1024 * 1024
-"""No ErrorResponse or event is larger; a frame that claims more is not believed."""
+"""Largest plausible ErrorResponse or event; a longer frame is rejected."""
 
 
 RUN_BUFFERS: Final = 6
-"""Buffers of a run that are received at once, at most. What was received is still in the cache when
-it is read, and credit for it goes back while more is on its way."""
+"""Most buffers of a run received at once. What was received is then still in the cache when it is
+read, and credit for it returns while more is on its way."""
 
 
 class ResponseSink(Protocol):
-    """Who owns the receivers."""
+    """The owner of the receivers."""
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Where the payload of this BufferResponse goes; None to skip it. The stream is corrupt if
+        """Memory for the payload of this BufferResponse; None to skip it. The stream is corrupt if
         the payload does not fit.
         """
 
     def receive_payload(self, header: Header) -> None:
-        """The payload is complete."""
+        """Handle a complete payload."""
 
     def free_memory(self, header: Header) -> Sequence[memoryview]:
-        """Memory of the buffers that `take_buffer` would give for messages like this one, in order;
-        none if their payloads would not fill it.
+        """Memory of the buffers that `take_buffer` would return for messages like this one, in
+        order; empty if their payloads would not fill it.
         """
 
     def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
-        """As many messages like this one have come as there are backlogs, numbered on from it.
-        Their payloads lie in the free memory already.
+        """Handle as many messages like this one as there are backlogs, with consecutive numbers
+        starting at its number. Their payloads are in the free memory already.
         """
 
     def receive_message(self, message: Message) -> None:
-        """A message of another kind, or a BufferResponse of several partial buffers."""
+        """Handle a message of another kind, or a BufferResponse with several partial buffers."""
 
 
 class ResponseDecoder:
-    """Bytes from the producer in, cut anywhere; buffers and messages out.
+    """Decodes bytes from a producer, split anywhere, into buffers and messages.
 
     Invariant: `_rest` is the start of one frame, shorter than a header unless the frame must be
-        read whole; `_run` is the header of the last buffer of a run, which may go on.
+        read whole; `_run` is the header of the last buffer of a run that may continue.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class ResponseDecoder:
         self._payloads: Sequence[memoryview] = ()
 
     def memory_to_fill(self) -> Sequence[memoryview]:
-        """Where the bytes that come next are to be laid, in order; empty if no run is under way."""
+        """Memory for the next bytes, in order; empty if there is no run."""
         run = self._run
         if run is None or self._whole_frame_bytes or (self._missing and self._target is None):
             return ()
@@ -133,9 +133,9 @@ class ResponseDecoder:
         return memory
 
     def memory_filled(self, count: int) -> None:
-        """`count` bytes were laid where `memory_to_fill` has just said.
+        """Decode `count` bytes in the memory that `memory_to_fill` has just returned.
 
-        Raises: as `receive`.
+        Raises: see `receive`.
         """
         run = self._run
         assert run is not None
@@ -179,17 +179,16 @@ class ResponseDecoder:
             self._rest += begun
 
     def _move(self, first: int, count: int) -> None:
-        """The run is over: decode the `count` bytes that lie in its memory from a header on."""
+        """End the run: decode the `count` bytes in its memory, which start with a header."""
         laid = zip(self._header_views[first:], self._payloads[first:], strict=False)
         data = b"".join(piece for pair in laid for piece in pair)
         self._run = None
         self.receive(memoryview(data)[:count])
 
     def receive(self, data: memoryview) -> None:
-        """Decode what `data` completes.
+        """Decode all that `data` completes.
 
-        Raises: FrameCorruptedError, UnknownMessageError; the stream cannot be followed any further
-            then.
+        Raises: FrameCorruptedError, UnknownMessageError; the stream is unusable then.
         """
         take_buffer, receive_payload = self._sink.take_buffer, self._sink.receive_payload
         position, end = 0, len(data)
@@ -215,7 +214,7 @@ class ResponseDecoder:
                 if target is not None:
                     try:
                         target[: header[SIZE]] = data[start:stop]
-                    except ValueError:  # of what is too large for it
+                    except ValueError:  # if it is too large
                         raise _does_not_fit(header, target) from None
                 receive_payload(header)
                 position = stop
@@ -224,7 +223,7 @@ class ResponseDecoder:
             self._common = alike(self._run)
 
     def _begin(self, header: Header) -> None:
-        """Take a header whose payload is still to come."""
+        """Take a header whose payload is still missing."""
         self._target = self._sink.take_buffer(header)
         if self._target is not None and len(self._target) < header[SIZE]:
             raise _does_not_fit(header, self._target)
@@ -248,9 +247,7 @@ class ResponseDecoder:
         return position + count
 
     def _gather(self, data: memoryview, position: int, end: int) -> int:
-        """Collect a header that is cut, or a frame that must be read whole. Returns: the new
-        position.
-        """
+        """Collect a split header, or a frame that must be read whole. Returns: the new position."""
         rest = self._rest
         wanted = self._whole_frame_bytes or (
             FRAME_HEADER_BYTES if len(rest) < FRAME_HEADER_BYTES else BUFFER_RESPONSE_HEADER_BYTES
@@ -294,7 +291,7 @@ class ResponseDecoder:
 
 
 def _is_run(header: Header, following: Header) -> bool:
-    """Whether two plain buffers came one behind the other."""
+    """Whether two plain buffers are consecutive."""
     return (
         following == _later(header, 1, following[BACKLOG])
         and header[DATA_TYPE] == _DATA_BUFFER

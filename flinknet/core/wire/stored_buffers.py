@@ -1,4 +1,4 @@
-"""How a blocking partition lays buffers one behind the other in a file (Flink:
+"""Layout of the buffers of a blocking partition in a file, one after the other (Flink:
 BufferReaderWriterUtil).
 
 | offset | type | field |
@@ -8,15 +8,15 @@ BufferReaderWriterUtil).
 | 4 | i32 | length |
 | 8 | | bytes |
 
-The index file of a sort-merge partition has an entry for each region and subpartition (Flink:
+The index file of a sort-merge partition has an entry per region and subpartition (Flink:
 PartitionedFile):
 
 | offset | type | field |
 |---|---|---|
-| 0 | i64 | where its buffers begin in the data file |
-| 8 | i64 | their bytes, headers too |
+| 0 | i64 | offset of its buffers in the data file |
+| 8 | i64 | their bytes, headers included |
 
-The integers are in the byte order of the machine: nobody else reads the files.
+The integers are in the byte order of the machine, since no other machine reads the files.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ INDEX_ENTRY_BYTES: Final = _INDEX_ENTRY.size
 
 
 def encode_stored_header(*, is_event: bool, is_compressed: bool, size_bytes: int) -> bytes:
-    """What stands before the bytes of a buffer or event."""
+    """Encode the header of a buffer or event."""
     return _HEADER.pack(is_event, is_compressed, size_bytes)
 
 
 def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
-    """Whether an event follows, whether it is compressed, and its length in bytes.
+    """Decode a header: whether it is an event, whether it is compressed, and the size in bytes.
 
     Raises: FrameCorruptedError.
     """
@@ -54,12 +54,12 @@ def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
 
 
 def encode_index_entry(offset: int, size_bytes: int) -> bytes:
-    """Where a subpartition's part of a region is."""
+    """Encode the position of a subpartition's part of a region."""
     return _INDEX_ENTRY.pack(offset, size_bytes)
 
 
 def decode_index_entry(entry: bytes | memoryview) -> tuple[int, int]:
-    """Offset and bytes of a subpartition's part of a region.
+    """Decode offset and bytes of a subpartition's part of a region.
 
     Raises: FrameCorruptedError.
     """

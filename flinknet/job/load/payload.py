@@ -100,8 +100,7 @@ class RecordFactory:
         Args:
             first_number: number of the first record in its channel.
             since_epoch_ns: intended instants, counted from the epoch; one int if all are equal and
-                on
-                time.
+                on time.
             count: number of records, at most `capacity`.
             emitted_ns: instant of emission, counted from the epoch.
         """

@@ -48,6 +48,33 @@ sending took long are a little early."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DelaysByCompany:
+    """Delays of messages that passed alone, which find the machine asleep, and of others.
+
+    Attributes:
+        alone_ns, others_ns: evenly spaced quantiles of either, around their medians.
+        share_alone: of all messages.
+    """
+
+    alone_ns: IntArray
+    others_ns: IntArray
+    share_alone: float
+
+    def where_more_pass(self, factor: float) -> IntArray:
+        """Quantiles of the delay where so many times as many messages pass. If they pass at random,
+        the share of those that are alone falls as a power of their number."""
+        places = np.arange(QUANTILES)
+        alone = self.share_alone**factor
+        weights = np.r_[np.full(QUANTILES, alone), np.full(QUANTILES, 1 - alone)]
+        values_ns = np.r_[self.alone_ns, self.others_ns]
+        order = np.argsort(values_ns, kind="stable")
+        reached = np.cumsum(weights[order])
+        wanted = (places + 0.5) / QUANTILES * reached[-1]
+        found: IntArray = values_ns[order][np.searchsorted(reached, wanted)]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Delays:
     """What is not the stack's own.
 
@@ -59,12 +86,14 @@ class Delays:
             which the simulation begins without.
         usual_ns: what a message typically takes to its consumer and there, as recorded. Delays up
             to that come of waking, the rest is the machine's.
+        by_company: how delays depend on how many messages pass; None if that is not known.
     """
 
     spread_ns: IntArray
     tails_ns: tuple[int, ...] = ()
     queued_at_start_ns: int = 0
     usual_ns: float = 0.0
+    by_company: DelaysByCompany | None = None
 
     @property
     def note(self) -> str | None:
@@ -78,13 +107,31 @@ class Delays:
             " the run, so p99 at short buffer timeouts is uncertain"
         )
 
-    def awake(self, share: float) -> Delays:
+    def awake(self, share: float, more: float = 1.0) -> Delays:
         """The delays where waking takes that share of what it took in the recorded run: what it
         varies by shrinks or grows with it.
+
+        Args:
+            more: how many times as many messages pass; where it is known what that does to delays,
+                it counts instead of the share.
         """
+        if self.by_company is not None:
+            return replace(self, spread_ns=self.by_company.where_more_pass(more))
         own_ns = np.minimum(self.spread_ns, self.usual_ns)
         spread_ns = self.spread_ns + (share - 1.0) * own_ns
         return replace(self, spread_ns=spread_ns.astype(np.int64))
+
+    def times(self, factor: float) -> Delays:
+        """So many times as long."""
+        company = self.by_company
+        if company is not None:
+            company = replace(
+                company,
+                alone_ns=(company.alone_ns * factor).astype(np.int64),
+                others_ns=(company.others_ns * factor).astype(np.int64),
+            )
+        spread_ns = (self.spread_ns * factor).astype(np.int64)
+        return replace(self, spread_ns=spread_ns, by_company=company)
 
     def over(self, latency: LogLinearHistogram) -> LatencySummary:
         """The summary of predicted latencies with the spread laid over each of them."""

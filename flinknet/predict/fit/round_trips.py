@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,12 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
-from .delays import NO_DELAYS, Delays, spread_of
+from .delays import NO_DELAYS, Delays, DelaysByCompany, spread_of
 from .wakeups import Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
 
@@ -56,6 +58,11 @@ WORK_UNKNOWN = (
     " floating buffers are free; record the trace with --rest for Flink's busy times"
 )
 
+NEAR_NS = 1_000_000
+"""A message that no other one passed so close to finds the machine asleep: its threads and cores,
+and a virtual machine, too. On two cores one in ten such round trips took 0.7 to 3 ms, of others 0.4
+to 1."""
+
 ONE_FLUSH_NS = 200_000
 """Buffers to one process that pass this close after each other are of one flush."""
 
@@ -73,6 +80,7 @@ class RoundTrips:
         consumer: index of its consumer.
         at_ns: when it passed.
         gap_ns: since what passed to the same process before, of another flush.
+        is_alone: no other message passed shortly before or after it.
     """
 
     total_ns: IntArray
@@ -81,6 +89,7 @@ class RoundTrips:
     consumer: IntArray
     at_ns: IntArray
     gap_ns: IntArray
+    is_alone: BoolArray
 
     def of(self, consumer: int) -> RoundTrips:
         """Those to one consumer."""
@@ -92,6 +101,7 @@ class RoundTrips:
             self.consumer[own],
             self.at_ns[own],
             self.gap_ns[own],
+            self.is_alone[own],
         )
 
 
@@ -156,6 +166,7 @@ def fit_captured(
     consumers: int,
     process_of: Mapping[int, str] | None = None,
     producer_of: Mapping[int, int] | None = None,
+    passed_ns: IntArray | None = None,
 ) -> CapturedCosts:
     """The costs of an exchange.
 
@@ -166,8 +177,9 @@ def fit_captured(
         consumers: their number.
         process_of: channel to the process of its consumer; None for one each.
         producer_of: channel to index of its producer; None for one each.
+        passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
     """
-    trips = round_trips(sent, credit, consumer_of, process_of)
+    trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
     if len(trips.total_ns) < SAMPLES_MIN:
         note = (
             "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"
@@ -196,7 +208,10 @@ def fit_captured(
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
     costs = _with_way(costs, fixed_ns, WAY_SHARE)
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
-    delays = Delays(spread_ns, usual_ns=usual_ns) if len(spread_ns) else NO_DELAYS
+    delays = NO_DELAYS
+    if len(spread_ns):
+        by_company = _by_company(beyond_ns, trips)
+        delays = Delays(spread_ns, usual_ns=usual_ns, by_company=by_company)
     receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
     producers = producer_of or {each: each for each in consumer_of}
     ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
@@ -211,6 +226,18 @@ def fit_captured(
         is_inferred=True,
     )
     return CapturedCosts(costs, note, delays, trip, wakeups)
+
+
+def _by_company(beyond_ns: IntArray, trips: RoundTrips) -> DelaysByCompany | None:
+    """The delays of messages that passed alone, and of others; None for too few of either."""
+    spreads = []
+    for own in (trips.is_alone, ~trips.is_alone):
+        if own.sum() < SAMPLES_MIN:
+            return None
+        own_ns = beyond_ns[own] - int(np.median(beyond_ns[own]))
+        spreads.append(spread_of(own_ns, np.maximum(trips.records[own], 1)))
+    alone_ns, others_ns = spreads
+    return DelaysByCompany(alone_ns, others_ns, float(trips.is_alone.mean()))
 
 
 def with_busy_tasks(
@@ -248,13 +275,17 @@ def round_trips(
     credit: EventColumns,
     consumer_of: Mapping[int, int],
     process_of: Mapping[int, str] | None = None,
+    passed_ns: IntArray | None = None,
 ) -> RoundTrips:
-    """Of each buffer between two credits without another one of its channel."""
+    """Of each buffer between two credits without another one of its channel; arguments as in
+    `fit_captured`."""
+    if passed_ns is None:
+        passed_ns = np.sort(sent["at_ns"])
     processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
     gaps_ns = _gaps_between_flushes(sent, _numbered(processes))
     traffic = _Traffic.by_process(sent, processes)
     credited = places_by_channel(credit)
-    columns: list[tuple[IntArray, ...]] = []
+    columns: list[tuple[Any, ...]] = []
     for channel, own in places_by_channel(sent).items():
         own = own[np.argsort(sent["at_ns"][own], kind="stable")]
         at_ns = sent["at_ns"][own].astype(np.int64)
@@ -267,9 +298,11 @@ def round_trips(
         company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
         consumer = np.full(len(which), consumer_of[channel])
         total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
-        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns))
+        near = [np.searchsorted(passed_ns, at_ns[which] + each) for each in (-NEAR_NS, NEAR_NS)]
+        is_alone = near[1] - near[0] <= 1  # itself
+        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, is_alone))
     if not columns:
-        return RoundTrips(*(_NONE,) * 6)
+        return RoundTrips(*(_NONE,) * 6, np.zeros(0, np.bool_))
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
 
 

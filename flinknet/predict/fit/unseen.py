@@ -72,7 +72,7 @@ class Unseen:
         """The delays of the machine as they may have been in a draw."""
         random = np.random.default_rng((seed, number, 1))
         factor = random.uniform(*DELAYS_SHARES) / DELAYS_SHARE
-        return replace(delays, spread_ns=(delays.spread_ns * factor).astype(np.int64))
+        return delays.times(factor)
 
     def _arrivals(
         self, dispersion: float, random: np.random.Generator, *, to_ns: int

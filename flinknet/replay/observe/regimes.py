@@ -60,7 +60,7 @@ _IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
 @dataclass(frozen=True, slots=True)
 class RegimeRow:
     """Time of a channel in one regime within a window, whose `from_ns` counts from the start of
-    the measured part."""
+    the measured part. Of more than 10,000 channels there are fewer and wider windows."""
 
     run: int
     channel: int
@@ -83,6 +83,10 @@ class ChannelRegimes:
     in_receiver_queue: int
     idle: int
 
+
+WINDOWS_OF_ALL_CHANNELS = 600_000
+"""As many windows the channels of some files have together, of at most 60 for each: a window takes
+300 bytes in six regimes."""
 
 _BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
 
@@ -223,9 +227,17 @@ def regimes_in(events: SortedEvents, window: Window) -> Regimes:
     )
 
 
+def _width_ns(unit: TimeSlice) -> int:
+    """The width of its windows: the usual one, or a multiple where it has very many channels."""
+    measured_ns = unit.measured_to_ns - unit.measured_from_ns
+    width_ns = window_width_ns(measured_ns)
+    most = max(WINDOWS_OF_ALL_CHANNELS // max(len(unit.channels), 1), 1)
+    return width_ns * max(-(-measured_ns // (width_ns * most)), 1)
+
+
 def regime_rows(unit: TimeSlice, channels: IntArray, regimes: Regimes, window: Window) -> Columns:
     """Rows of RegimeRow for some channels of a slice."""
-    width_ns = window_width_ns(unit.measured_to_ns - unit.measured_from_ns)
+    width_ns = _width_ns(unit)
     first = (unit.from_ns - unit.measured_from_ns) // width_ns
     starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
     edges_ns = np.r_[unit.from_ns, starts_ns[1:], unit.to_ns]

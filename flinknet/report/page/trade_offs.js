@@ -150,7 +150,7 @@ function nothingPredicted(points) {
 function settingsTable(answer) {
   const heads = [...answer.varies.map((name) => [name]), ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99],
     ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers],
-    ["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU, 1 core", MEANING.cpu], ["memory", MEANING.memory], [""]];
+    ...priceHeads(), ["memory", MEANING.memory], [""]];
   heads.splice(answer.varies.length, 0, ["", capital(answer.frontier_meaning)]);
   const rows = answer.trade_offs.map((point) => ({recorded: point.is_recorded, cells: [
     ...answer.varies.map((name) => point.setting[name]), point.is_on_frontier ? "◆" : "",
@@ -161,6 +161,8 @@ function settingsTable(answer) {
     rows.length && answer.trade_offs.some((point) => point.is_on_frontier) ? h("p", {class: "note small"}, `◆ on the frontier: ${answer.frontier_meaning}.`) : null,
     table(heads, rows));
 }
+
+const priceHeads = () => [["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU, 1 core", MEANING.cpu]];
 
 function priceCells({price}) {
   if (!price) return [MISSING, MISSING, MISSING];

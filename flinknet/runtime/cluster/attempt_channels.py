@@ -111,6 +111,6 @@ class AttemptChannels:
                 raise accepted.loss_error(self._reader_names)
 
 
-def are_read(partitions: Iterable[ResultPartition]) -> bool:
+def have_readers(partitions: Iterable[ResultPartition]) -> bool:
     """Whether every subpartition has a reader."""
     return all(each.has_view for partition in partitions for each in partition.subpartitions)

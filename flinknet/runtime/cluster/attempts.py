@@ -32,10 +32,10 @@ from .running_task import RunningTask, error_text
 from .task_factory import LoadFactory
 from .task_io import reader_of
 
-FAREWELL_NS = 500_000_000
+FUNCTIONS_WAIT_NS = 500_000_000
 """How long a process that ends waits for running functions to return, so that files are written."""
 
-FAREWELL_LOOK_S = 0.001
+FUNCTIONS_POLL_S = 0.001
 
 
 class Attempts:
@@ -215,12 +215,12 @@ class Attempts:
         self.prepared.release(cause)
         self.fail_partitions(cause)
         ending = [*self.running, *(running for running, _ in self._ending)]
-        until_ns = monotonic_ns() + FAREWELL_NS
+        until_ns = monotonic_ns() + FUNCTIONS_WAIT_NS
         while monotonic_ns() < until_ns:
             ending = [each for each in ending if not each.try_cancel()]
             if not ending:
                 break
-            sleep(FAREWELL_LOOK_S)
+            sleep(FUNCTIONS_POLL_S)
 
     def fail_partitions(self, cause: str) -> None:
         """Fail every partition, so that its readers receive the cause."""

@@ -194,7 +194,7 @@ def run_attached(
         JobClient("127.0.0.1", port, spec.token, process.pid) as client,
     ):
         client.send(submission)
-        return _stay(client, accepted, watch)
+        return _follow_to_end(client, accepted, watch)
 
 
 def run_joined(
@@ -211,7 +211,7 @@ def run_joined(
     """
     with terminations_unwind(), client_of_cluster(contact) as client:
         client.send(submission)
-        return _stay(client, accepted, watch)
+        return _follow_to_end(client, accepted, watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +233,14 @@ def submit_detached(spec: JobManagerSpec, submission: messages.SubmitJob) -> Det
         _job_manager(spec, is_kept=True) as (process, port),
         JobClient("127.0.0.1", port, spec.token, process.pid) as client,
     ):
-        taken = _leave(client, submission)
+        taken = _detach(client, submission)
         return DetachedJob(taken.job_id, taken.name, process)
 
 
 def submit_joined(contact: Contact, submission: messages.SubmitJob) -> messages.JobAccepted:
     """Submit a job to a running cluster, and return. Raises: as `submit_detached`."""
     with terminations_unwind(), client_of_cluster(contact) as client:
-        return _leave(client, submission)
+        return _detach(client, submission)
 
 
 def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen[bytes]]:
@@ -278,7 +278,7 @@ class JobRefusedError(RunFailedError):
         self.exit_code = ended.exit_code
 
 
-def _stay(
+def _follow_to_end(
     client: JobClient,
     accepted: Callable[[messages.JobAccepted], None],
     watch: Callable[[JobStatus], None],
@@ -292,7 +292,7 @@ def _stay(
         return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
 
 
-def _leave(client: JobClient, submission: messages.SubmitJob) -> messages.JobAccepted:
+def _detach(client: JobClient, submission: messages.SubmitJob) -> messages.JobAccepted:
     """Submit a job, and wait until it is accepted."""
     client.send(submission)
     message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
@@ -347,10 +347,10 @@ def _job_manager(
             try:
                 _end(process)
             finally:
-                _tidy(run_dir)
+                _clean_up(run_dir)
 
 
-def _tidy(run_dir: Path) -> None:
+def _clean_up(run_dir: Path) -> None:
     """Remove files that a killed JobManager has left."""
     (run_dir / CONTACT_NAME).unlink(missing_ok=True)
     shutil.rmtree(spill_directory(run_dir), ignore_errors=True)

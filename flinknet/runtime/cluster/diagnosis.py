@@ -21,7 +21,7 @@ from flinknet.units import counted, human_count, human_duration
 
 from .control_messages import Start
 from .reports import Report
-from .requested_rate import KEPT, RequestedRate
+from .requested_rate import REACHED_SHARE, RequestedRate
 
 SCHEDULE_MISSED_NS = 10_000_000
 """A source that emits a record later than this has missed its schedule."""
@@ -88,7 +88,7 @@ def pace_of(
     measured: Measured,
     reports: Sequence[Report],
     load: LoadPlan,
-    asked: RequestedRate | None,
+    requested: RequestedRate | None,
     processors: ProcessorUse,
     *,
     within_ns: int,
@@ -96,7 +96,7 @@ def pace_of(
     """Determine what limited the run.
 
     Args:
-        asked: the requested rate, and the rate reached.
+        requested: the requested rate, and the rate reached.
         within_ns: time over which credit-starved time was counted on each channel.
     """
     upstream = max(reports[each.task_manager].busy_share for each in load.sources)
@@ -105,7 +105,7 @@ def pace_of(
     remote = sum(not each.is_local for each in load.channels)
     starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
     unread = max(report.unread_share for report in reports)
-    is_kept = asked is not None and asked.is_kept
+    is_reached = requested is not None and requested.is_reached
     return Pace(
         upstream,
         downstream,
@@ -114,7 +114,7 @@ def pace_of(
         is_overloaded=busiest >= SATURATED_SHARE
         # a consumer without a processor gives no credit either
         or max(starved, unread) > max(STARVED_SHARE, processors.taken_share)
-        or (not is_kept and (busiest >= IDLE_SHARE or bool(scenario.workload.slow_consumers))),
+        or (not is_reached and (busiest >= IDLE_SHARE or bool(scenario.workload.slow_consumers))),
     )
 
 
@@ -122,7 +122,7 @@ def limited_by(
     scenario: Scenario,
     measured: Measured,
     load: LoadPlan,
-    asked: RequestedRate | None,
+    requested: RequestedRate | None,
     processors: ProcessorUse,
     pace: Pace,
     *,
@@ -132,7 +132,7 @@ def limited_by(
     """One sentence on what limited the run.
 
     Args:
-        asked: the requested rate, and the rate reached.
+        requested: the requested rate, and the rate reached.
         within_ns: length of the measured part, by the clock.
         has_given_up: whether records were due that could not be sent in time.
     """
@@ -144,10 +144,13 @@ def limited_by(
         if has_given_up:
             return "the load: no record was measured; the warm-up never ended."
         return "its length: no record was measured; the run was shorter than its latency."
-    if asked is not None and asked.is_kept:
+    if requested is not None and requested.is_reached:
         late = ""
         behind_ns = measured.duration_ns - within_ns
-        if behind_ns > 0 and measured.throughput_records_per_s < KEPT * asked.offered_per_s:
+        if (
+            behind_ns > 0
+            and measured.throughput_records_per_s < REACHED_SHARE * requested.offered_per_s
+        ):
             late = f" (its last records came {human_duration(behind_ns)} after the measured part)"
         return f"the requested rate, which was reached{late}; {busy}."
     if slow:
@@ -163,7 +166,7 @@ def limited_by(
             " the time."
         )
     if not pace.is_overloaded:
-        return _held_up_from_outside(processors, busy)
+        return _limited_from_outside(processors, busy)
     held_up = STARVED_SHARE if max(pace.upstream, pace.downstream) < IDLE_SHARE else 0.2
     if pace.starved > held_up:
         return (
@@ -182,7 +185,7 @@ def limited_by(
     return f"the CPU on both sides: {busy}."
 
 
-def _held_up_from_outside(processors: ProcessorUse, busy: str) -> str:
+def _limited_from_outside(processors: ProcessorUse, busy: str) -> str:
     """The sentence on a run that had spare time, credit and buffers, and was still late."""
     taken = processors.taken_share
     if taken <= DISTURBED_SHARE:
@@ -202,12 +205,12 @@ def warnings_of(
     scenario: Scenario,
     measured: Measured,
     reports: Sequence[Report],
-    asked: RequestedRate | None,
+    requested: RequestedRate | None,
     processors: ProcessorUse,
     pace: Pace,
 ) -> list[RunWarning]:
     found = []
-    if asked is not None and (growing := asked.warning(pace.advice)) is not None:
+    if requested is not None and (growing := requested.warning(pace.advice)) is not None:
         found.append(growing)
     late_ns = max(report.late_ns_max for report in reports)
     if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
@@ -233,7 +236,7 @@ def warnings_of(
     return found
 
 
-def given_up_of(
+def given_up_warnings(
     load: LoadPlan,
     measured: Measured,
     reports: Sequence[Report],

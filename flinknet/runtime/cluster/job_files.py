@@ -175,12 +175,12 @@ def result_of(
         checkpoints=checkpoints,
         latency_markers=None if plan is None else measurements.latency_markers(plan),
         limited_by=limited_by(vertices, edges) if measured_ns > 0 else "",
-        warnings=(*warnings, *_doubts(master.state, plan, measured_ns, has_run)),
+        warnings=(*warnings, *_warnings(master.state, plan, measured_ns, has_run)),
         trace=trace,
     )
 
 
-def _doubts(
+def _warnings(
     state: JobState, plan: PhysicalPlan | None, measured_ns: int, has_run: bool
 ) -> Iterator[RunWarning]:
     """Warnings about the result."""

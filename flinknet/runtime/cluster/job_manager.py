@@ -100,17 +100,17 @@ class JobManager:
     def advance(self, job: LedJob, now_ns: int) -> list[Deployment]:
         """Let the master of a job decide what is due. Returns: deployments for `carry_out`."""
         job.master.handle_deadline(now_ns=now_ns)
-        for index, reason in taken(job.master.to_end):
+        for index, reason in take_all(job.master.to_end):
             self.lost.append((self.task_managers[index], reason))
         return job.master.deployments
 
     def carry_out(self, job: LedJob, now_ns: int) -> None:
         """Send the decisions to the TaskManagers."""
         if job.checkpoints is not None:
-            self._lead_checkpoints(job, job.checkpoints, now_ns)
-        for deployment in taken(job.master.deployments):
+            self._advance_checkpoints(job, job.checkpoints, now_ns)
+        for deployment in take_all(job.master.deployments):
             self._deploy(job, deployment)
-        for index, message in taken(job.master.to_send):
+        for index, message in take_all(job.master.to_send):
             self._outbox.send(index, message)
 
     def send_to_all(self, message: Any) -> None:
@@ -133,7 +133,7 @@ class JobManager:
 
     def fail(self, message: messages.TaskStateChanged, now_ns: int) -> None:
         """Pass the failure of an attempt to its job."""
-        job = self.jobs.concerned(message)
+        job = self.jobs.job_of(message)
         if job is not None:
             failure = Failure(message.error, message.is_consequence) if message.error else None
             job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
@@ -180,7 +180,7 @@ class JobManager:
             if failed is not None:
                 self.failed.append((failed, message))
             return
-        task_manager = self.task_managers.speaker(connection, message, now_ns=now_ns)
+        task_manager = self.task_managers.sender(connection, message, now_ns=now_ns)
         if task_manager is None:
             return
         if isinstance(message, messages.ReadersExpected):
@@ -189,7 +189,7 @@ class JobManager:
         if isinstance(message, TaskManagerDump):
             self.dumps.append(message)
             return
-        job = self.jobs.concerned(message)
+        job = self.jobs.job_of(message)
         if job is not None:
             self._receive_of(job, task_manager, message, now_ns)
 
@@ -215,11 +215,11 @@ class JobManager:
             task_manager.send(master.partition_state(message))
         elif isinstance(message, messages.JobAnswer):
             if job.checkpoints is not None:
-                self._tell_tasks(job, job.checkpoints.receive(message.answer, now_ns=now_ns))
+                self._send_commands(job, job.checkpoints.receive(message.answer, now_ns=now_ns))
         else:
             job.received.append((task_manager, message))
 
-    def _lead_checkpoints(
+    def _advance_checkpoints(
         self, job: LedJob, checkpoints: CheckpointCoordinator, now_ns: int
     ) -> None:
         """Trigger checkpoints while every task runs or has finished; abort a pending one when tasks
@@ -227,11 +227,11 @@ class JobManager:
         """
         master = job.master
         if master.is_running:
-            self._tell_tasks(job, checkpoints.advance(now_ns=now_ns, finished=master.finished))
+            self._send_commands(job, checkpoints.advance(now_ns=now_ns, finished=master.finished))
         else:
-            self._tell_tasks(job, checkpoints.give_up())
+            self._send_commands(job, checkpoints.give_up())
 
-    def _tell_tasks(self, job: LedJob, commands: Iterable[Command]) -> None:
+    def _send_commands(self, job: LedJob, commands: Iterable[Command]) -> None:
         for command in commands:
             self.task_managers.send_to_all(messages.JobCommand(job.id, command))
 
@@ -267,7 +267,7 @@ def log(text: str) -> None:
     print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
 
 
-def taken(items: list[Any]) -> list[Any]:
+def take_all(items: list[Any]) -> list[Any]:
     """Return the items of a list and clear it."""
     found = list(items)
     items.clear()

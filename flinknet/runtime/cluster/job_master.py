@@ -241,7 +241,7 @@ class JobMaster:
         """Do what is due; early calls do no harm."""
         if self.state.is_terminal:
             return
-        self._end_slow_ones(now_ns)
+        self._check_cancellations(now_ns)
         since_ns = self._waits_for_slots_since_ns
         if since_ns is not None and now_ns - since_ns >= self._slots_wait_ns:
             if self._pool.allocate():
@@ -351,10 +351,10 @@ class JobMaster:
         self.state = JobState.RESTARTING
         self._restart_at_ns = self._restart_strategy.restart_at_ns(now_ns=now_ns)
         self._to_restart[subtask] = None
-        self._involve_others(now_ns)
+        self._cancel_for_restart(now_ns)
         self._restart_if_due(now_ns)
 
-    def _involve_others(self, now_ns: int) -> None:
+    def _cancel_for_restart(self, now_ns: int) -> None:
         """Cancel all tasks that must restart together with the failed ones."""
         if self._config.failover_strategy == "full":
             involved = list(self.graph.subtasks())
@@ -385,7 +385,7 @@ class JobMaster:
         if subtask.state is _S.FINISHED:
             self._release()
         if self.state.is_ending:
-            self._end_if_quiet()
+            self._end_if_all_ended()
         elif self._restart_at_ns is not None:
             self._restart_if_due(now_ns)
         elif all(each.state is _S.FINISHED for each in self.graph.subtasks()):
@@ -414,9 +414,9 @@ class JobMaster:
         self.state, self.reason = state, reason
         self._waits_for_slots_since_ns = self._restart_at_ns = None
         self._cancel_tasks(self.graph.subtasks(), now_ns)
-        self._end_if_quiet()
+        self._end_if_all_ended()
 
-    def _end_if_quiet(self) -> None:
+    def _end_if_all_ended(self) -> None:
         quiet = (_S.CREATED, _S.SCHEDULED)
         if all(each.state.is_terminal or each.state in quiet for each in self.graph.subtasks()):
             is_canceled = self.state is JobState.CANCELLING
@@ -426,7 +426,7 @@ class JobMaster:
         due_ns = self._restart_at_ns
         if due_ns is None or now_ns < due_ns:
             return
-        self._involve_others(now_ns)  # further tasks may have failed meanwhile
+        self._cancel_for_restart(now_ns)  # further tasks may have failed meanwhile
         if not self._has_ended(self._to_restart):
             return
         restart(self._to_restart)
@@ -437,7 +437,7 @@ class JobMaster:
     def _has_ended(self, subtasks: Mapping[ExecutionVertex, None]) -> bool:
         return all(each.state.is_terminal or each.state is _S.CREATED for each in subtasks)
 
-    def _end_slow_ones(self, now_ns: int) -> None:
+    def _check_cancellations(self, now_ns: int) -> None:
         timeout_ns = self._config.cancellation_timeout_ns
         for attempt_id, since_ns in list(self._canceling_since_ns.items()):
             if now_ns - since_ns >= timeout_ns:

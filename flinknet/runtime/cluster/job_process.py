@@ -30,7 +30,7 @@ from .control_connection import ControlConnection
 from .control_server import LOOPBACK
 from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact
-from .job_manager import JobManager, log, taken
+from .job_manager import JobManager, log, take_all
 from .job_settings import joined_settings
 from .resource_manager import ClusterSpec
 from .submitted_job import Submission, SubmittedJob, remove_empty
@@ -98,10 +98,10 @@ class JobManagerProcess:
     def _turn(self, now_ns: int) -> None:
         for connection in list(self._manager.clients):
             self._read(connection, now_ns)
-        for found in taken(self._manager.dumps):
+        for found in take_all(self._manager.dumps):
             for dump, _ in self._dumps:
                 dump.take(found)
-        for task_manager, message in taken(self._manager.failed):
+        for task_manager, message in take_all(self._manager.failed):
             if isinstance(message, messages.TaskStateChanged):
                 self._manager.fail(message, now_ns)
             else:
@@ -109,7 +109,7 @@ class JobManagerProcess:
                     log(message.error)
                 *_, text = message.error.splitlines()
                 self._lose(task_manager, f"{task_manager.name}: {text}", "jobmanager.log", now_ns)
-        for task_manager, reason in taken(self._manager.lost):
+        for task_manager, reason in take_all(self._manager.lost):
             self._lose(task_manager, reason, f"{task_manager.name}.log", now_ns)
         for dump, job in list(self._dumps):
             if (answer := dump.answer(job.job_id, job.name)) is not None:
@@ -173,7 +173,7 @@ class JobManagerProcess:
         elif isinstance(
             message, messages.RequestStatus | messages.RequestDump | messages.CancelJob
         ):
-            job = self._asked_for(connection, message.job_id)
+            job = self._job_of(connection, message.job_id)
             if job is not None:
                 self._answer(connection, job, message, now_ns)
             elif not self._is_over:
@@ -196,7 +196,7 @@ class JobManagerProcess:
         else:
             job.cancel("it was canceled", now_ns=now_ns)
 
-    def _asked_for(self, connection: ControlConnection, job_id: str) -> SubmittedJob | None:
+    def _job_of(self, connection: ControlConnection, job_id: str) -> SubmittedJob | None:
         if job_id:
             return self._jobs.get(job_id)
         return next((each for each in self._jobs.values() if each.submitter is connection), None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from flinknet.errors import ConfigError
 
-OF_CLUSTERS = ("taskmanager.", "jobmanager.", "security.", "heartbeat.", "slot.")
+CLUSTER_KEY_PREFIXES = ("taskmanager.", "jobmanager.", "security.", "heartbeat.", "slot.")
 """Prefixes of the keys that processes are started with; a job cannot change them (in Flink they
 have no effect in the configuration of a job).
 """
@@ -18,7 +18,7 @@ def joined_settings(cluster: Mapping[str, str], job: Mapping[str, str]) -> dict[
     Raises: ConfigError if the job sets a key of the cluster to another value.
     """
     for key, text in job.items():
-        if key.startswith(OF_CLUSTERS) and cluster.get(key) != text:
+        if key.startswith(CLUSTER_KEY_PREFIXES) and cluster.get(key) != text:
             known = cluster.get(key)
             there = "has its default" if known is None else f"has {known}"
             raise ConfigError(

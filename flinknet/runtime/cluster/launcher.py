@@ -32,7 +32,7 @@ from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
 from .endings import Ending, error_of
-from .job_manager import JobManager, taken
+from .job_manager import JobManager, take_all
 from .job_master import JobMaster
 from .led_job import LedJob
 from .placement import FixedPlan
@@ -52,7 +52,7 @@ a second; starting takes seconds at most."""
 HEARTBEATS = 6
 """Number of unanswered heartbeats before a TaskManager counts as lost."""
 
-LAST_WORDS_NS = 2_000_000_000
+LOSS_WAIT_NS = 2_000_000_000
 """How long the others may take to notice the loss of a TaskManager."""
 
 DRAIN_MAX_NS = 10_000_000_000
@@ -265,7 +265,7 @@ class _Run:
         while not is_so():
             raise_dropped_termination()
             now_ns = manager.run_once()
-            for task_manager, message in taken(job.received):
+            for task_manager, message in take_all(job.received):
                 self._receive(task_manager, message, now_ns, on_progress)
             self._check_endings()
             if manager.advance(job, now_ns) and job.is_deployed:
@@ -301,7 +301,7 @@ class _Run:
             return
         known = {each.index: each for each in reversed(endings)}
         if any(each.is_death or each.is_consequence for each in endings):
-            until_ns = monotonic_ns() + LAST_WORDS_NS  # another death may be the cause
+            until_ns = monotonic_ns() + LOSS_WAIT_NS  # another death may be the cause
             while len(known) < len(self._manager.task_managers) and monotonic_ns() < until_ns:
                 self._manager.run_once(until_ns=until_ns)
                 for each in self._endings():
@@ -312,9 +312,9 @@ class _Run:
         """TaskManagers that ended since the last call. Raises: RunFailedError for a silent one."""
         found = [
             Ending(each.index, each.process.pid, error=message.error, kind=message.kind)
-            for each, message in taken(self._manager.failed)
+            for each, message in take_all(self._manager.failed)
         ]
-        for each, _ in taken(self._manager.lost):
+        for each, _ in take_all(self._manager.lost):
             exit_code = each.process.poll()
             if exit_code is None:
                 raise self._silent(each)

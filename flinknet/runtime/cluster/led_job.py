@@ -66,7 +66,7 @@ class LedJobs:
         """Remove a job of which nothing is left."""
         self._known.pop(job.id, None)
 
-    def concerned(self, message: Any) -> LedJob | None:
+    def job_of(self, message: Any) -> LedJob | None:
         """The job that a message is about; None if it is over or unknown."""
         if isinstance(
             message, messages.TaskStateChanged | messages.OutputConsumable | RequestPartitionState

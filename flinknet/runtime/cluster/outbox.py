@@ -40,19 +40,19 @@ class Outbox:
     def send(self, index: int, message: Any) -> None:
         """Send a message after all earlier messages and announcements."""
         self._held.append((index, message))
-        self._go_on()
+        self._send_released()
 
     def answered(self, index: int) -> None:
         """Note that a TaskManager has confirmed one announcement."""
         self._unanswered -= Counter({index: 1})
-        self._go_on()
+        self._send_released()
 
     def lose(self, index: int) -> None:
         """Stop waiting for a lost TaskManager."""
         self._lost.add(index)
         del self._unanswered[index]
-        self._go_on()
+        self._send_released()
 
-    def _go_on(self) -> None:
+    def _send_released(self) -> None:
         while self._held and not self._unanswered:
             self._send(*self._held.popleft())

@@ -47,13 +47,13 @@ from .control_connection import ControlConnection
 from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor
 
-LOOK_EVERY_NS = 5_000_000
+POLL_INTERVAL_NS = 5_000_000
 """A limit or an interrupt is noticed this late at most."""
 
-SAMPLE_EVERY_NS = 100_000_000
+SAMPLE_INTERVAL_NS = 100_000_000
 """The loss of a reader is noticed this late at most."""
 
-FAREWELL_NS = 2_000_000_000
+CLOSE_WAIT_NS = 2_000_000_000
 """How long the peer may take to close the connection after the last message."""
 
 TASK_MANAGERS = 2
@@ -156,7 +156,7 @@ class Peer:
         finally:
             self.end_ns = monotonic_ns()
             self._executor.release(cause)
-            self._say_farewell()
+            self._drain()
             self._stack.close()
 
     def result(self) -> PeerResult:
@@ -239,18 +239,18 @@ class Peer:
         else:
             self._advance(monotonic_ns())
         if not self._is_over:
-            self._environment.loop.call_at(monotonic_ns() + LOOK_EVERY_NS, self._turn)
+            self._environment.loop.call_at(monotonic_ns() + POLL_INTERVAL_NS, self._turn)
 
-    def _say_farewell(self) -> None:
+    def _drain(self) -> None:
         """Send the queued bytes and let the peer close: closing first while bytes are on their way
         resets the connection and loses the last message.
         """
         loop = self._environment.loop
         loop.tasks = ()
         self._connections.server.close()
-        until_ns = monotonic_ns() + FAREWELL_NS
+        until_ns = monotonic_ns() + CLOSE_WAIT_NS
         while loop.transports and monotonic_ns() < until_ns:
-            loop.run_once(until_ns=min(until_ns, monotonic_ns() + SAMPLE_EVERY_NS))
+            loop.run_once(until_ns=min(until_ns, monotonic_ns() + SAMPLE_INTERVAL_NS))
 
     # Parts
 
@@ -277,7 +277,7 @@ class Peer:
             flow_control=self._load.scenario.flow_control,
             silence_max_ns=sys.maxsize,
             has_own_core=False,
-            sample_interval_ns=SAMPLE_EVERY_NS,
+            sample_interval_ns=SAMPLE_INTERVAL_NS,
             module_path=(),
         )
 

@@ -17,7 +17,7 @@ from flinknet.job.gates import GateSetup, create_partitions
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
-from .attempt_channels import AttemptChannels, are_read
+from .attempt_channels import AttemptChannels, have_readers
 from .control_messages import Start, SubmitTask
 from .hosted_job import HostedJob
 from .running_task import error_text
@@ -85,12 +85,12 @@ class PreparedAttempts:
         self._unread: dict[ExecutionAttemptID, set[int]] = {}
 
     @property
-    def is_any_set_up(self) -> bool:
+    def has_setups(self) -> bool:
         """Whether there are attempts whose gates wait for memory."""
         return bool(self._setups)
 
     @property
-    def is_any_waiting(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether there are attempts that wait for the start of the run."""
         return bool(self._waiting)
 
@@ -102,7 +102,7 @@ class PreparedAttempts:
     @property
     def are_channels_open(self) -> bool:
         """Whether every channel that waiting attempts write has its reader."""
-        return not self._setups and are_read(
+        return not self._setups and have_readers(
             partition for each in self._waiting for partition in each.partitions
         )
 

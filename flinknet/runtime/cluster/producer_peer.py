@@ -14,7 +14,7 @@ from flinknet.units import NS_PER_MS
 
 from ..clock import timestamp_epoch_ns
 from . import control_messages as messages
-from .attempt_channels import are_read
+from .attempt_channels import have_readers
 from .peer import CANCELLED, END_OF_PARTITION, Peer
 
 WAITING_NOTE_NS = 10_000_000_000
@@ -80,7 +80,7 @@ class ProducerPeer(Peer):
                 self._listen(now_ns)
             return
         self._executor.check_readers()
-        if not self._is_writing and are_read(self._partitions):
+        if not self._is_writing and have_readers(self._partitions):
             self._send(self._write())
         if self._is_writing and self._is_consumed:
             is_whole = all(each.task.is_finished for each in self._executor.attempts.running)

@@ -18,7 +18,7 @@ from flinknet.units import human_count
 
 from .reports import ConsumerChannelReport
 
-KEPT = 0.98
+REACHED_SHARE = 0.98
 """A queue that grows by less than the remaining share of the records does not count."""
 
 _SIGMAS = 3.0
@@ -40,13 +40,13 @@ class RequestedRate:
     due_records: float
 
     @property
-    def is_kept(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether the queue did not grow."""
-        return self.queued_records <= (1 - KEPT) * self.due_records
+        return self.queued_records <= (1 - REACHED_SHARE) * self.due_records
 
     def warning(self, advice: str) -> RunWarning | None:
         """The warning if the rate was not reached, with advice."""
-        if self.is_kept:
+        if self.is_reached:
             return None
         return RunWarning(
             "rate-not-reached",

@@ -108,13 +108,13 @@ class ResourceManager:
                 return each
         return None
 
-    def speaker(
+    def sender(
         self, connection: ControlConnection, message: object, *, now_ns: int
     ) -> TaskManagerProcess | None:
         """Note a sign of life. Returns: the sender; None if it is unknown or no longer alive."""
         for each in self._known:
             if each.connection is connection and each.is_alive:
-                self._heartbeats.hear(each.index, now_ns=now_ns)
+                self._heartbeats.note_message(each.index, now_ns=now_ns)
                 each.heartbeats += isinstance(message, messages.HeartbeatAnswer)
                 return each
         return None
@@ -125,10 +125,10 @@ class ResourceManager:
 
     def advance(self, *, now_ns: int) -> list[tuple[TaskManagerProcess, str]]:
         """Send the heartbeats that are due. Returns: lost TaskManagers, with the reason."""
-        for index in self._heartbeats.to_ask(now_ns=now_ns):
+        for index in self._heartbeats.due(now_ns=now_ns):
             self._known[index].send(messages.Heartbeat(self._heartbeats.number))
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
-        for index in self._heartbeats.silent(now_ns=now_ns):
+        for index in self._heartbeats.take_silent(now_ns=now_ns):
             each = self._known[index]
             text = f"{each.name} (pid {each.process.pid}) has not answered heartbeats for"
             lost.append((each, f"{text} {self._timeout_s:g} s and counts as lost"))
@@ -158,7 +158,7 @@ class ResourceManager:
                 self._spec.slots,
                 slots_in_use(each.index),
                 each.heartbeats,
-                max(0, now_ns - (self._heartbeats.heard_ns(each.index) or now_ns)),
+                max(0, now_ns - (self._heartbeats.last_message_ns(each.index) or now_ns)),
             )
             for each in self._known
         )

@@ -33,7 +33,7 @@ from flinknet.results import (
 from ..fill_meter import SAMPLES_MAX
 from .collected import Collected, backlog_of, latency_of
 from .control_messages import Start
-from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
+from .diagnosis import given_up_warnings, limited_by, pace_of, warnings_of
 from .reports import ConsumerChannelReport, ProducerChannelReport, Report
 from .requested_rate import requested_rate
 
@@ -115,7 +115,7 @@ def assemble(
         ),
     )
     within_ns = _within_ns(measured, start)
-    asked = (
+    requested = (
         None
         if scenario.workload.is_blocking
         else requested_rate(
@@ -128,8 +128,8 @@ def assemble(
         cpu_cores=_cpu_cores(reports),
         **(asdict(taken) if taken is not None else {}),
     )
-    pace = pace_of(scenario, measured, reports, load, asked, processors, within_ns=within_ns)
-    given_up = given_up_of(load, measured, reports, start, pace)
+    pace = pace_of(scenario, measured, reports, load, requested, processors, within_ns=within_ns)
+    given_up = given_up_warnings(load, measured, reports, start, pace)
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -141,7 +141,7 @@ def assemble(
             scenario,
             measured,
             load,
-            asked,
+            requested,
             processors,
             pace,
             within_ns=within_ns,
@@ -149,7 +149,7 @@ def assemble(
         ),
         warnings=(
             *given_up,
-            *warnings_of(scenario, measured, reports, asked, processors, pace),
+            *warnings_of(scenario, measured, reports, requested, processors, pace),
             *collected.warnings(),
         ),
         trace=trace,

@@ -94,7 +94,7 @@ class RunningTask:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it waits for buffers that sending gives back."""
+        """Whether it waits for buffers that sending returns."""
         return self.error is None and self.task.is_blocked
 
     @property

@@ -35,7 +35,7 @@ from .job_files import (
     save_result,
     spill_directory,
 )
-from .job_manager import JobManager, taken
+from .job_manager import JobManager, take_all
 from .job_master import JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
@@ -180,7 +180,7 @@ class SubmittedJob:
 
     def turn(self, *, now_ns: int) -> None:
         """Handle the messages of TaskManagers, and do what is due."""
-        for task_manager, message in taken(self.led.received):
+        for task_manager, message in take_all(self.led.received):
             self._receive(task_manager, message)
         for deployment in self._manager.advance(self.led, now_ns):
             self._deploy(deployment, now_ns)

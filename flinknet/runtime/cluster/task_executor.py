@@ -36,7 +36,7 @@ STATISTICS_PAUSE = 20
 time, however many channels there are.
 """
 
-OPENING_LOOK_NS = 1_000_000
+OPENING_POLL_NS = 1_000_000
 """An open channel or a first output is noticed this late at most: no socket signals it."""
 
 
@@ -64,8 +64,8 @@ class TaskExecutor:
         self._channels = AttemptChannels(self._environment)
         self.attempts = Attempts(self._environment, self._channels, self._control.send)
         self._has_ended = False
-        self._asked_for_channels: messages.AwaitChannels | None = None
-        self._heard_ns = monotonic_ns()
+        self._awaited_channels: messages.AwaitChannels | None = None
+        self._last_message_ns = monotonic_ns()
         self._next_statistics_ns = 0
         self._next_flush_ns = 0
 
@@ -126,9 +126,9 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        is_looking = attempts.prepared.is_any_set_up or self._asked_for_channels is not None
-        if is_looking or attempts.awaits_first_output:
-            wanted.append(monotonic_ns() + OPENING_LOOK_NS)
+        is_polling = attempts.prepared.has_setups or self._awaited_channels is not None
+        if is_polling or attempts.awaits_first_output:
+            wanted.append(monotonic_ns() + OPENING_POLL_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
 
@@ -136,13 +136,13 @@ class TaskExecutor:
         attempts, channels = self.attempts, self._channels
         received = self._control.received
         while received:
-            self._heard_ns = now_ns
+            self._last_message_ns = now_ns
             self._receive(received.popleft(), now_ns)
         if self._control.loss is not None:
             self._has_ended = True
             for job in attempts.jobs.values():
                 job.remove_stored()
-        elif now_ns - self._heard_ns > self._spec.silence_max_ns:
+        elif now_ns - self._last_message_ns > self._spec.silence_max_ns:
             print("the JobManager has sent no heartbeat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
@@ -152,13 +152,13 @@ class TaskExecutor:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
-        if attempts.prepared.is_any_set_up:
+        if attempts.prepared.has_setups:
             attempts.advance_setups(now_ns=now_ns)
-        if attempts.prepared.is_any_waiting:
+        if attempts.prepared.has_waiting:
             channels.check(attempts.prepared.gates)
-        if self._asked_for_channels is not None and attempts.prepared.are_channels_open:
-            self._control.send(messages.ChannelsOpen(self._asked_for_channels.job))
-            self._asked_for_channels = None
+        if self._awaited_channels is not None and attempts.prepared.are_channels_open:
+            self._control.send(messages.ChannelsOpen(self._awaited_channels.job))
+            self._awaited_channels = None
         if attempts.awaits_first_output:
             attempts.report_first_outputs()
         attempts.report_changes()
@@ -196,7 +196,7 @@ class TaskExecutor:
         elif isinstance(message, messages.InitializeJob):
             self._initialize(message)
         elif isinstance(message, messages.AwaitChannels):
-            self._asked_for_channels = message
+            self._awaited_channels = message
         elif isinstance(message, messages.Start):
             attempts.start(message, now_ns=now_ns)
         elif isinstance(message, messages.CloseJob):

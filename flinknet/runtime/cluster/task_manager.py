@@ -15,7 +15,7 @@ from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .task_executor import TaskExecutor, connected
 
-FAREWELL_S = 2.0
+REPORT_WAIT_S = 2.0
 """How long the JobManager may take to read the failure."""
 
 
@@ -47,7 +47,7 @@ def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None
     connection = ControlConnection(spec.token, role="task manager")
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
     with suppress(OSError), connected(spec) as sock:
-        sock.settimeout(FAREWELL_S)
+        sock.settimeout(REPORT_WAIT_S)
         sock.sendall(b"".join(connection.data_to_send(now_ns=0)))
         sock.recv(1)
 

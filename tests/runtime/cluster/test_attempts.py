@@ -169,7 +169,7 @@ def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manag
     held = manager.held_by_another()
     manager.submit()
     assert manager.states() == []
-    assert manager.attempts.prepared.is_any_set_up
+    assert manager.attempts.prepared.has_setups
     assert not manager.attempts.prepared.are_channels_open
     for _ in range(4):
         manager.attempts.advance_setups(now_ns=NOW_NS + S)
@@ -177,7 +177,7 @@ def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manag
         held.pop().recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS + S)
     assert manager.states() == [(_E.INITIALIZING, "")]
-    assert not manager.attempts.prepared.is_any_set_up
+    assert not manager.attempts.prepared.has_setups
     (gate,) = manager.attempts.prepared.gates
     assert [each.initial_credit for each in gate.remote_channels] == [2, 2]
     gate.close()
@@ -217,7 +217,7 @@ def test_an_attempt_that_is_cancelled_while_its_gates_wait_gives_back_what_they_
     manager.attempts.cancel(manager.task.attempt_id)
     assert manager.states() == [(_E.CANCELED, "")]
     assert manager.memory.available_buffers == 1
-    assert not manager.attempts.prepared.is_any_set_up
+    assert not manager.attempts.prepared.has_setups
 
 
 @pytest.mark.row("S006")
@@ -329,9 +329,9 @@ def test_a_job_that_is_forgotten_lets_go_of_functions_when_they_return(
 
 def test_a_job_that_is_forgotten_lets_go_of_attempts_that_wait(manager: Manager) -> None:
     manager.submit()
-    assert manager.attempts.prepared.is_any_waiting
+    assert manager.attempts.prepared.has_waiting
     manager.attempts.forget(manager.job)
-    assert not manager.attempts.prepared.is_any_waiting
+    assert not manager.attempts.prepared.has_waiting
     assert manager.memory.available_buffers == SEGMENTS
     assert not manager.memory.pools
 

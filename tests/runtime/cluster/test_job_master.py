@@ -509,10 +509,10 @@ def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
 
 def on_time(monitor: HeartbeatMonitor, *answers: int) -> Callable[[int], Any]:
     def at(now_ns: int) -> tuple[list[int], list[int]]:
-        asked = list(monitor.to_ask(now_ns=now_ns))
+        asked = list(monitor.due(now_ns=now_ns))
         for each in answers:
-            monitor.hear(each, now_ns=now_ns)
-        return asked, monitor.silent(now_ns=now_ns)
+            monitor.note_message(each, now_ns=now_ns)
+        return asked, monitor.take_silent(now_ns=now_ns)
 
     return at
 
@@ -529,7 +529,7 @@ def test_who_does_not_answer_is_lost_after_the_timeout_and_once() -> None:
     assert monitor.next_deadline_ns() == 50
     assert beat(50) == ([], [0])
     assert beat(60) == ([1], [])
-    assert monitor.heard_ns(0) is None
+    assert monitor.last_message_ns(0) is None
 
 
 def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -> None:
