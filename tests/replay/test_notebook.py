@@ -52,9 +52,10 @@ def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
             exec(compile(tree, "cell", "exec"), known)
             if isinstance(last, ast.Expr):
                 shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), known))
-    tables, latency, throughput, backlog, answers, chart, rows, page = shown
+    tables, latency, throughput, backlog, reasons, answers, chart, rows, page = shown
     assert "what consumers took" in tables._repr_html_()
     assert list(latency["count"]) == [1000, 1000]
+    assert dict(reasons.groupby("reason")["buffers"].sum()) == {"FLUSH": 100, "FULL": 100}
     for picture in (throughput, backlog, chart):
         assert picture._repr_svg_().lstrip().startswith("<?xml")
     assert len(repr(tables)) < 200
