@@ -24,6 +24,7 @@ from flinknet.units import human_duration
 from . import value_parsers
 from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
+from .option_tables import NETWORK_OPTIONS
 from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path
 from .report_options import ReportFiles, report_options
@@ -56,7 +57,7 @@ class _Attempt:
 @click.argument("run_dir", metavar="RUN", type=existing_path)
 @load_options(
     ("duration", "flow-control"),
-    defaults={"duration": "as recorded", "flow-control": "as recorded"},
+    defaults=dict.fromkeys(("duration", "flow-control", *NETWORK_OPTIONS), "as recorded"),
     is_sweep=True,
 )
 @click.option(

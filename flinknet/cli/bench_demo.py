@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,14 +14,15 @@ from flinknet.options.keys import RUNTIME_MODE
 
 from .commands import SectionedCommand
 from .demos import DEMOS, Demo
-from .json_files import STDOUT, put_json, target_of
+from .json_files import STDOUT, json_option, put_json, target_of
+from .option_tables import NETWORK_OPTIONS, WORKLOAD_OPTIONS
 from .options import (
     Settings,
     check_single_values,
     collect,
     load_options,
-    output_options,
     scenario_of,
+    seed_option,
 )
 from .report_options import ReportFiles, report_options
 
@@ -37,14 +39,40 @@ if TYPE_CHECKING:
 SAMPLES = 60
 """In a run; what a plot shows."""
 
-_OWN_DEFAULT = "the demo's own"
 _LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
+_CHECKPOINT_INTERVAL = "checkpoint-interval"
+
+
+def _defaults() -> dict[str, str]:
+    """What the demos set to begin with: most of them, then those that differ, by option."""
+    key, _, _ = NETWORK_OPTIONS[_CHECKPOINT_INTERVAL]
+    own = {
+        _CHECKPOINT_INTERVAL: {
+            name: demo.network.get(key, "never") for name, demo in DEMOS.items()
+        }
+    }
+    for option in _LOAD:
+        otherwise = WORKLOAD_OPTIONS[option].default or ""
+        own[option] = {name: demo.load.get(option, otherwise) for name, demo in DEMOS.items()}
+    return {option: _mostly(values) for option, values in own.items()}
+
+
+def _mostly(values: Mapping[str, str]) -> str:
+    ((usual, _),) = Counter(values.values()).most_common(1)
+    others = [f"{name}: {value}" for name, value in values.items() if value != usual]
+    return "; ".join([usual, *others])
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("name", metavar="[NAME]", type=click.Choice(list(DEMOS)), required=False)
-@load_options(_LOAD, defaults=dict.fromkeys(_LOAD, _OWN_DEFAULT))
-@output_options
+@load_options(_LOAD, defaults=_defaults())
+@seed_option
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Directory for the runs and their traces. [default: none is kept]",
+)
+@json_option
 @report_options
 @click.pass_obj
 def demo(executor: Executor | None, /, **values: Any) -> None:
@@ -62,7 +90,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         what a shorter buffer timeout costs
 
     NAME is head-of-line, back-pressure, unaligned, debloating or timeout. A demo records no trace,
-    unless --out is given.
+    unless --out is given. What a demo varies it sets itself, and refuses: head-of-line the credit
+    model, unaligned and debloating the key of that name, timeout the buffer timeout.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view

@@ -21,8 +21,8 @@ _EPILOG = """In each round every configuration runs once, in an order that rotat
 seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1%, "undecided" if the interval is wider and includes
-no change: more --runs narrow it. With 95% confidence one metric in twenty differs by chance.
+difference" if the whole interval lies within 1%, "undecided" if it is wider and includes 0%: more
+--runs narrow it. With 95% confidence one metric in twenty differs by chance.
 
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
 compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
@@ -49,7 +49,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
 
 @click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG)
-@click.argument("configs", metavar="CONFIG CONFIG...", nargs=-1)
+@click.argument("configs", metavar="CONFIG...", nargs=-1)
 @click.option(
     "--runs",
     type=WholeNumber(2),

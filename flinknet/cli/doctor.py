@@ -29,7 +29,7 @@ PYTHON_MIN = (3, 11)
 def doctor(json: str | None, start_spark: bool) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.
 
-    Exits with 1 if something is missing that a command needs.
+    Exits with 1 if anything that any command needs is missing.
     """
     from flinknet.report.doctor_console import print_checks
     from flinknet.runtime.readiness import MISSING, check_machine

@@ -29,11 +29,15 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
         "How long a record may wait in a buffer that is not full; 0: send each record, -1: full"
         " buffers only. [default: 100ms]",
     ),
-    "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "LIST", "Buffers per channel. [default: 2]"),
+    "exclusive-buffers": (
+        flink.EXCLUSIVE_BUFFERS,
+        "LIST",
+        "Buffers per channel, in Flink 1.x. [default: 2]",
+    ),
     "floating-buffers": (
         flink.FLOATING_BUFFERS,
         "LIST",
-        "Buffers per gate, for any channel. [default: 8]",
+        "Buffers per gate, for any channel, in Flink 1.x. [default: 8]",
     ),
     "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
     "checkpoint-interval": (
@@ -193,7 +197,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "duration_ns",
         value_parsers.measured_part,
         "TIME",
-        "Measured time. Records that were due in it are still sent for up to 10s after its end.",
+        "Measured time. Records due in it are sent for up to 10s after its end.",
         format_duration_ns(DEFAULT_DURATION_NS),
     ),
     "warmup": WorkloadOption(

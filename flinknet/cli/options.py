@@ -28,6 +28,7 @@ from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTION
 from .wrong_calls import WholeNumber
 
 _DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
+_DEFAULT = " [default: "
 _BARE_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -215,9 +216,11 @@ def named_options(
             option = WORKLOAD_OPTIONS[name]
             default = defaults.get(name, option.default)
             metavar, text, words = option.metavar, option.help, option.words
-            text += f" [default: {default}]" if default else ""
+            text += f"{_DEFAULT}{default}]" if default else ""
         else:
             (_, metavar, text), words = NETWORK_OPTIONS[name], ()
+            if name in defaults:
+                text = f"{text.rpartition(_DEFAULT)[0]}{_DEFAULT}{defaults[name]}]"
             metavar = metavar if is_sweep else "VALUE"
         decorators.append(
             click.option(

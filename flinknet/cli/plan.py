@@ -55,13 +55,14 @@ _SECTIONS = {
     "--task-managers",
     type=WholeNumber(1),
     metavar="N",
-    help="TaskManagers. [default: as many as the job needs]",
+    help="TaskManagers; with --rest only together with --parallelism. [default: as many as the job"
+    " needs]",
 )
 @click.option(
     "--slots",
     type=WholeNumber(1),
     metavar="N",
-    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
+    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots; with --rest: as now]",
 )
 @click.option(
     "--channels",
@@ -98,8 +99,8 @@ _SECTIONS = {
 @click.option(
     "--parallelism",
     metavar="N|VERTEX=N,…",
-    help="With --rest: the network memory at another parallelism; N applies to the"
-    " vertices with most subtasks.",
+    help="With --rest: the network memory at another parallelism; N applies to the vertices with"
+    " most subtasks. TaskManagers are added or left out as the job then needs them.",
 )
 def plan(
     job: Path | None,
@@ -128,6 +129,10 @@ def plan(
     flinknet plan job.py -D taskmanager.memory.network.max=1mb \\
         -D taskmanager.memory.network.min=1mb
     flinknet plan --rest http://localhost:8081 --parallelism 16
+
+    With --rest, the network memory is what TaskManagers report, unless -D or --flink-conf has any
+    key of taskmanager.memory. Buffers in use are those of all jobs. The result is text or JSON,
+    without layers.
 
     JOB defines main(env), which gets ARGUMENTS after the environment. Nothing runs. The exit code
     is 1 if the job would not start with the network memory there is.

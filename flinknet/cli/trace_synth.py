@@ -37,8 +37,8 @@ _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 @click.option(
     "--events",
     metavar="N",
-    help="Make about N events, such as 10M or 1G, however long the run is; the ends of"
-    " channels, up to 10 events each, are extra.",
+    help="Make about N events, such as 10M or 1G, instead of a duration; the ends of channels, up"
+    " to 10 events each, are extra.",
 )
 @click.option(
     "--skew",
@@ -84,8 +84,8 @@ def synth(
     flinknet trace synth --out small --rate 200k/s --duration 10s --skew 1
         ten seconds; consumer 1 gets half of what consumer 0 gets
 
-    Buffers leave at the beats of the flusher and when they are full, by the laws of a real run;
-    consumers keep up. Each process of the run has a file, written by a process of its own.
+    Buffers leave when the flusher fires and when they are full, as in a real run; consumers keep
+    up. Each process of the run has a file, written by a process of its own.
     """
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize
