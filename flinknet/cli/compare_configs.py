@@ -21,8 +21,8 @@ _EPILOG = """In each round every configuration runs once, in an order that rotat
 seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1%, "undecided" if the interval is wider and includes
-no change: more --runs narrow it. With 95% confidence one metric in twenty differs by chance.
+difference" if the whole interval lies within 1%, "undecided" if the interval is wider than that and
+includes 0%: more --runs narrow it. With 95% confidence one metric in twenty differs by chance.
 
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
 compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
@@ -49,7 +49,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
 
 @click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG)
-@click.argument("configs", metavar="CONFIG CONFIG...", nargs=-1)
+@click.argument("configs", metavar="CONFIG...", nargs=-1)
 @click.option(
     "--runs",
     type=WholeNumber(2),
@@ -131,9 +131,10 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
       NAME:KEY=VALUE[,...]      the same under a name
       FILE.toml                 [network] with Flink keys,
                                 [workload] with bench options
-      FILE.yaml                 a Flink config.yaml
+      FILE.yaml                 a Flink config.yaml, or a FlinkDeployment
 
-    The first one is the baseline, unless --baseline names an earlier result.
+    The first one is the baseline, and it takes two or more; with --baseline, which names an earlier
+    result, one is enough.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view
