@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from flinknet.graph import StreamGraph
 from flinknet.job import StreamTask
-from flinknet.job.hand_over import HAND_BACK_NS
+from flinknet.job.hand_over import RECALL_NS
 from flinknet.job.task_chain import TaskChain
 from flinknet.job.task_worker import TaskWorker
 from flinknet.simulator.task_manager import SimulatedTaskManager
@@ -43,8 +43,8 @@ class VirtualWorker:
     def spend(self, ns: int) -> None:
         """What is done now takes so long; the task asks for its records as it does in time."""
         self._spent_ns += ns
-        if self.chain is not None and self._spent_ns >= HAND_BACK_NS:
-            self.chain.is_asked_back = True
+        if self.chain is not None and self._spent_ns >= RECALL_NS:
+            self.chain.is_recalled = True
 
     @property
     def is_over(self) -> bool:

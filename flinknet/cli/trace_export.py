@@ -77,7 +77,7 @@ def export(
         the same as JSON, one object per line
     flinknet trace export RUN --table metrics --format parquet \\
         --out metrics.parquet
-        Flink's metrics of the run over time
+        Flink's metrics over time, of a tap with --rest
     flinknet trace export RUN --format perfetto --from 1s --to 1.2s \\
         --out run.json.gz
         a slice for each buffer, counters for credit and backlog; open it in

@@ -25,7 +25,7 @@ def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 
 def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Conditions 2 to 10, which apply to a source beside other inputs, too."""
+    """Conditions 2 to 10, which also apply to a source next to other inputs."""
     up, down = edge.source, edge.target
     return (
         graph.config.is_chaining_enabled

@@ -125,7 +125,7 @@ class StreamExecutionEnvironment:
     ) -> DataStreamSource:
         """Given values; their type is that of the first. Raises: ConfigError."""
         if not values:
-            raise ConfigError("from_collection: there is nothing in it")
+            raise ConfigError("from_collection: the collection is empty")
         return self.from_source(
             CollectionSource(tuple(values)), output_type or type(values[0]), is_parallel=False
         )
@@ -241,7 +241,7 @@ class StreamExecutionEnvironment:
         return [
             RunWarning(
                 "latency-not-known",
-                f"{each.operator_name} measures no latency of what comes over the network: a"
+                f"{each.operator_name} measures no latency of records from the network: a"
                 " record has one timestamp, and an assigner of the program sets it",
             )
             for each in graph.nodes.values()

@@ -169,8 +169,8 @@ def _restart_strategy(text: str) -> str:
     if text in ("fixed-delay", "fixeddelay"):
         return "fixed-delay"
     raise ConfigError(
-        f"restart-strategy.type: {text} is known to Flink, but not done here; use fixed-delay or"
-        " none"
+        f"restart-strategy.type: {text} is a strategy of Flink that flinknet does not support; use"
+        " fixed-delay or none"
     )
 
 

@@ -124,7 +124,7 @@ class JobGraphGenerator:
             if edge.partitioner.function is not None:
                 raise ConfigError(
                     f"{edge.target.operator_name}: unaligned checkpoints do not go with a custom"
-                    " partitioner, whose records in flight cannot be dealt out again; force them"
+                    " partitioner, whose records in flight cannot be redistributed; force them"
                     " with execution.checkpointing.unaligned.forced, or use another partitioner"
                 )
 

@@ -22,7 +22,7 @@ from .stream_graph import StreamGraph
 
 MODULE_NAME = "flinknet_job"
 
-_beside_last: list[str] = []
+_last_imported: list[str] = []
 """Modules that the last program imported from its folder. Another program may have modules of the
 same names, or the same one may have changed them (in Flink each job has its own class loader).
 """
@@ -54,13 +54,13 @@ def load_program(
 
     Raises: ConfigError for a file that is not a program, or one that fails, with the line.
     """
-    for name in _beside_last:
+    for name in _last_imported:
         sys.modules.pop(name, None)
     known = set(sys.modules)
     try:
         return _run(path, settings, arguments, read_source(path) if source is None else source)
     finally:
-        _beside_last[:] = _beside(path, known)
+        _last_imported[:] = _imported_from_folder(path, known)
 
 
 def _run(path: Path, settings: Mapping[str, str], arguments: Sequence[str], source: str) -> Program:
@@ -118,7 +118,7 @@ def _folder(path: Path) -> str:
     return os.path.dirname(os.path.abspath(path))
 
 
-def _beside(path: Path, known: set[str]) -> list[str]:
+def _imported_from_folder(path: Path, known: set[str]) -> list[str]:
     """Modules imported from the folder of a program, unless they are part of a package that was
     imported before.
     """

@@ -34,7 +34,7 @@ from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 from .task_operators import delay_of, plain
 from .watermark_valve import Passed
 
-MADE = -1
+GENERATED = -1
 """Input number of records that a source of the chain generated."""
 
 PORTION_NS = 1_000_000
@@ -131,9 +131,9 @@ class ChainRunner(TaskChain):
         with suppress(Exception, SystemExit):
             self._guarded(self._chain.close)
 
-    def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
+    def add_generated(self, operator_id: str, values: Any, instants: Any) -> None:
         """Queue records that a source of the chain has generated."""
-        self.batches.append(RecordBatch(operator_id, MADE, values, instants))
+        self.batches.append(RecordBatch(operator_id, GENERATED, values, instants))
 
     def process_portion(self, began_ns: int) -> None:
         """Pass records of the first batch to their operator, up to one portion.
@@ -173,7 +173,7 @@ class ChainRunner(TaskChain):
             self.batches.popleft()
 
     def _process_batch(self, batch: RecordBatch) -> None:
-        if batch.input_number == MADE:
+        if batch.input_number == GENERATED:
             self._chain.emit_batch(batch.values, batch.operator_id)
         else:
             self._chain.process_batch(batch.values, batch.operator_id, batch.input_number)
@@ -181,7 +181,7 @@ class ChainRunner(TaskChain):
     def _process_one_by_one(self, batch: RecordBatch) -> None:
         context, values, number = self._context, batch.values, batch.input_number
         operator, output = self._chain.entry(batch.operator_id)
-        is_made, delay_ns = number == MADE, delay_of(operator)
+        is_generated, delay_ns = number == GENERATED, delay_of(operator)
         process, collect = operator.process, output.collect
         instants = batch.instants.tolist()
         timestamps = None if batch.timestamps is None else batch.timestamps.tolist()
@@ -192,14 +192,14 @@ class ChainRunner(TaskChain):
                 context.timestamp_ms = timestamps[position]
             self.processed_records += 1
             batch.position = position + 1
-            if is_made:
+            if is_generated:
                 context.work_ns += delay_ns
                 collect(values[position])
             else:
                 process(values[position], output, number)
             if context.work_ns >= PORTION_NS or context.pending_records >= PORTION_RECORDS:
                 return
-            if self.is_asked_back:
+            if self.is_recalled:
                 return
 
     def _process_element(self, batch: ElementBatch) -> None:

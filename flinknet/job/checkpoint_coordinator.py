@@ -177,7 +177,7 @@ class CheckpointCoordinator:
         """Trigger no more checkpoints; the pending one may still complete."""
         self._next_ns = None
 
-    def give_up(self) -> list[Command]:
+    def abort_pending(self) -> list[Command]:
         """Abort the pending checkpoint, because tasks restart.
 
         Returns: commands to send to every task now.

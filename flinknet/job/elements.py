@@ -181,8 +181,8 @@ class StreamElementSerializer:
                 ) from error
             if position != end:
                 raise FrameCorruptedError(
-                    f"the serializer of {self.serializer.name} takes {position - end:+d} bytes"
-                    f" besides the {record_bytes} of its record"
+                    f"a record has {record_bytes} bytes, but the serializer of"
+                    f" {self.serializer.name} reads {position - end:+d} bytes more"
                 )
             values.append(value)
         return values, stamps

@@ -11,7 +11,7 @@ from .task_chain import TaskChain
 from .task_worker import TaskWorker
 from .times import TaskTimes
 
-HAND_BACK_NS = 5_000_000
+RECALL_NS = 5_000_000
 """A worker that has been working for this long is asked to return early; with a slow function that
 is after each record."""
 
@@ -25,7 +25,7 @@ class HandOver:
     Attributes:
         is_under_way: whether the worker has the operators; the task must not touch them or their
             pending output.
-        ask_back_ns: when to ask for them back; None if already asked, or not lent.
+        recall_ns: when to ask for them back; None if already asked, or not lent.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class HandOver:
         times: TaskTimes,
     ) -> None:
         self.is_under_way = False
-        self.ask_back_ns: int | None = None
+        self.recall_ns: int | None = None
         self._worker = worker
         self._chain = chain
         self._context = context
@@ -62,9 +62,9 @@ class HandOver:
             worker.end()
             return True
         self.is_under_way = True
-        self.ask_back_ns = now_ns + HAND_BACK_NS
+        self.recall_ns = now_ns + RECALL_NS
         if not self._times.is_busy:
-            self._times.go_on(now_ns=now_ns)
+            self._times.resume(now_ns=now_ns)
         return False
 
     def take_back(self, now_ns: int) -> bool:
@@ -74,12 +74,12 @@ class HandOver:
         worker = self._worker
         assert worker is not None
         if not worker.is_over:
-            if self.ask_back_ns is not None and now_ns >= self.ask_back_ns:
-                self.ask_back_ns = None
-                self._chain.is_asked_back = True
+            if self.recall_ns is not None and now_ns >= self.recall_ns:
+                self.recall_ns = None
+                self._chain.is_recalled = True
             return False
         self.is_under_way = False
-        self._chain.is_asked_back = False
+        self._chain.is_recalled = False
         worker.end()
         return True
 
@@ -89,7 +89,7 @@ class HandOver:
         """
         worker = self._worker
         if self.is_under_way and worker is not None:
-            self._chain.is_asked_back = True
+            self._chain.is_recalled = True
             if not worker.is_over:
                 return False
             self.is_under_way = False

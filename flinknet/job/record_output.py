@@ -93,13 +93,13 @@ class RecordOutput(TaskOutput):
         self._sent = [0] * len(self.channels)
         self._has_event_time = has_event_time
         self._draw = draw
-        self._dealt_out = 0
+        self._distributed = 0
         self._ready: list[_Share] = []
         self._batches: list[_Batch] = []
         self._values: list[Any] = []
         self._instants: list[int] = []
         self._timestamps: list[int] = []
-        self._elements_behind: list[tuple[int, int, SerializedElement]] = []
+        self._other_elements: list[tuple[int, int, SerializedElement]] = []
 
     @property
     def sent_records(self) -> dict[int, int]:
@@ -156,7 +156,7 @@ class RecordOutput(TaskOutput):
 
         Raises: TaskFailedError if a record cannot be distributed or serialised.
         """
-        self._ready.extend(self._dealt())
+        self._ready.extend(self._distribute())
 
     def write(self) -> None:
         """Pass everything collected to the writer, which queues what finds no buffer.
@@ -166,7 +166,7 @@ class RecordOutput(TaskOutput):
         ready, self._ready = self._ready, []
         for share in ready:
             self._emit(*share)
-        for share in self._dealt():
+        for share in self._distribute():
             self._emit(*share)
 
     def discard(self) -> None:
@@ -176,7 +176,7 @@ class RecordOutput(TaskOutput):
         self._values.clear()
         self._instants.clear()
         self._timestamps.clear()
-        self._elements_behind.clear()
+        self._other_elements.clear()
 
     def _close_list(self) -> None:
         if self._values:
@@ -191,18 +191,18 @@ class RecordOutput(TaskOutput):
         """Collect another stream element, in order after the records so far."""
         self._close_list()
         serialized = SerializedElement(encode_record(element))
-        self._elements_behind.append((len(self._batches), channel, serialized))
+        self._other_elements.append((len(self._batches), channel, serialized))
         self._context.pending_records += 1
 
-    def _dealt(self) -> Iterator[_Share]:
+    def _distribute(self) -> Iterator[_Share]:
         """Distribute what was collected."""
         self._close_list()
         batches, self._batches = self._batches, []
-        elements, self._elements_behind = self._elements_behind, []
-        dealt = 0
+        elements, self._other_elements = self._other_elements, []
+        done = 0
         for place, channel, element in elements:
-            yield from self._deal(batches[dealt:place])
-            dealt = place
+            yield from self._shares(batches[done:place])
+            done = place
             if channel != ALL:
                 yield channel, element, 0
             elif isinstance(self.writer.selector, BroadcastSelector):
@@ -210,9 +210,9 @@ class RecordOutput(TaskOutput):
             else:  # append to the open buffer of each channel
                 for index in range(len(self.channels)):
                     yield index, element, 0
-        yield from self._deal(batches[dealt:] if dealt else batches)
+        yield from self._shares(batches[done:] if done else batches)
 
-    def _deal(self, batches: list[_Batch]) -> Iterator[_Share]:
+    def _shares(self, batches: list[_Batch]) -> Iterator[_Share]:
         for values, instants, timestamps in batches:
             count = len(values)
             for channel, picked in self._split(values, count):
@@ -224,12 +224,12 @@ class RecordOutput(TaskOutput):
                         due_ns = np.where(instants == NO_TIMESTAMP, -1, instants)
                         records = self._elements.write(share, timestamps[picked], due_ns[picked])
                 except WrongValueError as error:
-                    number = self._dealt_out + int(np.arange(count)[picked][error.position]) + 1
+                    number = self._distributed + int(np.arange(count)[picked][error.position]) + 1
                     raise TaskFailedError(
-                        f"{self._operator_name}: record {number} that it put out: {error}"
+                        f"{self._operator_name}: output record {number}: {error}"
                     ) from error
                 yield channel, records, len(share)
-            self._dealt_out += count
+            self._distributed += count
 
     def _emit(self, channel: int, records: SerializedRecords, count: int) -> None:
         if channel == BROADCAST:
@@ -266,9 +266,9 @@ class RecordOutput(TaskOutput):
         except FlinknetError:
             raise
         except Exception as error:
-            number = self._dealt_out + min(len(keys), len(values) - 1) + 1
+            number = self._distributed + min(len(keys), len(values) - 1) + 1
             raise TaskFailedError(
-                f"{self._operator_name}: record {number} that it put out has no key:"
+                f"{self._operator_name}: output record {number} has no key:"
                 f" {type(error).__name__}: {error}"
             ) from error
         return np.fromiter(keys, object, len(keys))

@@ -193,7 +193,7 @@ class StreamTask:
 
     # Commands of the driver
 
-    def obey(self, command: Command, *, now_ns: int) -> None:
+    def execute(self, command: Command, *, now_ns: int) -> None:
         """Execute a command of the checkpoint coordinator; called on every task."""
         if isinstance(command, AbortCheckpoint):
             self.abort_checkpoint(command.checkpoint_id)
@@ -209,7 +209,7 @@ class StreamTask:
             return
         self._triggers.append((checkpoint_id, timestamp_ms))
         if self._hand_over.is_under_way:
-            self.chain.is_asked_back = True
+            self.chain.is_recalled = True
         else:
             self._write_barriers(now_ns)
 
@@ -293,7 +293,7 @@ class StreamTask:
         if not is_late and not network_input.gate.has_priority_events:
             return
         if self._hand_over.is_under_way:
-            self.chain.is_asked_back = True
+            self.chain.is_recalled = True
             return
         record_ns = self.chain.record_ns
         if now_ns < self._busy_until_ns and record_ns > 0:
@@ -330,7 +330,7 @@ class StreamTask:
     def _work(self, now_ns: int) -> int | None:
         if self._is_in_work(now_ns):
             is_handed_over = self._hand_over.is_under_way
-            return self._hand_over.ask_back_ns if is_handed_over else self._busy_until_ns
+            return self._hand_over.recall_ns if is_handed_over else self._busy_until_ns
         began_ns = self._busy_until_ns if self._is_busy else now_ns  # it did not wait for the loop
         self._is_busy = False
         if self.state is TaskState.RUNNING:
@@ -339,7 +339,7 @@ class StreamTask:
         if is_awaiting and self.outputs.is_all_acknowledged:
             self._finish(now_ns)
             if self._hand_over.is_under_way:
-                return self._hand_over.ask_back_ns
+                return self._hand_over.recall_ns
         self.inputs.take_event(now_ns)
         if self.is_finished:
             self._acknowledgements.end()
@@ -351,7 +351,7 @@ class StreamTask:
         if now_ns >= self.chain.timer_ns and outputs.may_fire_timers:
             self._began_ns = now_ns
             if not hand_over.begin(self._fire_timers, now_ns):
-                return hand_over.ask_back_ns
+                return hand_over.recall_ns
         if self._context.pending_records or self.chain.sent_events:
             self._write_outputs()
         if not outputs.resume(self.times, now_ns=now_ns):
@@ -368,14 +368,14 @@ class StreamTask:
                     return self._end_data(now_ns)
                 return inputs.next_ns(self._timer_ns, now_ns)
             if not self.times.is_busy:
-                self.times.go_on(now_ns=now_ns)
+                self.times.resume(now_ns=now_ns)
         while batches:
             if not hand_over.has_worker:
                 self.chain.process_portion(began_ns)
             else:
                 self._began_ns = began_ns
                 if not hand_over.begin(self._process, now_ns):
-                    return hand_over.ask_back_ns
+                    return hand_over.recall_ns
             if self._context.work_ns:
                 self._busy_until_ns = began_ns + self._context.work_ns
                 self._is_busy = True
@@ -393,7 +393,7 @@ class StreamTask:
         chain, context = self.chain, self._context
         while self._batches:
             chain.process_portion(self._began_ns)
-            if context.work_ns or context.pending_records >= PORTION_RECORDS or chain.is_asked_back:
+            if context.work_ns or context.pending_records >= PORTION_RECORDS or chain.is_recalled:
                 break
         self.outputs.prepare()
 
@@ -415,7 +415,7 @@ class StreamTask:
         if not self._has_finished_operators:
             self._has_finished_operators = True
             if not self._hand_over.begin(self._finish_operators, now_ns):
-                return self._hand_over.ask_back_ns
+                return self._hand_over.recall_ns
             self._write_outputs()
         if not self.outputs.is_any_waiting:
             self.outputs.end_data()

@@ -90,10 +90,10 @@ class TaskInputs:
                 else:
                     network_input.take_event(channel, buffer, sequence_number, now_ns)
         for operator_id, source in self.sources.items():
-            made = source.take(now_ns=now_ns)
-            if made is not None:
+            generated = source.take(now_ns=now_ns)
+            if generated is not None:
                 has_taken = True
-                chain.add_made(operator_id, *made)
+                chain.add_generated(operator_id, *generated)
         return has_taken
 
     def take_event(self, now_ns: int) -> None:
@@ -147,8 +147,7 @@ class TaskInputs:
         gates = self.gates
         if events and not gates:
             raise TaskFailedError(
-                f"{task}: it reads nothing that a task writes, so that nobody takes its event"
-                f" {events[0].class_name}"
+                f"{task}: cannot send the task event {events[0].class_name}: no task writes to it"
             )
         for event in events:
             for gate in gates:

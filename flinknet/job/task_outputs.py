@@ -180,7 +180,7 @@ class TaskOutputs:
             self._waits_for = None
             context.pressed_ns += now_ns - self.waiting_since_ns
             self.waiting_since_ns = context.pressed_since_ns = -1
-            times.go_on(now_ns=now_ns)
+            times.resume(now_ns=now_ns)
         return True
 
     def end_data(self) -> None:

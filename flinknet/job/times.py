@@ -113,7 +113,7 @@ class TaskTimes:
     def wait(self, gauge: TimerGauge, *, now_ns: int) -> None:
         """Wait from now on; the time counts for this gauge only."""
         if gauge is not self._waiting:
-            self.go_on(now_ns=now_ns)
+            self.resume(now_ns=now_ns)
             gauge.start(now_ns=self._marked_ns)
             self._waiting = gauge
             self.is_busy = False
@@ -123,7 +123,7 @@ class TaskTimes:
         hard, soft = self.hard_back_pressured, self.soft_back_pressured
         self.wait(hard if is_inside_record else soft, now_ns=now_ns)
 
-    def go_on(self, *, now_ns: int) -> None:
+    def resume(self, *, now_ns: int) -> None:
         """Be busy from now on."""
         self._marked_ns = max(now_ns, self._marked_ns)
         if self._waiting is not None:

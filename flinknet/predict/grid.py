@@ -33,6 +33,7 @@ ALIGNED_NS = -1
 
 NO_CHECKPOINTS = (
     "how checkpoints align matters only with checkpoints, and the trace has none: give an interval"
+    " (--checkpoint-interval)"
 )
 
 _NETWORK = {

@@ -259,7 +259,7 @@ class ReplayAnswer:
 
     Attributes:
         model_error: of the recorded setting.
-        channels: those that carried something; of very many those that tell most, by p99, time
+        channels: those that carried something; of very many those that matter most, by p99, time
             without credit, and records.
         regimes: shares of the channels' time; None where they are unknown.
         remarks: caveats, as lines.

@@ -102,7 +102,7 @@ class SimulatedCheckpoints:
             for key, task in self._tasks.items():
                 if is_trigger and task.is_source and self.lost_triggers.is_next_lost():
                     continue
-                task.obey(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
+                task.execute(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
             for task_manager in self._task_managers:
                 task_manager.wake(self._scheduler.now_ns)
 

@@ -150,7 +150,7 @@ class SimulatedSink(SteppedTask):
         for _ in range(STEPS_PER_TURN):
             if network_input.gate.is_available and not network_input.is_paused:
                 if not task.times.is_busy:
-                    task.times.go_on(now_ns=now_ns)
+                    task.times.resume(now_ns=now_ns)
                 now_ns += self._receive_ns
             next_ns = task.step(now_ns=now_ns)
             if next_ns is None:

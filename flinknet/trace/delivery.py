@@ -82,7 +82,7 @@ class DeliveryCheck:
             different = np.flatnonzero(sent[:common] != received[:common])
             name = _kind_name(kind)
             if len(different):
-                text = f"{name} number {different[0] + 1} was received otherwise than it was sent"
+                text = f"{name} number {different[0] + 1} differs from the one that was sent"
                 yield Violation(channel, "delivery", len(different), text)
                 continue
             spare[kind] -= max(0, len(received) - len(sent))

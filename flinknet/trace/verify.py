@@ -176,5 +176,5 @@ def _channels_of(reader: TraceReader) -> IntArray:
 
 
 def _finding(file: str | None, violation: Violation) -> Finding:
-    more = f" ({violation.times} times in all)" if violation.times > 1 else ""
+    more = f" ({violation.times} times)" if violation.times > 1 else ""
     return Finding(file, violation.channel, violation.rule, violation.first + more)

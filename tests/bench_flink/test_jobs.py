@@ -161,7 +161,8 @@ def test_an_answer_about_the_whole_job_goes_before_those_about_its_edges() -> No
         {"timeouts_ns": [20_000_000], "total": point(15e6, 30e6, 100, 60), "why_unknown": None},
         {"timeouts_ns": [1_000_000], "total": point(None, 4e6, 90, 150), "why_unknown": "full"},
     ]
-    one, recorded = cells_of(job(), Replayed(edges, {"points": points}))
+    whole = {"edges": ["source → relay", "relay → sink"], "points": points}
+    one, recorded = cells_of(job(), Replayed(edges, whole))
     assert one.figures["buffers_per_s"].error == pytest.approx(-0.25)
     assert (one.figures["p50_ns"].predicted, one.why_unknown) == (None, "full")
     assert recorded.figures["p50_ns"].error == pytest.approx(-0.25)
@@ -171,6 +172,16 @@ def test_a_job_with_an_exchange_that_was_not_recorded_is_unknown() -> None:
     one, _ = cells_of(job(), Replayed([edge(SOURCE, *[point(1e6, 2e6, 90, 100)] * 2)]))
     assert (one.figures["p50_ns"].predicted, one.figures["p50_ns"].is_covered) == (None, None)
     assert one.why_unknown == "1 of 2 exchanges stay within TaskManagers, unseen by the tap"
+
+
+def test_an_exchange_that_is_filled_in_is_not_missing() -> None:
+    points = [
+        {"timeouts_ns": [each], "total": point(15e6, 30e6, 100, 60), "why_unknown": None}
+        for each in (20_000_000, 1_000_000)
+    ]
+    whole = {"edges": ["source → relay", "relay → sink"], "points": points}
+    one, _ = cells_of(job(), Replayed([edge(SOURCE, *[point(1e6, 2e6, 90, 100)] * 2)], whole))
+    assert (one.figures["p50_ns"].predicted, one.why_unknown) == (15e6, None)
 
 
 def test_a_recording_that_cannot_be_replayed_is_unknown() -> None:

@@ -277,7 +277,7 @@ def test_two_inputs_have_a_function_each() -> None:
     [
         (lambda env: env.set_parallelism(0), "parallelism 0"),
         (lambda env: env.set_max_parallelism(40_000), "max parallelism 40000"),
-        (lambda env: env.from_collection([]), "nothing in it"),
+        (lambda env: env.from_collection([]), "collection is empty"),
         (lambda env: env.socket_text_stream("h", 0), "0 is not a port"),
         (lambda env: env.socket_text_stream("h", 1).set_parallelism(2), "not parallel"),
         (lambda env: env.from_sequence(1, 2).set_parallelism(0), "parallelism 0"),

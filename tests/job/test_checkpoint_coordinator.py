@@ -118,9 +118,9 @@ def test_who_has_finished_is_not_waited_for() -> None:
 
 def test_a_checkpoint_is_given_up_when_tasks_begin_again() -> None:
     each = coordinator()
-    assert each.give_up() == []
+    assert each.abort_pending() == []
     each.advance(now_ns=1100 * MS)
-    assert each.give_up() == [AbortCheckpoint(1)]
+    assert each.abort_pending() == [AbortCheckpoint(1)]
     acknowledge(each, 1, 1110)
     assert each.completed == 0
     assert each.advance(now_ns=1400 * MS) == [TriggerCheckpoint(2, 1400)]

@@ -137,7 +137,7 @@ def test_buffers_in_use_are_what_arrived_and_what_the_producer_is_short_of() -> 
 def test_time_in_which_the_task_is_idle_does_not_count() -> None:
     debloated = Debloated()
     debloated.task.times.wait(debloated.task.times.idle, now_ns=0)
-    debloated.task.times.go_on(now_ns=750 * MS)
+    debloated.task.times.resume(now_ns=750 * MS)
     debloated.evaluate(500, 1 * S)
     assert debloated.gate.samples[-1].throughput_bytes_per_s == 2000
 

@@ -254,7 +254,7 @@ def test_debloating_is_told_with_the_task_that_reads(tasks: Tasks) -> None:
     tasks.pair.drive()
     tasks.consume()
     tasks.at(1 * S)
-    tasks.sink.times.go_on(now_ns=0)
+    tasks.sink.times.resume(now_ns=0)
     tasks.debloating[0].evaluate(now_ns=1 * S)
     _, sink = tasks.sample()
     assert sink["debloatedBufferSize"] == 100

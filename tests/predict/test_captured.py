@@ -237,6 +237,39 @@ def test_buffers_in_company_are_not_asked() -> None:
     assert "no credit came back that belongs to one buffer alone" in fit.note
 
 
+def test_messages_that_pass_alone_have_delays_of_their_own() -> None:
+    """Pairs of messages 0.4 ms apart on two channels, and single ones."""
+    at_ns: list[list[int]] = [[], []]
+    for number in range(200):
+        at_ns[0].append(number * 10 * MS)
+        if number % 2:
+            at_ns[1].append(number * 10 * MS + 400 * US)
+    delays_ns = np.random.default_rng(1).exponential(1, 200)
+    alone = [number % 2 == 0 for number in range(200)]
+    took_ns = [
+        [
+            200 * US + int(each * (900 * US if own else 50 * US))
+            for each, own in zip(delays_ns, alone, strict=True)
+        ],
+        [200 * US + int(each * 50 * US) for each in delays_ns[:100]],
+    ]
+    data, backs = (
+        {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+        for parts in (
+            [sent(own, [1] * len(own), channel=at) for at, own in enumerate(at_ns)],
+            [
+                credit([a + b for a, b in zip(own, took, strict=True)], channel=at)
+                for at, (own, took) in enumerate(zip(at_ns, took_ns, strict=True))
+            ],
+        )
+    )
+    fit = fit_captured(data, backs, {0: 0, 1: 1}, 2, {0: "a", 1: "a"})
+    found = fit.delays.by_company
+    assert found is not None
+    assert found.share_alone == pytest.approx(1 / 3, abs=0.02)
+    assert np.quantile(found.alone_ns, 0.9) > 5 * np.quantile(found.others_ns, 0.9)
+
+
 def test_each_consumer_has_its_own_speed() -> None:
     records = [10, 40] * 50
     at_ns = [number * 10 * MS for number in range(100)]

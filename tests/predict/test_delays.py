@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, fit_delays
+from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, DelaysByCompany, fit_delays
 from flinknet.simulator.cost_model import CostModel
 
 COUNT = 1000
@@ -139,6 +139,16 @@ def test_what_waking_varies_by_goes_with_what_it_takes_and_the_rest_stays() -> N
     assert delays.awake(0.5).spread_ns.tolist() == [-10_000, 0, 20_000, 50_000, 1_950_000]
     assert delays.awake(1.0).spread_ns.tolist() == delays.spread_ns.tolist()
     assert len(NO_DELAYS.awake(0.5).spread_ns) == 0
+
+
+def test_fewer_messages_pass_alone_where_more_pass() -> None:
+    alone_ns, others_ns = np.full(500, 900_000), np.full(500, 100_000)
+    delays = Delays(alone_ns, by_company=DelaysByCompany(alone_ns, others_ns, 0.5))
+    for more, share in ((1.0, 0.5), (2.0, 0.25), (0.5, 0.707), (20.0, 0.0)):
+        spread_ns = delays.awake(0.3, more).spread_ns
+        assert (spread_ns == 900_000).mean() == pytest.approx(share, abs=0.01)
+    longer_ns = delays.times(2.0).awake(1.0, 1.0).spread_ns
+    assert set(longer_ns.tolist()) == {200_000, 1_800_000}
 
 
 def test_the_usual_is_the_way_and_the_work_of_a_message() -> None:

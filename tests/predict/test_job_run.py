@@ -267,6 +267,23 @@ def test_a_task_may_emit_fewer_or_more_records_than_it_takes(outputs: float) -> 
         assert (each.at_ns - each.origins_ns == 7).all()
 
 
+def test_a_producer_that_is_known_to_send_in_turn_does_so() -> None:
+    chain = steady()
+    job = recorded(
+        simulated(replace(chain, workload=replace(chain.workload, consumers=2), task_managers=3))
+    )
+    first, second = job.edges
+    clumped = [
+        replace(each, arrivals=Ramps.of(np.sort(np.tile(START_NS + at * 50 * MS, each.records))))
+        for at, each in enumerate(second.exchange.channels)
+    ]
+    second = replace(second, exchange=replace(second.exchange, channels=tuple(clumped)))
+    for is_in_turn, changes in ((False, 1), (True, 299)):
+        own = RecordedJob([first, replace(second, is_in_turn=is_in_turn)])
+        routes = np.resize(own.passages[1][0].routes, 300)
+        assert np.count_nonzero(np.diff(routes)) == changes
+
+
 def test_records_under_way_as_the_window_begins_and_ends_are_no_output_too_many() -> None:
     """A slow task works off bursts: 400 of its outputs belong to inputs before the window."""
     bursts_ns = np.sort(np.tile(np.arange(10) * 1000 * MS, 1000))

@@ -28,6 +28,12 @@ COSTS = CostModel(0.0, 0.0, 240_000.0, 60_000.0, 0.0, (1_000.0,))
 WAKEUPS = Wakeups((0.0, 10.0 * MS), (40_000.0, 240_000.0), 12_000.0, 2_000.0, 100.0, 1.0)
 
 
+def test_a_thread_wakes_sooner_from_a_shorter_sleep_but_for_the_slack_of_timers() -> None:
+    assert WAKEUPS.late_ns(150_000, 10 * MS, 10 * MS) == 150_000
+    assert WAKEUPS.late_ns(150_000, 10 * MS, 0) == pytest.approx(50_000 + 100_000 * 40 / 240, abs=1)
+    assert WAKEUPS.late_ns(30_000, 10 * MS, 0) == 30_000
+
+
 def rows(gaps_ns: np.ndarray, ways_ns: np.ndarray, channels: int = 1) -> tuple[dict, dict]:
     """Buffers of ten records of 100 bytes, so far apart."""
     sent = {

@@ -49,7 +49,7 @@ def planned(
         records=records, buffers=buffers, latency_ns=SimpleNamespace(count=records)
     )
     observed: Any = SimpleNamespace(
-        run=run, measured=measured, rows=SimpleNamespace(arrivals=arrivals)
+        run=run, measured=measured, rows=SimpleNamespace(arrivals=arrivals, barriers=[])
     )
     given = {"max_records": None, "split": None, "may_slice": True} | options
     return plan_candidates([observed], grid, **given)

@@ -589,7 +589,7 @@ def test_a_record_of_another_type_names_the_operator_that_made_it() -> None:
 
     env = environment(1)
     env.from_sequence(1, 20).map(wrong).name("Wrong").rebalance().print().disable_chaining()
-    with pytest.raises(TaskFailedError, match="Wrong: record 5 that it put out: '5' cannot be"):
+    with pytest.raises(TaskFailedError, match="Wrong: output record 5: '5' cannot be"):
         run_job(env.execute("Wrong"))
 
 
@@ -598,7 +598,7 @@ def test_a_key_selector_that_raises_names_operator_and_record() -> None:
     stream = env.from_collection([{"a": 1}, {"b": 2}], output_type=dict[str, int]).name("Maps")
     stream.key_by(lambda value: value["a"]).reduce(lambda one, other: one).print()
     with pytest.raises(
-        TaskFailedError, match="Source: Maps: record 2 that it put out has no key: KeyError: 'a'"
+        TaskFailedError, match="Source: Maps: output record 2 has no key: KeyError: 'a'"
     ):
         run_job(env.execute("Keys"))
 
@@ -830,5 +830,5 @@ def test_an_event_of_a_task_that_reads_nothing_is_refused() -> None:
         output.send_task_event(TaskEvent(ENOUGH))
 
     env.from_sequence(1, 9).process(tell, output_type=int).discard()
-    with pytest.raises(TaskFailedError, match=f"nobody takes its event {ENOUGH}"):
+    with pytest.raises(TaskFailedError, match=f"cannot send the task event {ENOUGH}"):
         run_job(env.execute())

@@ -217,7 +217,7 @@ def use_a_channel_that_does_not_exist(producer: np.ndarray, consumer: np.ndarray
     ("break_it", "where", "says"),
     [
         (skip_a_sequence_number, (1, "sequence"), "where they were SENT: 11 follows 9"),
-        (skip_a_sequence_number, (1, "delivery"), "BUFFER_RESPONSE number 11 was received other"),
+        (skip_a_sequence_number, (1, "delivery"), "BUFFER_RESPONSE number 11 differs from"),
         (lose_a_received_buffer, (1, "sequence"), "where they were RECEIVED: 21 follows 19"),
         (swap_received_buffers, (1, "sequence"), "6 follows 4"),
         (change_a_payload_on_the_way, (1, "delivery"), "BUFFER_RESPONSE number 8"),
@@ -258,7 +258,7 @@ def test_many_violations_of_a_kind_are_one_finding_with_their_number(tmp_path: P
     sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 0)
     producer["sequence_number"][sent] *= 2
     (finding,) = verified(write_trace(tmp_path / "tm-0.fnt", PRODUCER, producer)).findings
-    assert finding.text.endswith("(50 times in all)")
+    assert finding.text.endswith("(50 times)")
 
 
 def test_a_damaged_block_is_named_and_the_others_are_checked(tmp_path: Path) -> None:

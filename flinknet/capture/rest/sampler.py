@@ -31,7 +31,7 @@ from .jobs import (
 
 CHECKPOINTS_EVERY_LOOKS = 5
 
-CHECKPOINTS_IN_DETAIL = 4
+CHECKPOINTS_IN_DETAIL = 8
 """Of the new checkpoints of a look, the last so many are asked for task by task: each takes a
 request for each vertex."""
 

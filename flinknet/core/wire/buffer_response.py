@@ -94,7 +94,7 @@ class BufferResponse:
         chosen = LAYOUTS[layout]
         needed_bytes = body_bytes(body, chosen)
         if needed_bytes is None or len(body) < needed_bytes:
-            raise FrameCorruptedError("the BufferResponse is cut")
+            raise FrameCorruptedError("the BufferResponse is truncated")
         receiver_id, subpartition_id, *rest = chosen.header.unpack_from(body)
         partial_buffers = rest.pop(0) if chosen.has_partial_buffers else 0
         sequence_number, backlog, data_type, is_compressed, size = rest

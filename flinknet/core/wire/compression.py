@@ -47,7 +47,7 @@ def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
     Raises: LocalProtocolError for LZO, which flinknet can only read.
     """
     if codec is CompressionCodec.LZO:
-        raise LocalProtocolError("flinknet reads LZO but does not write it; LZ4 and ZSTD it does")
+        raise LocalProtocolError("flinknet reads LZO but does not write it; use LZ4 or ZSTD")
     if codec is CompressionCodec.NONE or not len(data):
         return None
     if codec is CompressionCodec.LZ4:

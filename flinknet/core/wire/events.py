@@ -382,5 +382,5 @@ def _decode_utf(data: bytes, at: int) -> tuple[str, int]:
     (length,) = _U16.unpack_from(data, at)
     start = at + _U16.size
     if length > len(data) - start:
-        raise FrameCorruptedError(f"text of {length} bytes is cut")
+        raise FrameCorruptedError(f"text of {length} bytes is truncated")
     return decode_modified_utf8(data[start : start + length]), start + length

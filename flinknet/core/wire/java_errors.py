@@ -91,7 +91,7 @@ class _Parser:
 
     def _take(self, length: int) -> bytes:
         if not 0 <= length <= len(self.data) - self.at:
-            raise FrameCorruptedError("the Java serialization stream is cut")
+            raise FrameCorruptedError("the Java serialization stream is truncated")
         taken = self.data[self.at : self.at + length]
         self.at += length
         return taken

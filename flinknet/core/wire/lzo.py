@@ -22,7 +22,7 @@ def decompress_lzo1x(block: bytes, original_bytes: int) -> bytes:
     try:
         return _Lzo(block, original_bytes).decompress()
     except IndexError as error:
-        raise FrameCorruptedError("the LZO block is cut") from error
+        raise FrameCorruptedError("the LZO block is truncated") from error
 
 
 class _Lzo:
@@ -94,7 +94,7 @@ class _Lzo:
 
     def _copy_literals(self, length: int) -> None:
         if length > len(self.block) - self.at:
-            raise FrameCorruptedError("the LZO block is cut")
+            raise FrameCorruptedError("the LZO block is truncated")
         self._check_room(length)
         self.out += self.block[self.at : self.at + length]
         self.at += length

@@ -85,7 +85,7 @@ class ErrorResponse:
         data = bytes(body)
         cause, at = parse_throwable(data)
         if at == len(data):
-            raise FrameCorruptedError("the ErrorResponse does not say whom it concerns")
+            raise FrameCorruptedError("the ErrorResponse lacks the flag for a receiver id")
         if not data[at]:
             return cls(cause)
         (receiver_id,) = _unpack(_RECEIVER, data[at + 1 :])
@@ -150,7 +150,9 @@ class TaskEventRequest:
         (size,) = _unpack(_SIZE, body)
         end = 4 + size
         if size < 0 or len(body) < end + 76:
-            raise FrameCorruptedError(f"a TaskEventRequest with an event of {size} bytes is cut")
+            raise FrameCorruptedError(
+                f"a TaskEventRequest with an event of {size} bytes is truncated"
+            )
         return cls(
             decode_event(body[4:end]),
             ResultPartitionID.decode(body[end : end + 60]),

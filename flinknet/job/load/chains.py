@@ -23,7 +23,7 @@ class Generate(TaskChain):
         self._output = output
         self._context = context
 
-    def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
+    def add_generated(self, operator_id: str, values: Any, instants: Any) -> None:
         """Queue due records: their number and instants."""
         self.batches.append((values, instants))
 

@@ -438,7 +438,9 @@ def _check(scenario: Scenario) -> None:
                 " a number of records may never be reached"
             )
     if workload.warmup_ns + (workload.duration_ns or 0) > LONGEST_RUN_NS:
-        raise ConfigError("a run may last four hours: the stamps of its records reach no further")
+        raise ConfigError(
+            "a run may last at most four hours, the limit of the stamps in its records"
+        )
     if workload.record_size.low_bytes < 8:
         raise ConfigError(
             f"records of {workload.record_size.low_bytes} bytes cannot carry what the consumer"

@@ -1,7 +1,7 @@
 """The observed answers of all runs as tables, and each run's share of them as plain numbers.
 
 Of a million channels the driver holds a few columns, which all of its verdicts need, and what makes
-an answer about a channel only of those that tell most; the tables have all.
+an answer about a channel only of those that matter most; the tables have all.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ SPARK_4 = (4, 0)
 LOG_CONFIGURATION = "log4j2.properties"
 """Of a Spark that the platform has not configured: a file in the directory for its own files."""
 
-DRIVER_MEMORY = "768m"
+DRIVER_MEMORY = "512m"
 """Of the heap: with what else a JVM takes it is less than 1 GiB."""
 
 BATCH_BYTES_MAX = 32 << 20

@@ -229,7 +229,7 @@ class JobManager:
         if master.is_running:
             self._send_commands(job, checkpoints.advance(now_ns=now_ns, finished=master.finished))
         else:
-            self._send_commands(job, checkpoints.give_up())
+            self._send_commands(job, checkpoints.abort_pending())
 
     def _send_commands(self, job: LedJob, commands: Iterable[Command]) -> None:
         for command in commands:

@@ -186,7 +186,7 @@ class TaskExecutor:
         elif isinstance(message, messages.JobCommand):
             job = attempts.jobs.get(message.job)
             for each in () if job is None else attempts.of_job(job):
-                each.task.obey(message.command, now_ns=now_ns)
+                each.task.execute(message.command, now_ns=now_ns)
         elif isinstance(message, messages.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 attempts.release_partitions(attempt_id)

@@ -374,3 +374,14 @@ def test_each_piece_of_a_message_is_recorded_with_the_backlog_at_the_last() -> N
     )
     received = [(row[6], row[7], row[11]) for row in rows if row[2:4] == (1, 0)]
     assert received == [(0, 3, -1), (1, 3, -1), (2, 1, 4), (3, 4, 0)]
+
+
+def test_what_came_in_part_for_a_closed_channel_is_given_back_when_the_connection_ends() -> None:
+    consumer = consumer_of()
+    (channel,) = consumer.channels
+    half = memoryview(response(channel.receiver_id).encode())[:-1]
+    consumer.connection.receive_data(half, now_ns=0)
+    consumer.close()
+    assert consumer.memory.available_buffers == consumer.memory.total_buffers - 1
+    consumer.connection.receive_eof(now_ns=0)
+    assert consumer.memory.available_buffers == consumer.memory.total_buffers

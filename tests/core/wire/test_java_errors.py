@@ -110,9 +110,11 @@ def test_garbage_raises_nothing_but_corruption(garbage: bytes) -> None:
         pytest.param(
             HEADER + b"\x73" + class_desc("A", fields=b"\0\1Q\0\1f"), "field type", id="field"
         ),
-        pytest.param(HEADER + b"\x75" + class_desc("[I") + b"\x7f\xff\xff\xff", "cut", id="array"),
+        pytest.param(
+            HEADER + b"\x75" + class_desc("[I") + b"\x7f\xff\xff\xff", "truncated", id="array"
+        ),
         pytest.param(HEADER + b"\x75" + class_desc("A") + b"\0\0\0\1", "of nothing", id="no array"),
-        pytest.param(HEADER + b"\x7c" + b"\xff" * 8, "cut", id="long string"),
+        pytest.param(HEADER + b"\x7c" + b"\xff" * 8, "truncated", id="long string"),
         pytest.param(HEADER + b"\x79" * 1000, "deep", id="resets"),
         pytest.param(
             HEADER + (b"\x73" + class_desc("A", fields=b"\0\1L\0\1f\x70")) * 100,
@@ -182,7 +184,7 @@ def test_elements_that_flink_seldom_sends_are_skipped() -> None:
 
 
 def test_a_stream_beyond_the_bound_is_not_read() -> None:
-    with pytest.raises(FrameCorruptedError, match="cut"):
+    with pytest.raises(FrameCorruptedError, match="truncated"):
         parse_throwable(encode_throwable("java.io.IOException", "x" * STREAM_BYTES_MAX))
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
+from flinknet.predict.grid import Grid
+from flinknet.replay.candidates import grids_for
 from flinknet.replay.observe.checkpoints import BarrierRow, checkpoints_of, interval_ns_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
@@ -104,6 +106,17 @@ def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_t
     assert (found.aborted, found.overtaken_bytes_mean, found.overtaken_bytes_max) == (1, 6e3, 8000)
     assert (found.start_delay_ns.count, found.start_delay_ns.max) == (3, 11 * MS)
     assert found.alignment_ns.count == 0 + 2
+
+
+def test_a_tap_is_predicted_with_checkpoints_as_often_as_it_had_them(tmp_path: Path) -> None:
+    recorded(tmp_path / "run", unaligned=False)
+    path = tapped(tmp_path / "run", tmp_path / "tap")
+    runs = open_runs([path], AskedPart(from_ns=0))
+    observed = observe_here(runs)
+    (grid,) = grids_for(runs, observed, Grid(aligned_timeouts_ns=(0, 5 * MS)))
+    assert grid.checkpoint_intervals_ns == (40 * MS,)
+    other = Grid(buffer_timeouts_ns=(5 * MS,))
+    assert grids_for(runs, observed, other) == [other]
 
 
 JOB = {

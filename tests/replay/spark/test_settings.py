@@ -47,7 +47,7 @@ def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Pa
     asked = SessionOptions("local[1]", properties_file=tmp_path / "mine", has_ui=True)
     found = settings_of(asked, tmp_path, environ)
     assert (found["spark.master"], found["spark.a"]) == ("local[1]", "3")
-    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("768m", "true")
+    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("512m", "true")
     assert found["spark.driver.host"] == "127.0.0.1"
 
 

@@ -48,6 +48,7 @@ class LiveJob:
         assert contact is not None
         self.contact = contact
         self.client: JobClient = client_of(contact)
+        self.client.status()  # says hello: the JobManager closes connections that stay silent
         self.job_manager = psutil.Process(job.job_manager.pid)
 
     def until(self, is_so: Callable[[JobStatus], bool]) -> JobStatus:
