@@ -51,6 +51,9 @@ OLD_PHRASES = (
     "and should keep less",
     "whoever its data",
     "of what comes, so",
+    "by the dispersion of counts",
+    "the minute that matters",
+    "the job stays as it is",
 )
 """What was said before, in small letters; the better words are in the places that had them."""
 

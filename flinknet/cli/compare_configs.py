@@ -21,8 +21,9 @@ _EPILOG = """In each round every configuration runs once, in an order that rotat
 seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1%, "undecided" if it is wider and includes 0%: more
---runs narrow it. With 95% confidence one metric in twenty differs by chance.
+difference" if the whole interval lies within 1%, "undecided" if the interval is wider than that and
+includes 0%, or the change is below 1%: more --runs narrow it. The confidence is that of each metric
+and limit alone: with 95%, one metric in twenty differs by chance.
 
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
 compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
@@ -40,8 +41,8 @@ the base, throughput<-5% five percent less.
 
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
-was measured on another machine or version, a run is still invalid (a limit can be broken then if
-only the candidate's are), or --fail-on-disturbed and a run is disturbed.
+was measured on another machine or version, a run is still invalid (but if only the candidate's
+are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed.
 """
 
 
@@ -131,9 +132,10 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
       NAME:KEY=VALUE[,...]      the same under a name
       FILE.toml                 [network] with Flink keys,
                                 [workload] with bench options
-      FILE.yaml                 a Flink config.yaml
+      FILE.yaml                 a Flink config.yaml, or a FlinkDeployment
 
-    The first one is the baseline, unless --baseline names an earlier result.
+    The first one is the baseline, and it takes two or more; with --baseline, which names an earlier
+    result, one is enough.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view

@@ -141,6 +141,9 @@ def read_config(text: str) -> tuple[str, Settings]:
     if text == "base":
         return text, Settings()
     path = Path(text)
+    if path.suffix in (".toml", ".yaml", ".yml") and path.is_file() and not path.stat().st_size:
+        # What a command that failed leaves behind a `>`: not what anyone meant by the defaults.
+        raise ConfigError(f"{path}: the file is empty; to compare default settings, write base")
     if path.suffix == ".toml":
         return text, _read_toml(path)
     if path.suffix in (".yaml", ".yml"):

@@ -252,7 +252,11 @@ def load_options(
                 shell_complete=completion.flink_keys,
                 help="Any of Flink's network keys; wins over --flink-conf. May be repeated.",
             ),
-            click.option("--flink-conf", metavar="FILE", help="Read Flink's config.yaml first."),
+            click.option(
+                "--flink-conf",
+                metavar="FILE",
+                help="Read Flink's config.yaml, or a FlinkDeployment, first.",
+            ),
         ]
     )
 

@@ -84,7 +84,11 @@ _SECTIONS = {
     help="Which of its blocking inputs a task waits for: all of them, or any one; what the program"
     " sets wins. [default: all]",
 )
-@click.option("--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first.")
+@click.option(
+    "--flink-conf",
+    metavar="FILE",
+    help="Read keys from Flink's config.yaml, or from a FlinkDeployment, first.",
+)
 @click.option(
     "--rest",
     metavar="URL|DIR",

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _ROTATE_BYTES_MIN = 64 << 10
 """Of a trace file: each has a header, an index and a name of its own."""
 
-_EPILOG = """Two lines of a TaskManager's configuration bring its consumers through the tap; the
-job stays as it is:
+_EPILOG = """Two lines of a TaskManager's configuration bring its consumers through the tap. The
+job's code stays as it is; its TaskManagers restart once with the new ports:
 
 \b
   taskmanager.data.port: 7001        what consumers connect to: the tap's port
@@ -45,10 +45,11 @@ ports outside this range: they are 0 by default, too, and RPC must not pass the 
 
 Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
-Metrics for --trigger, once a second: no_credit (a consumer stopped reading), credit_starved (it
-did, and data is known to wait) and blocked (by a barrier), each the share of the second of the
-worst channel; backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay
-(p99).
+
+Metrics for --trigger, once a second: no_credit, credit_starved and blocked are each a share of the
+last second, of the worst channel: a consumer had stopped reading; the same while data was known to
+wait; a barrier blocked the channel. The others are backlog_buffers, throughput (bytes/s), records
+(per s), connections and added_delay (p99).
 """
 
 
@@ -113,7 +114,8 @@ _SECTIONS = {
 @click.option(
     "--flink-conf",
     metavar="FILE",
-    help="The cluster's config.yaml, to store in the trace: settings are not on the wire.",
+    help="The cluster's config.yaml or FlinkDeployment, to store in the trace: settings are not on"
+    " the wire.",
 )
 @click.option(
     "--rest",
@@ -158,7 +160,7 @@ def tap(
         --upstream 127.0.0.1:7101-7108 --out tapped
         all that a host may have; some may be missing, or restart
     flinknet trace tap … --ring 60s --trigger 'no_credit>50%'
-        wait for days, keep the minute that matters
+        run for days, keep only the time around a trigger
     flinknet trace tap … --rest http://localhost:8081
         name channels after their tasks, and record Flink's own metrics, too
     flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped

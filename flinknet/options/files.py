@@ -1,5 +1,5 @@
-"""Flink's configuration files: config.yaml, nested or with dotted keys, and the flat
-flink-conf.yaml of Flink 1.x.
+"""Flink's configuration files: config.yaml, nested or with dotted keys, the flat flink-conf.yaml
+of Flink 1.x, and resources of the Flink Kubernetes operator.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ NODES_MAX = 20_000
 
 LEGACY_NAME = "flink-conf.yaml"
 """A file with this name is read line by line, as in Flink."""
+
+RESOURCES = ("FlinkDeployment", "FlinkSessionJob")
+"""Kinds of the Flink Kubernetes operator, whose settings are below `spec.flinkConfiguration`."""
 
 
 def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
@@ -90,7 +93,21 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
         return {}, []
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
+    if document.get("kind") in RESOURCES:
+        document = _configuration(path, document)
     return dict(flatten(document)), []
+
+
+def _configuration(path: Path, resource: Mapping[str, Any]) -> dict[str, Any]:
+    """Flink's settings in a resource of the operator."""
+    spec = resource.get("spec")
+    found = spec.get("flinkConfiguration") if isinstance(spec, dict) else None
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"{path}: a {resource['kind']} without settings: spec.flinkConfiguration must have"
+            " lines of the form `key: value`"
+        )
+    return found
 
 
 def _check_size(document: Any) -> None:

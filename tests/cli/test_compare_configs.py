@@ -185,6 +185,14 @@ def test_a_flink_conf_is_a_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("execution:\n  buffer-timeout:\n    interval: 5 ms\n")
     assert read_config(str(path))[1].network == {TIMEOUT: "5 ms"}
+    path.write_text("# the defaults\n")
+    assert read_config(str(path))[1].network == {}
+
+
+def test_a_deployment_of_the_operator_is_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text(f"kind: FlinkDeployment\nspec:\n  flinkConfiguration:\n    {TIMEOUT}: 5 ms\n")
+    assert read_config(str(path))[1].network == {TIMEOUT: "5 ms"}
 
 
 def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, run: Any) -> None:
@@ -204,6 +212,8 @@ def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, r
         (["base", "nonsense"], "no configuration"),
         (["base", "absent.toml"], "absent.toml: no such file; it must be a TOML file with"),
         (["base", "absent.yaml"], "absent.yaml: no such file; give the path of Flink's"),
+        (["empty.yaml", "base"], "empty.yaml: the file is empty; to compare default settings"),
+        (["base", "empty.toml"], "empty.toml: the file is empty; to compare default settings"),
         (["base", "broken.toml"], "cannot be read as TOML"),
         (["base", "strange.toml"], "only the tables"),
         (["base", "buffer-timeot=5ms"], "did you mean buffer-timeout"),
@@ -218,6 +228,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "broken.toml").write_text("[network\n")
     (tmp_path / "strange.toml").write_text("[other]\n")
+    for name in ("empty.toml", "empty.yaml"):
+        (tmp_path / name).touch()
     result = flinknet("compare-configs", *arguments)
     assert result.exit_code == 2
     assert why in result.stderr

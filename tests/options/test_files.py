@@ -56,6 +56,39 @@ def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
     assert "ignored, not network keys: env.java.opts" in warnings[1].text
 
 
+@pytest.mark.parametrize("kind", ["FlinkDeployment", "FlinkSessionJob"])
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        f'{TIMEOUT}: "5 ms"\n    taskmanager.data.port: "7001"\n    rest.port: "8081"\n',
+        "execution:\n      buffer-timeout.interval: 5 ms\n"
+        "    taskmanager.data.port: 7001\n    rest: {port: 8081}\n",
+    ],
+    ids=["dotted", "nested"],
+)
+def test_a_resource_of_the_operator_has_its_settings_below_its_spec(
+    tmp_path: Path, kind: str, configuration: str
+) -> None:
+    path = write(
+        tmp_path,
+        f"apiVersion: flink.apache.org/v1beta1\nkind: {kind}\nmetadata:\n  name: orders\n"
+        f"spec:\n  flinkVersion: v2_0\n  flinkConfiguration:\n    {configuration}",
+        "orders.yaml",
+    )
+    settings, (warning,) = read_flink_conf(path)
+    assert settings == {TIMEOUT: "5 ms", "taskmanager.data.port": "7001"}
+    assert warning.text == f"{path}: ignored, not network keys: rest.port"
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "spec:\n", "spec: {flinkConfig: {}}\n", "spec: {flinkConfiguration: text}\n"]
+)
+def test_a_resource_of_the_operator_without_settings_is_refused(tmp_path: Path, spec: str) -> None:
+    path = write(tmp_path, f"kind: FlinkDeployment\n{spec}")
+    with pytest.raises(ConfigError, match=f"{path}: a FlinkDeployment without settings: spec"):
+        read_flink_conf(path)
+
+
 def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: Path) -> None:
     path = write(tmp_path, "taskmanager:\n  network:\n    memory:\n      fraction: 0.2\n")
     settings, (warning,) = read_flink_conf(path)

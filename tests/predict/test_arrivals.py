@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,26 @@ def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
     assert fit_pattern({0: seen_at(poisson(2 * MS)[:50])}, BEAT_NS) is UNKNOWN_PATTERN
     assert fit_pattern({0: seen_at(poisson(2 * MS))}, None) is UNKNOWN_PATTERN
     assert fit_pattern({}, BEAT_NS) is UNKNOWN_PATTERN
+
+
+@pytest.mark.parametrize(
+    ("instants_ns", "is_on_off", "words"),
+    [
+        (regular(3 * MS), False, r"evenly spaced, by how much .* to flush: variance 0\.\d+ of the"),
+        (poisson(2 * MS), False, r"at random instants, by how much .*: variance [01]\.\d+ of the"),
+        (
+            clumps(1 * MS, 10),
+            False,
+            r"in groups of about 3\.\d \(1 to 1\d\), by how much their num",
+        ),
+        (clumps(1 * MS, 10), True, r"in groups of about \d+ \(.*\) in bursts, by how much their"),
+        (poisson(2 * MS)[:50], False, r"evenly spaced to random: too few flushes show how their"),
+    ],
+    ids=["even", "random", "groups", "bursts", "few"],
+)
+def test_a_pattern_is_put_in_words(instants_ns: np.ndarray, is_on_off: bool, words: str) -> None:
+    found = fit_pattern({0: seen_at(instants_ns)}, BEAT_NS, is_on_off=is_on_off)
+    assert re.match(words, found.in_words)
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 0.1, 1.0, 4.0])

@@ -137,13 +137,17 @@ class Pattern:
     @property
     def in_words(self) -> str:
         """The pattern, and what it was read from."""
-        how = "evenly spaced"
-        if self.dispersion > EVEN_MAX:
-            how = "at random instants" if self.dispersion <= RANDOM_MAX else "several at once"
+        where = " in bursts" if self.is_on_off else ""
+        if (self.low, self.high) == DISPERSION_UNKNOWN:
+            return f"evenly spaced to random{where}: too few flushes show how their number varies"
         low = self.low if self.varying is None else self.varying
-        varies = f"{self.dispersion:.2g} ({low:.2g} to {self.high:.2g})"
-        where = " in bursts," if self.is_on_off else ""
-        return f"{how},{where} by the dispersion of counts from beat to beat, {varies}"
+        value = f"{self.dispersion:.2g}"
+        least_most = f"{low:.2g} to {self.high:.2g}"
+        source = "by how much their number varies from flush to flush"
+        if self.dispersion > RANDOM_MAX:
+            return f"in groups of about {value} ({least_most}){where}, {source}"
+        how = "evenly spaced" if self.dispersion <= EVEN_MAX else "at random instants"
+        return f"{how}{where}, {source}: variance {value} of the mean ({least_most})"
 
     def draw(self, random: np.random.Generator, number: int) -> float:
         """A dispersion that may be the true one; of two that are as likely by turns."""
