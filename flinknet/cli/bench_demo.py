@@ -47,9 +47,7 @@ def _defaults() -> dict[str, str]:
     """What the demos set to begin with: most of them, then those that differ, by option."""
     key, _, _ = NETWORK_OPTIONS[_CHECKPOINT_INTERVAL]
     own = {
-        _CHECKPOINT_INTERVAL: {
-            name: demo.network.get(key, "never") for name, demo in DEMOS.items()
-        }
+        _CHECKPOINT_INTERVAL: {name: demo.network.get(key, "never") for name, demo in DEMOS.items()}
     }
     for option in _LOAD:
         otherwise = WORKLOAD_OPTIONS[option].default or ""

@@ -173,7 +173,8 @@ DEMOS: Mapping[str, Demo] = {
         sets=(UNALIGNED,),
     ),
     "debloating": Demo(
-        "smaller buffers, so that no more is in flight than the consumer takes in the target time",
+        "smaller buffers, so that no more is in flight than the consumer can take in the target"
+        " time",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         _debloating_runs,
         _shown_by("debloating", "debloating"),

@@ -83,8 +83,8 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "debloating",
         "Buffers as large as needed",
         f"A producer writes {human_count(workload.rate_per_s)} records/s to a consumer that cannot"
-        " keep up. With buffer debloating it requests smaller buffers, so that it consumes the data"
-        f" in flight within {human_duration(target_ns)}.",
+        " keep up. With buffer debloating the consumer requests smaller buffers, so that it can"
+        f" consume the data in flight within {human_duration(target_ns)}.",
         Table(heads, rows),
         charts,
         _lesson(off, on),
