@@ -85,7 +85,8 @@ def synth(
         ten seconds; consumer 1 gets half of what consumer 0 gets
 
     Buffers leave when the flusher fires and when they are full, as in a real run; consumers keep
-    up. So what a replay should find follows from the options. Each process of the run has a file, written by a process of its own.
+    up. So what a replay should find follows from the options. Each process of the run has a file,
+    written by a process of its own.
     """
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize

@@ -115,6 +115,19 @@ def test_a_help_fits_80_columns_and_leads_with_examples(command: str) -> None:
         assert "\nOptions:" not in text
 
 
+def help_of(*words: str) -> str:
+    return " ".join(CliRunner().invoke(main, [*words, "--help"]).stdout.split())
+
+
+def test_helps_show_the_defaults_that_hold_there() -> None:
+    again, demo = help_of("bench", "again"), help_of("bench", "demo")
+    for option in ("buffer-timeout", "exclusive-buffers", "segment-size", "checkpoint-interval"):
+        assert re.search(rf"--{option} LIST [^\[]*\[default: as recorded\]", again)
+    assert "[default: 10k/s; timeout: 2k/s]" in demo
+    assert "[default: never; unaligned: 200ms; debloating: 200ms]" in demo
+    assert "[default: none is kept]" in demo
+
+
 def test_a_sub_command_has_its_own_options_only() -> None:
     for mode, option in (("demo", "--relays"), ("again", "--rate"), ("consume", "--listen")):
         done = CliRunner().invoke(main, ["bench", mode, option, "1"])

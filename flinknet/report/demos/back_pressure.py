@@ -174,6 +174,6 @@ def _lesson(
         f" {last_relay} waits after {human_duration(first_ns)},"
         f" {source} after {human_duration(last_ns)}.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
-        f" {human_share(shares[sink][0])}: the bottleneck is the first busy task after the"
-        " back-pressured ones.",
+        f" {human_share(shares[sink][0])}: the bottleneck is the busy task directly"
+        " downstream of the back-pressured ones.",
     ]
