@@ -182,7 +182,7 @@ class StreamElementSerializer:
             if position != end:
                 raise FrameCorruptedError(
                     f"a record has {record_bytes} bytes, but the serializer of"
-                    f" {self.serializer.name} reads {position - end:+d} bytes more"
+                    f" {self.serializer.name} reads {record_bytes + position - end}"
                 )
             values.append(value)
         return values, stamps

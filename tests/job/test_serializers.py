@@ -218,7 +218,9 @@ def test_garbage_is_told_as_such(value_type: Any, garbage: bytes) -> None:
 
 def test_a_serializer_that_takes_too_little_is_named() -> None:
     elements = StreamElementSerializer(STRING)
-    with pytest.raises(FrameCorruptedError, match="serializer of String takes -2 bytes"):
+    with pytest.raises(
+        FrameCorruptedError, match="has 10 bytes, but the serializer of String reads 8"
+    ):
         elements.read([(bytearray.fromhex("00000006 01 0361 62 0000"), 0, 1, 10)])
 
 

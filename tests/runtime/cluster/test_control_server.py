@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -40,9 +41,11 @@ def server(loop: EventLoop) -> Iterator[ControlServer]:
 
 @contextmanager
 def no_file_descriptors() -> Iterator[None]:
-    """No descriptor can be opened inside."""
+    """No descriptor can be opened inside; those that are open can be polled by other threads."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
     try:
         yield
     finally:
