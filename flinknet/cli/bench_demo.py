@@ -46,13 +46,13 @@ _CHECKPOINT_INTERVAL = "checkpoint-interval"
 def _defaults() -> dict[str, str]:
     """What the demos set to begin with: most of them, then those that differ, by option."""
     key, _, _ = NETWORK_OPTIONS[_CHECKPOINT_INTERVAL]
-    own = {
-        _CHECKPOINT_INTERVAL: {name: demo.network.get(key, "never") for name, demo in DEMOS.items()}
-    }
+    intervals = {name: each.network.get(key, "never") for name, each in DEMOS.items()}
+    shown = {_CHECKPOINT_INTERVAL: _mostly(intervals)}
     for option in _LOAD:
         otherwise = WORKLOAD_OPTIONS[option].default or ""
-        own[option] = {name: demo.load.get(option, otherwise) for name, demo in DEMOS.items()}
-    return {option: _mostly(values) for option, values in own.items()}
+        values = {name: each.load.get(option, otherwise) for name, each in DEMOS.items()}
+        shown[option] = _mostly(values)
+    return shown
 
 
 def _mostly(values: Mapping[str, str]) -> str:
