@@ -255,7 +255,7 @@ def load_options(
             click.option(
                 "--flink-conf",
                 metavar="FILE",
-                help="Read Flink's config.yaml, or a FlinkDeployment, first.",
+                help="Start from a config.yaml or a FlinkDeployment.",
             ),
         ]
     )
