@@ -280,7 +280,8 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
     if not links and end in ("reset", "half-open", "injection"):
         end = "cancel"
     link, side = below("end link", max(links, 1)), below("end side", 2)
-    end_ns = at_ns("end") // one_of("end sooner", (1, 4, 16))
+    end_at_ns = at_ns("end")
+    end_ns = end_at_ns // one_of("end sooner", (1, 4, 16))
     slow: tuple[SlowConsumer, ...] = ()
     if chance("slow consumer", 3):
         delay_ns = one_of("slow delay", (100, 10_000, 100_000))
@@ -298,7 +299,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
         partition = read_partition(load)
         data = hostile_bytes(draw, "injection", receivers, partition)
-        injections = (Injection(link, side, end_ns, data),)
+        injections = (Injection(link, side, end_at_ns, data),)
         if ends_within_a_frame(data):
             cancels_at_ns = (SILENCE_NS,)
     pieces = one_of("pieces", (0, 0, 10, 40))
