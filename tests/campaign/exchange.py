@@ -128,7 +128,7 @@ class ExchangeRun:
         sound = FaultPlan(faults.seed, faults.piece_bytes_max, faults.delay_ns_max)
         self._disk.repair()
         load = self.exchange.load
-        again = another(self.exchange.shape, load, 2, load.scenario.workload)
+        again = another(load, 2, load.scenario.workload)
         start_ns = self.hosts.scheduler.now_ns + OPENING_NS
         watched = self._watched(again, sound, start_ns)
         run_all_checked([watched], interval_steps=self.exchange.interval_steps, limit=200_000)
@@ -160,9 +160,7 @@ class ExchangeRun:
             exchange.costs,
             start_ns=start_ns,
             probes=(marking,) * load.scenario.task_managers,
-            link=LinkSettings(
-                capacity_bytes=exchange.capacity_bytes, high_water_bytes=exchange.high_water_bytes
-            ),
+            link=LinkSettings(capacity_bytes=exchange.capacity_bytes),
             faults=faults,
             hosts=self.hosts,
         )
