@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.probe import MessageKind, Probe, TracePoint
-from flinknet.core.producer import PipelinedSubpartition
+from flinknet.core.producer import PipelinedSubpartition, ProducerConnection
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import InvariantViolatedError, StalledError
 from flinknet.job.load.load_tasks import run_input_of
@@ -21,16 +21,20 @@ from .cluster import Cluster
 
 # plain ints: a member of an enum costs a look-up each time, for each event
 _SENT, _RECEIVED, _CONSUMED = map(int, (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED))
-_BUFFER_RESPONSE, _PARTITION_REQUEST, _ADD_CREDIT, _RESUME_CONSUMPTION = map(
+_BUFFER_RESPONSE, _PARTITION_REQUEST, _ADD_CREDIT, _RESUME_CONSUMPTION, _BACKLOG = map(
     int,
     (
         MessageKind.BUFFER_RESPONSE,
         MessageKind.PARTITION_REQUEST,
         MessageKind.ADD_CREDIT,
         MessageKind.RESUME_CONSUMPTION,
+        MessageKind.BACKLOG_ANNOUNCEMENT,
     ),
 )
 _PRIORITIZED = int(DataType.PRIORITIZED_EVENT_BUFFER)
+
+LATE_FLUSH_NS = 2_000_000
+"""By which a flusher may be late: its loop is busy."""
 
 _CHECK_INTERVAL_STEPS = 16
 """Between two looks at the credits and segments of all channels."""
@@ -41,6 +45,8 @@ class ChannelView:
     """One channel as its messages show it.
 
     Attributes:
+        backlog: what the consumer knows of it; -1 for nothing yet.
+        priority_number: of the priority event that was consumed last.
         under_way: when each message left, and the backlog it carries.
     """
 
@@ -54,6 +60,8 @@ class ChannelView:
     is_resetting: bool = False
     announced: int = 0
     credited: int = 0
+    backlog: int = -1
+    priority_number: int | None = None
     under_way: deque[tuple[int, int]] = field(default_factory=deque)
     to_consume: deque[int] = field(default_factory=deque)
 
@@ -91,11 +99,15 @@ class ProtocolChecker:
         self._seed = seed
         self._probe = probe
         self._queues: dict[int, PipelinedSubpartition] = {}
+        self._connections: Sequence[ProducerConnection] = ()
+        self._connection_of: dict[int, ProducerConnection] = {}
+        self._owed: dict[int, set[int]] = {}
 
     def watch(self, cluster: Cluster) -> None:
         """Look into the queue of each channel when something is sent from it, too; of partitions
-        that are there now.
+        that are there now. And at the line of its connection.
         """
+        self._connections = cluster.producer_connections
         for subtask in cluster.job.subtasks:
             for output in subtask.outputs:
                 partition = cluster.partition_of.get((output.edge, subtask.subtask))
@@ -107,9 +119,11 @@ class ProtocolChecker:
 
     def record(self, *row: int) -> None:
         """Check the event. Raises: InvariantViolatedError."""
-        at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes, *_ = row
+        at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes = row[:8]
         _, _, _, backlog_buffers, _, credit_after, _, _, value = row[8:]
-        view = self.channels.setdefault(channel, ChannelView())
+        view = self.channels.get(channel)
+        if view is None:
+            view = self.channels[channel] = ChannelView()
         if kind == _PARTITION_REQUEST and point == _RECEIVED:
             view.credit = value
             view.is_requested = self.is_credit_based
@@ -118,6 +132,8 @@ class ProtocolChecker:
             if not view.has_initial_credit:
                 view.credit = 0
             view.is_resetting = False
+        elif kind == _BACKLOG and point == _RECEIVED:
+            view.backlog = value
         elif kind == _ADD_CREDIT:
             self._follow_credit(channel, view, point, value, credit_after)
         elif kind == _BUFFER_RESPONSE and sequence_number != RECOVERED:
@@ -125,11 +141,14 @@ class ProtocolChecker:
             if point == _SENT:
                 view.under_way.append((at_ns, backlog_buffers))
                 self._follow_sent(channel, view, sequence_number, is_data, credit_after)
+                self._follow_turn(channel)
                 if view.is_requested and channel in self._queues:
                     self._check_backlog(channel, sequence_number, backlog_buffers)
             elif point == _RECEIVED:
                 self._expect(channel, "received", view.received_messages, sequence_number)
                 view.received_messages += 1
+                if backlog_buffers >= 0:
+                    view.backlog = backlog_buffers
                 view.is_resetting |= (
                     data_type in IS_BLOCKING_UPSTREAM and not view.has_initial_credit
                 )
@@ -153,11 +172,14 @@ class ProtocolChecker:
     def _follow_consumed(
         self, channel: int, view: ChannelView, data_type: int, sequence_number: int
     ) -> None:
-        """In the order of arrival, but for events that overtake."""
+        """In the order of arrival, but for events that overtake; these in their order."""
         if data_type == _PRIORITIZED:
             if sequence_number not in view.to_consume:
                 raise self._violation(channel, f"consumed {sequence_number}, which is not there")
             view.to_consume.remove(sequence_number)
+            before, view.priority_number = view.priority_number, sequence_number
+            if before is not None and (before - sequence_number) & 0xFFFF_FFFF < 1 << 31:
+                raise self._violation(channel, f"consumed {sequence_number} behind {before}")
             return
         next_number = view.to_consume.popleft() if view.to_consume else None
         if sequence_number != next_number:
@@ -196,6 +218,29 @@ class ProtocolChecker:
         if view.credit < 0 or view.credit != credit_after:
             raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
 
+    def _follow_turn(self, channel: int) -> None:
+        """Between two turns of a channel, every channel that waited at the first has had a turn."""
+        connection = self._connection_of.get(channel)
+        if connection is None:
+            for each in self._connections:
+                if any(reader.channel == channel for reader in each.queue.readers.values()):
+                    self._connection_of[channel] = connection = each
+                    break
+            else:
+                return  # within a TaskManager
+        queue = connection.queue
+        for reader in queue.available:
+            if queue.readers.get(reader.receiver_id) is not reader:
+                raise self._violation(reader.channel, "closed, and it stands in the line")
+        waiting = {reader.channel for reader in queue.available} - {channel}
+        owed = self._owed.get(channel)
+        if owed and owed & waiting:
+            raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")
+        for other, others in self._owed.items():
+            if others and self._connection_of[other] is connection:
+                others &= waiting
+        self._owed[channel] = waiting
+
     def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:
         """Several buffers may have been taken at once: those behind this one were waiting too."""
         queue = self._queues[channel]
@@ -230,6 +275,8 @@ def waiting_buffers(queue: PipelinedSubpartition) -> int:
 def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
     """Credits are conserved on every open channel, at any moment.
 
+    The consumer wants as many buffers as the last backlog says, beside the exclusive ones.
+
     Producer's credit + AddCredit under way + unannounced credit + data under way = buffers free at
     the consumer. A buffer that is being filled by a message that has come in part is not free.
 
@@ -244,6 +291,13 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
             expected = view.credit + channel.unannounced_credit + under_way
             free = channel.buffers.available_buffers
             is_receiving = view.sent_buffers > view.received_buffers
+            required = view.backlog + channel.initial_credit - channel.buffers.required_buffers
+            if view.backlog >= 0 and required != 0 and not (is_receiving and required == 1):
+                raise InvariantViolatedError(
+                    f"channel {channel.index} wants {channel.buffers.required_buffers} buffers for"
+                    f" a backlog of {view.backlog} and {channel.initial_credit} exclusive buffers",
+                    cluster.seed,
+                )
             if free != expected and not (is_receiving and free == expected - 1):
                 raise InvariantViolatedError(
                     f"channel {channel.index}: {free} buffers free for {expected} credits",
@@ -273,6 +327,50 @@ def check_invariants(cluster: Cluster) -> None:
             consumer.check_invariants()
     except AssertionError as error:
         raise InvariantViolatedError(str(error), cluster.seed) from error
+
+
+class FlushChecker:
+    """What was written leaves, if the reader wants it, not later than the buffer timeout says.
+
+    Where clocks jump, or the flusher is not stepped in time, nothing can be said.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._timeouts_ns = {
+            (output.edge, subtask.subtask): output.buffer_timeout_ns
+            for subtask in cluster.job.subtasks
+            for output in subtask.outputs
+        }
+        self._hidden: dict[PipelinedSubpartition, tuple[int, int]] = {}
+
+    def check(self) -> None:
+        """Look at all queues. Raises: InvariantViolatedError."""
+        cluster = self._cluster
+        if cluster.faults.clocks or cluster.error is not None:
+            return
+        for place, partition in cluster.partition_of.items():
+            late_ns = timeout_ns = self._timeouts_ns[place]
+            if timeout_ns < 0:
+                continue
+            if timeout_ns:
+                late_ns += LATE_FLUSH_NS + 2 * cluster.faults.tick_ns
+            for queue in partition.subpartitions:
+                if not isinstance(queue, PipelinedSubpartition):
+                    continue
+                if not queue.unflushed_bytes:
+                    self._hidden.pop(queue, None)
+                    continue
+                left = queue.buffers_out
+                since, since_ns = self._hidden.setdefault(queue, (left, cluster.now_ns))
+                if since != left:
+                    self._hidden[queue] = left, cluster.now_ns
+                elif cluster.now_ns - since_ns >= late_ns:
+                    raise InvariantViolatedError(
+                        f"{queue.unflushed_bytes} bytes wait for a flush for"
+                        f" {cluster.now_ns - since_ns} ns",
+                        cluster.seed,
+                    )
 
 
 def check_records(cluster: Cluster) -> None:
@@ -371,14 +469,17 @@ def run_all_checked(
     Raises: InvariantViolatedError, StalledError.
     """
     partitions = -1
+    flushes = [FlushChecker(each.cluster) for each in all_watched]
     for steps in range(limit):
-        if partitions != (partitions := sum(len(e.cluster.partition_of) for e in all_watched)):
+        if partitions != (partitions := sum([len(e.cluster.partition_of) for e in all_watched])):
             for each in all_watched:
                 if each.checker is not None:
                     each.checker.watch(each.cluster)
         has_stepped = _step(all_watched)
         if steps % interval_steps == 0 or not has_stepped:
             look()
+            for checker in flushes:
+                checker.check()
             for each in all_watched:
                 check_invariants(each.cluster)
                 if steps % (_CHECK_INTERVAL_STEPS * interval_steps) == 0 or not has_stepped:

@@ -129,6 +129,7 @@ class Cluster:
                 interval_ns=self.network.checkpoint_interval_ns,
                 timeout_ns=self.network.checkpoint_timeout_ns,
                 start_ns=job.start_ns,
+                end_ns=faults.checkpoints_end_ns and job.start_ns + faults.checkpoints_end_ns,
                 lost_triggers=LostTriggers(faults),
                 seed=job.seed,
             )

@@ -125,10 +125,15 @@ class ExchangeRun:
         faults = self.exchange.faults
         for index, _ in faults.crashes:
             self.hosts.replace(index)
-        sound = FaultPlan(faults.seed, faults.piece_bytes_max, faults.delay_ns_max)
+        sound = FaultPlan(
+            faults.seed,
+            faults.piece_bytes_max,
+            faults.delay_ns_max,
+            checkpoints_end_ns=faults.checkpoints_end_ns,
+        )
         self._disk.repair()
         load = self.exchange.load
-        again = another(load, 2, load.scenario.workload)
+        again = another(self.exchange.shape, load, 2, load.scenario.workload)
         start_ns = self.hosts.scheduler.now_ns + OPENING_NS
         watched = self._watched(again, sound, start_ns)
         run_all_checked([watched], interval_steps=self.exchange.interval_steps, limit=200_000)
@@ -160,7 +165,9 @@ class ExchangeRun:
             exchange.costs,
             start_ns=start_ns,
             probes=(marking,) * load.scenario.task_managers,
-            link=LinkSettings(capacity_bytes=exchange.capacity_bytes),
+            link=LinkSettings(
+                capacity_bytes=exchange.capacity_bytes, high_water_bytes=exchange.high_water_bytes
+            ),
             faults=faults,
             hosts=self.hosts,
         )

@@ -295,3 +295,11 @@ def test_a_connection_may_break_when_its_job_has_been_cancelled() -> None:
     cluster = checked(FaultPlan(cancels_at_ns=(5 * MS,), resets=((0, 6 * MS),)), each)
     assert "it was cancelled" in str(cluster.error)
     assert all(end.is_closed for link in cluster.links.values() for end in link.ends)
+
+
+def test_no_checkpoint_begins_behind_the_end_of_checkpoints() -> None:
+    each = scenario(MS, rate_per_s=20_000.0, records=2000)
+    network = replace(each.network, checkpoint_interval_ns=5 * MS)
+    cluster = checked(FaultPlan(checkpoints_end_ns=15 * MS), replace(each, network=network))
+    assert cluster.checkpoints is not None
+    assert cluster.checkpoints.summary().triggered == 2  # at 5 and at 10 ms
