@@ -90,7 +90,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
     shape = _shape(draw.of_group(SHAPE_SEEDS))
     load = _load_of(draw, shape)
     scenario, workload = load.scenario, load.scenario.workload
-    has_neighbour = draw.chance("neighbour", 8)
+    has_neighbour = draw.chance("neighbour", 10)
     neighbour = None
     if has_neighbour:
         records = draw.one_of("neighbour records", (1, 5, 20))
@@ -178,8 +178,8 @@ def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploy
 def _shape(draw: Draw) -> Scenario:
     """What a plan depends on."""
     one_of = draw.one_of
-    relays = one_of("relays", (0, 0, 0, 0, 0, 0, 0, 1))
-    producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
+    relays = one_of("relays", (0,) * 11 + (1,))
+    producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2), (1, 1)))
     partitioner = one_of("partitioner", [each for each in PARTITIONERS if each != "forward"])
     if producers == consumers and draw.chance("forward", 3):
         partitioner = "forward"
@@ -249,7 +249,7 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
     return network, replace(
         workload,
         rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
-        records=one_of("records", (1, 0, 2, 5, 5, 10, 10, 20, 20, 60)),
+        records=one_of("records", (1, 0, 2, 3, 5, 5, 10, 10, 20, 40)),
         record_size=RecordSize(low_bytes, high_bytes),
         arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
     )
