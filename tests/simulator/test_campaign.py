@@ -16,53 +16,6 @@ from tests.campaign.trial import Marks, failure_of, smaller
 from tests.mutants.mutants import FLINKNET, MUTANTS
 from tests.pair import partition_id
 
-FOUND = {
-    "a relay that flushes less often than the network says": (
-        2667960297,
-        {"relays": 11, "rate": 1, "records": 2},
-    ),
-    "a barrier that times out behind that of the next checkpoint": (
-        2667960788,
-        {
-            **{"parallelism": 3, "exclusive buffers": 1, "checkpoints": 6},
-            **{"checkpoint timeout": 1, "rate": 1, "records": 8, "delay": 2, "stalls": 3},
-            **{"stall 0 at": 2869987, "stall 0 length": 4605685},
-        },
-    ),
-    "a channel that somebody else cancels": (
-        13064944535,
-        {
-            **{"record spread bytes": 3, "records": 4, "end": 12, "end side": 1},
-            **{"end at": 10902148, "end sooner": 1, "injection receiver": 1},
-            **{"injection message": 24, "pieces": 2, "delay": 2},
-        },
-    ),
-    "an end of data that a disk changes": (
-        13064939818,
-        {
-            **{"parallelism": 3, "partitioner": 5, "partition type": 11, "codec": 1},
-            **{"record bytes": 2, "buffer timeout": 1, "rate": 2, "records": 4},
-            **{"disk": 4, "disk byte": 748},
-        },
-    ),
-    "two priority events behind the barrier of a blocked channel": (
-        160753,
-        {
-            **{"parallelism": 4, "exclusive buffers": 1, "checkpoints": 5},
-            **{"checkpoint timeout": 1, "delay": 2, "stalls": 3, "stall 0 at": 1953964},
-            **{"stall 0 length": 8046036, "capacity bytes": 2, "high water bytes": 2},
-            **{"costs": 1},
-        },
-    ),
-}
-"""What campaigns have found: seeds and choices."""
-
-
-@pytest.mark.parametrize(("seed", "choices"), FOUND.values(), ids=FOUND)
-def test_what_a_campaign_has_found_stays_mended(seed: int, choices: dict[str, int]) -> None:
-    failure = failure_of(seed, Counter(), choices)
-    assert failure is None, failure
-
 
 def too_large(draw: Draw, marks: Marks) -> None:
     """Fails for what a third of the seeds draw."""

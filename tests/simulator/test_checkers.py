@@ -15,7 +15,6 @@ from flinknet.errors import InvariantViolatedError
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.simulator.checkers import (
     FlushChecker,
-    ProtocolChecker,
     check_credits,
     check_invariants,
     check_memory,
@@ -23,6 +22,7 @@ from flinknet.simulator.checkers import (
     run_checked,
 )
 from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.protocol_checker import ProtocolChecker
 from tests.pair import records_of
 from tests.simulation import MS, Rows, finished, scenario
 
