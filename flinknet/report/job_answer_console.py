@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
 from flinknet.units import (
@@ -15,6 +16,7 @@ from flinknet.units import (
     human_duration,
 )
 
+from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
 from .price_cells import PRICES, price_cells, price_sentence
@@ -35,7 +37,7 @@ EDGES = (
 def print_job_answer(answer: JobAnswer, console: Console) -> None:
     """Print the lines, the table and the notes of a job."""
     for line in job_lines(answer):
-        console.print(escape(line), soft_wrap=True)
+        print_line(console, line)
     points = answer.points
     if all(point.why_unknown is not None for point in points) and not _known_edges(points[0]):
         console.print(f"[bold]nothing is predicted:[/bold] {escape(points[0].why_unknown or '')}")
@@ -44,10 +46,10 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
     print_table(console, _table(answer), keys=2)
     if (price := job_price_line(answer)) is not None:
         console.print()
-        console.print(escape(price), soft_wrap=True, highlight=False)
+        print_line(console, price)
         console.print()
     for note in (PHASES, EDGES, *answer.notes):
-        console.print(f"  [dim]{escape(note)}[/dim]", soft_wrap=True)
+        print_line(console, Text(note, style="dim"), indent=2)
 
 
 def job_lines(answer: JobAnswer) -> list[str]:

@@ -1,4 +1,4 @@
-"""Several replayed runs beside each other, as they were observed."""
+"""Several replayed runs, or the edges of one job, beside each other, as they were observed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from flinknet.results import ReplayAnswer
-from flinknet.units import human_change, human_count, human_duration, human_number
+from flinknet.units import MISSING, human_change, human_count, human_duration, human_number
 
 from .settings_in_words import timeout_text
 
@@ -35,3 +35,33 @@ def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
             *(human_change(each) for each in (error.throughput, error.p50, error.p99)),
         )
     return table
+
+
+def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
+    """A row for each edge of a job: what went over it, and what its channels waited for."""
+    table = Table(title="as recorded", title_justify="left", title_style="bold", box=None)
+    table.add_column("edge", overflow="fold")
+    for name in ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for answer in answers:
+        observed = answer.observed
+        verdict = answer.diagnosis[0] if answer.diagnosis else None
+        seconds_of_channels = observed.duration_ns * answer.trace.channels
+        table.add_row(
+            answer.trace.edge or "",
+            f"{answer.trace.channels:,}",
+            human_count(observed.throughput_records_per_s),
+            human_count(observed.buffers * 1e9 / observed.duration_ns),
+            _share(observed.flushes.full, observed.buffers),
+            human_number(observed.backlog_buffers.mean),
+            human_number(observed.backlog_buffers.max),
+            _share(observed.credits.starved_ns, seconds_of_channels),
+            "" if verdict is None else f"{verdict.kind}, {verdict.share:.0%}",
+            style="bold" if answer.is_bottleneck else "",
+        )
+    return table
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else MISSING
