@@ -25,12 +25,12 @@ from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 UNKNOWN = "unknown"
 
 PHASES = (
-    "in brackets: 90% intervals; how the beats of the flushers lie to each other is chance in each"
-    " run, and between processes it is unknown when records came"
+    "in brackets: 90% intervals, for a tap does not see when records were made, and the flushers of"
+    " each run start at chance instants"
 )
 EDGES = (
-    "latency of the job: from when a record came to it until the last task was done with it; of an"
-    " edge: from when a record came to that edge"
+    "latency: of the job, from a record's creation until the last task has processed it; of an"
+    " edge, from when the record comes to that edge"
 )
 
 
