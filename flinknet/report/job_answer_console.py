@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -35,19 +34,24 @@ EDGES = (
 
 
 def print_job_answer(answer: JobAnswer, console: Console) -> None:
-    """Print the lines, the table and the notes of a job."""
+    """Print the lines and the table of a job, and what the best setting costs."""
     for line in job_lines(answer):
         print_line(console, line)
-    points = answer.points
-    if all(point.why_unknown is not None for point in points) and not _known_edges(points[0]):
-        console.print(f"[bold]nothing is predicted:[/bold] {escape(points[0].why_unknown or '')}")
+    if _is_unknown(answer):
+        why = answer.points[0].why_unknown or ""
+        print_line(console, Text.assemble(("nothing is predicted:", "bold"), f" {why}"))
         return
     console.print()
     print_table(console, _table(answer), keys=2)
     if (price := job_price_line(answer)) is not None:
         console.print()
         print_line(console, price)
-        console.print()
+
+
+def print_job_notes(answer: JobAnswer, console: Console) -> None:
+    """Print what the predictions of a job mean, and what was assumed for them; nothing without."""
+    if _is_unknown(answer):
+        return
     for note in (PHASES, EDGES, *answer.notes):
         print_line(console, Text(note, style="dim"), indent=2)
 
@@ -115,8 +119,11 @@ def _timeout(timeout_ns: int) -> str:
     return "-1" if timeout_ns < 0 else format_duration_ns(timeout_ns) if timeout_ns else "0"
 
 
-def _known_edges(point: JobPoint) -> bool:
-    return any(each.why_unknown is None for each in point.edges)
+def _is_unknown(answer: JobAnswer) -> bool:
+    """Whether nothing is predicted, of the job or of an edge."""
+    return all(point.why_unknown is not None for point in answer.points) and all(
+        each.why_unknown is not None for each in answer.points[0].edges
+    )
 
 
 def _table(answer: JobAnswer) -> Table:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import (
+    TAKEN_ALONE,
     JobAnswer,
     LatencyDistribution,
     LatencySummary,
@@ -32,7 +33,7 @@ from .advice_lines import (
 from .checkpoint_table import replayed_checkpoints
 from .console import console_for, print_line
 from .flink_table import flink_lines, flink_table
-from .job_answer_console import print_job_answer
+from .job_answer_console import print_job_answer, print_job_notes
 from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
 from .observed_tables import messages_table, over_time_table
@@ -100,9 +101,14 @@ def print_replays(
         if path in whole:
             console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
             _print_bottleneck(console, own[0])
-            _print_remarks(console, about)
+            edges_in_order = _in_order(own, whole[path].edges)
+            common, of_edges = _doubts_of_edges(edges_in_order)
+            _print_remarks(console, [*about, *common])
             print_job_answer(whole[path], console)
-            _print_recorded(console, _in_order(own, whole[path].edges))
+            _print_recorded(console, edges_in_order)
+            _print_remarks(console, of_edges)
+            console.print()
+            print_job_notes(whole[path], console)
             about = []
             if not (is_in_full or any(map(_varies_checkpoints, own))):
                 print_line(console, Text(EDGES_IN_FULL, style="dim"), indent=2)
@@ -126,6 +132,18 @@ def _in_order(answers: Sequence[ReplayAnswer], edges: Sequence[str]) -> list[Rep
     """The answers of a job as records pass its edges."""
     places = {edge: place for place, edge in enumerate(edges)}
     return sorted(answers, key=lambda each: places.get(each.trace.edge or "", len(places)))
+
+
+def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str]]:
+    """What to know of all edges of a job, and of some of them."""
+    doubts = {
+        place: [each for each in doubts_of(answer) if each != TAKEN_ALONE]
+        for place, answer in enumerate(edges, 1)
+    }
+    common = [each for each in doubts[1] if all(each in of for of in doubts.values())]
+    return common, [
+        f"edge {place}: {each}" for place, of in doubts.items() for each in of if each not in common
+    ]
 
 
 def _print_recorded(console: Console, edges: Sequence[ReplayAnswer]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from flinknet.results import ReplayAnswer
@@ -44,12 +45,11 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
     for name in ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    for answer in answers:
+    for place, answer in enumerate(answers, 1):
         observed = answer.observed
-        verdict = answer.diagnosis[0] if answer.diagnosis else None
         seconds_of_channels = observed.duration_ns * answer.trace.channels
         table.add_row(
-            answer.trace.edge or "",
+            escape(f"{place} {answer.trace.edge or ''}"),
             f"{answer.trace.channels:,}",
             human_count(observed.throughput_records_per_s),
             human_count(observed.buffers * 1e9 / observed.duration_ns),
@@ -57,10 +57,18 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
             human_number(observed.backlog_buffers.mean),
             human_number(observed.backlog_buffers.max),
             _share(observed.credits.starved_ns, seconds_of_channels),
-            "" if verdict is None else f"{verdict.kind}, {verdict.share:.0%}",
+            _verdict(answer),
             style="bold" if answer.is_bottleneck else "",
         )
     return table
+
+
+def _verdict(answer: ReplayAnswer) -> str:
+    """What limits an edge, with the share of its channels' time behind that."""
+    if not answer.diagnosis:
+        return ""
+    verdict = answer.diagnosis[0]
+    return f"{verdict.kind}, {verdict.share:.0%}" if verdict.share else verdict.kind
 
 
 def _share(part: float, whole: float) -> str:
