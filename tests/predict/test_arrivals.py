@@ -89,7 +89,7 @@ def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
             r"in groups of about 3\.\d \(1 to 1\d\), by how much their num",
         ),
         (clumps(1 * MS, 10), True, r"in groups of about \d+ \(.*\) in bursts, by how much their"),
-        (poisson(2 * MS)[:50], False, r"evenly spaced or at random: there are too few flushes"),
+        (poisson(2 * MS)[:50], False, r"evenly spaced or at random: too few flushes to be sure"),
     ],
     ids=["even", "random", "groups", "bursts", "few"],
 )

@@ -139,7 +139,7 @@ class Pattern:
         """The pattern, and what it was read from."""
         where = " in bursts" if self.is_on_off else ""
         if (self.low, self.high) == DISPERSION_UNKNOWN:
-            return f"evenly spaced or at random{where}: there are too few flushes to tell"
+            return f"evenly spaced or at random{where}: too few flushes to be sure"
         low = self.low if self.varying is None else self.varying
         value = f"{self.dispersion:.2g}"
         least_most = f"{low:.2g} to {self.high:.2g}"
