@@ -71,5 +71,5 @@ def _verdict(answer: ReplayAnswer) -> str:
     return f"{verdict.kind}, {verdict.share:.0%}" if verdict.share else verdict.kind
 
 
-def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else MISSING
+def _share(part: float | None, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole and part is not None else MISSING
