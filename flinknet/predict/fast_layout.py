@@ -17,6 +17,8 @@ from flinknet.core.wire.events import (
     EndOfPartitionEvent,
     encode_pipelined,
 )
+from flinknet.histogram import BUCKETS
+from flinknet.job.barriers import barrier_of
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
@@ -46,6 +48,7 @@ def memory_of_run(
     """
     layout = _Layout(exchange, network, load)
     layout.put_head()
+    layout.put_checkpoints()
     layout.put_channels()
     layout.put_connections()
     layout.put_sources()
@@ -101,7 +104,7 @@ class _Layout:
         self._exchange, self._network, self._load = exchange, network, load
         self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
         self._period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
-        self._wakes = memory.timetable(load.task_managers)
+        self._wakes = memory.timetable(load.task_managers + 1)  # and the coordinator
         self._ring = _power_of_two(network.exclusive_buffers + network.floating_buffers + 4)
         self._channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self._channel_at = {
@@ -110,7 +113,7 @@ class _Layout:
         }
         self._source_at = [memory.take(k.SOURCE_WORDS) for _ in load.sources]
         self._sink_at = [memory.take(k.SINK_WORDS) for _ in load.sinks]
-        self._managers = memory.take(load.task_managers * k.TASK_MANAGER_WORDS)
+        self._managers = memory.take((load.task_managers + 1) * k.TASK_MANAGER_WORDS)
         self._manager_at = [
             self._managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
         ]
@@ -173,11 +176,41 @@ class _Layout:
             },
         )
 
+    def put_checkpoints(self) -> None:
+        """When they begin, and room for what becomes of them."""
+        network, interval_ns = self._network, self._network.checkpoint_interval_ns
+        if interval_ns is None:
+            self.memory.record(0, {k.STEPS_AT_RECORDS: int(network.buffer_timeout_ns == 0)})
+            return
+        first_ns = self._exchange.measured_from_ns + interval_ns
+        self.memory.record(
+            0,
+            {
+                k.STEPS_AT_RECORDS: 1,
+                k.INTERVAL_NS: interval_ns,
+                k.EXPIRES_NS: network.checkpoint_timeout_ns,
+                k.BARRIER_BYTES: len(encode_pipelined(barrier_of(network, "", 1, 0))),
+                k.SINKS: len(self._sink_at),
+                k.FIRST_SINK: self._sink_at[0],
+                k.TIMES: k.COUNTS + 4 * BUCKETS,
+                k.TIME_SUMS: self.memory.take(k.TIME_KINDS * k.TIME_WORDS),
+                k.NEXT_CHECKPOINT_NS: first_ns,
+                k.TURNS_ASKED: 1,
+            },
+        )
+        self.memory.record(
+            self._managers + self._load.task_managers * k.TASK_MANAGER_WORDS, {k.ASKED: 1}
+        )
+
     def _beats(self) -> int:
-        """How often flushers beat, roughly."""
-        if self._network.buffer_timeout_ns <= 0:
-            return 0
-        return 2 * len(self._source_at) * self._exchange.duration_ns // self._period_ns
+        """How often flushers beat and checkpoints begin, roughly."""
+        duration_ns, interval_ns = self._exchange.duration_ns, self._network.checkpoint_interval_ns
+        beats = 0
+        if interval_ns is not None:
+            beats = 10 * (self._load.task_managers + 1) * (duration_ns // interval_ns)
+        if self._network.buffer_timeout_ns > 0:
+            beats += 2 * len(self._source_at) * duration_ns // self._period_ns
+        return beats
 
     def put_channels(self) -> None:
         """The channels, each with its arrivals and what has left its subpartition before."""
@@ -307,6 +340,8 @@ class _Layout:
                     k.POOL_FREE: gate.pool.max_buffers,
                     k.LISTENERS: memory.take(width),
                     k.GATE_MASK: width - 1,
+                    k.OPEN_INPUTS: len(inputs),
+                    k.BLOCKED: memory.take(len(inputs)),
                 },
             )
 
@@ -343,8 +378,10 @@ class _Layout:
                     k.UNSENT: memory.timetable(len(ends) // k.END_WORDS),
                 },
             )
-        leaves = _power_of_two(len(self._manager_at))
+        leaves = _power_of_two(len(self._manager_at) + 1)
         due_ns = dict.fromkeys(range(leaves, leaves + len(self._manager_at)), start_ns)
+        if self._network.checkpoint_interval_ns is not None:
+            due_ns[leaves + len(self._manager_at)] = start_ns + self._network.checkpoint_interval_ns
         for node in range(leaves - 1, 0, -1):
             below = (due_ns.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
             due_ns[node] = min(below)

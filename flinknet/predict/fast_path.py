@@ -2,9 +2,10 @@
 
 Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
 passing; any number of channels, local or over connections with credit and exclusive buffers;
-network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a
-writer would have to wait, or if the sockets of a connection are full; everything else is told by
-`is_covered`. What is not covered is simulated with the real core.
+checkpoints whose barriers are aligned; network memory for all pools, writers that never wait for
+buffers. The kernel notices by itself if a writer would have to wait, if the sockets of a connection
+are full, or if a checkpoint takes longer than it may; everything else is told by `is_covered`. What
+is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density; records of a turn are written channel by channel, not in batches of 128
@@ -23,8 +24,10 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.job.barriers import EXACTLY_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
+from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_kernel import words as k
@@ -55,6 +58,7 @@ class FastOutcome:
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
     local_messages: int = 0
+    checkpoints: CheckpointSummary | None = None
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -67,11 +71,19 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
-        and network.checkpoint_interval_ns is None
+        and _knows_checkpoints(network)
         and not network.debloating_enabled
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and one_way_ns(exchange) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
+    )
+
+
+def _knows_checkpoints(network: NetworkConfig) -> bool:
+    """Whether there are none, or those whose barriers are aligned."""
+    is_aligned = network.checkpoint_mode == EXACTLY_ONCE and not network.unaligned_checkpoints
+    return network.checkpoint_interval_ns is None or (
+        is_aligned and network.checkpoints_after_tasks_finish
     )
 
 
@@ -83,7 +95,8 @@ def run_fast(
 
     memory, departures = memory_of_run(exchange, network, load)
     costs = exchange.costs
-    numbers = np.zeros(k.COUNTS + 4 * BUCKETS + 1)
+    kinds = 4 if network.checkpoint_interval_ns is None else 4 + k.TIME_KINDS
+    numbers = np.zeros(k.COUNTS + kinds * BUCKETS + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
     numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
@@ -103,6 +116,33 @@ def run_fast(
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         departures_ns={channel: memory[place] for channel, place in departures.items()},
+        checkpoints=_checkpoints(numbers, memory) if network.checkpoint_interval_ns else None,
+    )
+
+
+def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointSummary:
+    """What became of the checkpoints, none of which was aborted."""
+    times = []
+    for kind in range(k.TIME_KINDS):
+        sums = memory[k.TIME_SUMS] + kind * k.TIME_WORDS
+        first = memory[k.TIMES] + kind * BUCKETS
+        time = LogLinearHistogram()
+        time.counts += numbers[first : first + BUCKETS].astype(np.int64)
+        time.add_totals(*memory[sums : sums + k.TIME_WORDS].tolist())
+        times.append(time.summary())
+    completed = int(memory[k.COMPLETED])
+    return CheckpointSummary(
+        triggered=int(memory[k.CHECKPOINT]),
+        completed=completed,
+        aborted=0,
+        unaligned=0,
+        duration_ns=times[k.CHECKPOINT_TIME],
+        start_delay_ns=times[k.START_DELAY],
+        alignment_ns=times[k.ALIGNMENT],
+        travel_ns=times[k.TRAVEL],
+        overtaken_bytes_mean=0.0 if completed else None,
+        overtaken_bytes_max=0 if completed else None,
+        processed_bytes_mean=int(memory[k.PROCESSED_BYTES]) / completed if completed else None,
     )
 
 

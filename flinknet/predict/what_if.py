@@ -237,6 +237,7 @@ def _outcome_of(
         credit_messages=fast.credit_messages,
         method="kernel",
         latency_bounds=fast.latency_bounds,
+        checkpoints=fast.checkpoints,
     )
 
 

@@ -105,6 +105,7 @@ networks = st.builds(
     segment_size_bytes=st.sampled_from([4096, 32768]),
     exclusive_buffers=st.integers(1, 4),
     floating_buffers=st.integers(1, 8),
+    checkpoint_interval_ns=st.sampled_from([None, None, MS, 7 * MS, 50 * MS]),
 )
 
 
@@ -131,6 +132,7 @@ def assert_alike(
     assert fast.backlog_total / fast.messages == pytest.approx(full.backlog_buffers.mean)
     assert fast.latency.mean == pytest.approx(full.latency.mean, rel=0, abs=2)
     assert_percentiles_alike(fast.latency, full.latency)
+    assert fast.checkpoints == full.checkpoints
     assert (fast.latency_bounds is None) == (full.latency_bounds is None) == exchange.has_instants
     for ours, theirs in zip(fast.latency_bounds or (), full.latency_bounds or (), strict=True):
         assert ours.mean == pytest.approx(theirs.mean, rel=0, abs=2)

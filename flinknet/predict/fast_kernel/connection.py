@@ -71,6 +71,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             m[channel + w.SENT] += 1
             m[message] = kind
             m[message + 1] = records
+            m[message + 5] = size
             if kind == w.DATA and not m[w.HAS_INSTANTS]:
                 m[message + 3] = now
                 m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)

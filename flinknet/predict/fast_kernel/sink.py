@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from . import words as w
+from .checkpoints import end_input, receive_barrier
 from .compiling import compiled
 from .connection import count_message
 from .input_channel import queue_channel, recycle_held, release, say
 from .latencies import count_bounds, longest_wait_ns, take_records
-from .subpartition import is_data_available, note, notify, poll
+from .subpartition import poll, resume_consumption
 from .words import Numbers, Words
 
 
@@ -15,14 +16,7 @@ from .words import Numbers, Words
 def _resume_all(m: Words, sink: int) -> None:
     """Every channel of a sink has told its recovery: all may go on."""
     for place in range(m[sink + w.INPUTS], m[sink + w.INPUTS] + m[sink + w.INPUTS_COUNT]):
-        channel = m[place]
-        if m[channel + w.CONNECTION]:
-            say(m, channel, w.RESUME)
-            continue
-        m[channel + w.IS_BLOCKED] = 0
-        note(m, channel)
-        if is_data_available(m, channel):
-            notify(m, channel)
+        resume_consumption(m, m[place])
 
 
 @compiled
@@ -51,6 +45,7 @@ def _poll_local(m: Words, channel: int, now: int) -> int:
         if m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]:
             m[w.LOCAL_MESSAGES] += 1
         m[message + 1] = records
+        m[message + 5] = size
         if not m[w.HAS_INSTANTS]:
             m[message + 3] = now
             m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
@@ -101,6 +96,7 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
         done_ns = now
         if m[message] == w.DATA:
             records = m[message + 1]
+            m[sink + w.READ_BYTES] += m[message + 5]
             if records:
                 take_records(m, f, slopes, channel, records, now, delay_ns)
             done_ns = now + delay_ns * records
@@ -117,8 +113,11 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
                 _resume_all(m, sink)
         elif m[message] == w.END_OF_DATA:
             _acknowledge(m, channel)
+        elif m[message] == w.BARRIER:
+            receive_barrier(m, f, channel, now)
         else:
             release(m, channel)
+            end_input(m, f, sink, now)
         if done_ns == now and m[sink + w.READY_BEGIN] == m[sink + w.READY_END]:
             return now, w.NEVER
         if done_ns - now > m[w.BUSY_NS]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import words as w
 from .compiling import compiled
 from .ramps import instant, records_until
-from .subpartition import elements_of, emit, flush, note, notify
+from .subpartition import emit, flush, note, notify, notify_of_event
 from .timetable import earliest_ns, next_due, set_due
 from .words import Numbers, Words
 
@@ -61,7 +61,7 @@ def _emit_until(m: Words, source: int, until_ns: int) -> int:
         emit(m, channel, records)
         if m[w.TIMEOUT_NS] == 0:
             flush(m, channel)
-        else:
+        elif not m[w.STEPS_AT_RECORDS]:
             _follow_segment(m, source, channel)
         is_lent = m[channel + w.CONNECTION] == 0 and m[source + w.LENT] > 0
         if m[channel + w.SEGMENTS] + (1 if is_lent else 0) >= m[w.QUOTA_BUFFERS]:
@@ -122,9 +122,7 @@ def _end_data(m: Words, source: int) -> None:
         channel = m[place]
         m[channel + w.TAIL_EVENT] = 1
         note(m, channel)
-        is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
-        if not is_told and not m[channel + w.IS_BLOCKED]:
-            notify(m, channel)
+        notify_of_event(m, channel)
 
 
 @compiled
@@ -132,8 +130,8 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if m[source + w.STATE] != w.RUNNING:
         return now, _await_acknowledgement(m, source, now)
-    timeout_ns = m[w.TIMEOUT_NS]
-    if timeout_ns != 0 and now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0:
+    is_idle = now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0
+    if is_idle and not m[w.STEPS_AT_RECORDS]:
         return now, m[source + w.AGAIN_NS]
     first_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     emitted = 0
@@ -146,7 +144,9 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     if next_ns <= now and not has_records:
         _end_data(m, source)
         next_ns = m[source + w.FLUSH_NS]
-    elif timeout_ns != 0:
+    elif m[w.STEPS_AT_RECORDS]:
+        next_ns = min(next_ns, m[source + w.FLUSH_NS])
+    else:
         next_ns = min(m[source + w.END_NS], m[source + w.FLUSH_NS])
         next_ns = min(next_ns, earliest_ns(m, m[source + w.SEGMENTS_DUE]))
     m[source + w.AGAIN_NS] = next_ns

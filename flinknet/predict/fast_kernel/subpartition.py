@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
-from .input_channel import queue_channel
+from .input_channel import queue_channel, say
 from .timetable import set_due
 from .words import Words
 
@@ -12,15 +12,32 @@ from .words import Words
 @compiled
 def segments_of(m: Words, channel: int) -> int:
     """Data buffers of a subpartition, the open one too."""
-    return ((m[channel + w.EMITTED] + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS]) - m[
-        channel + w.HEAD
-    ]
+    behind = 0
+    if m[channel + w.BARRIER_PLACE]:
+        behind = _segments(m, m[channel + w.EMITTED] - m[channel + w.BARRIER_AT])
+    return _segments_before(m, channel) + behind
+
+
+@compiled
+def _segments(m: Words, size: int) -> int:
+    """Segments that so many bytes take."""
+    return (size + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS]
+
+
+@compiled
+def _segments_before(m: Words, channel: int) -> int:
+    """Data buffers of a subpartition before its barrier; all, if it has none."""
+    end = m[channel + w.BARRIER_AT] if m[channel + w.BARRIER_PLACE] else m[channel + w.EMITTED]
+    return _segments(m, end - m[channel + w.SEGMENTS_FROM]) - m[channel + w.HEAD]
 
 
 @compiled
 def elements_of(m: Words, channel: int) -> int:
     """Buffers and events of a subpartition."""
-    return m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT] + segments_of(m, channel)
+    events = m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT]
+    if m[channel + w.BARRIER_PLACE]:
+        events += 1
+    return events + segments_of(m, channel)
 
 
 @compiled
@@ -51,6 +68,36 @@ def notify(m: Words, channel: int) -> None:
         m[m[connection + w.NOTIFIED] + m[connection + w.NOTIFIED_COUNT]] = channel
         m[connection + w.NOTIFIED_COUNT] += 1
         set_due(m, m[m[connection + w.UPSTREAM] + w.UNSENT], m[connection + w.UPSTREAM_PLACE], 0)
+
+
+@compiled
+def write_barrier(m: Words, channel: int) -> None:
+    """Close the open buffer, and append a barrier."""
+    is_last = m[channel + w.TAIL_EVENT] == 0
+    m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL if is_last else w.BEHIND_TAIL
+    m[channel + w.BARRIER_AT] = m[channel + w.EMITTED]
+    note(m, channel)
+    notify_of_event(m, channel)
+
+
+@compiled
+def notify_of_event(m: Words, channel: int) -> None:
+    """Tell the reader of an event that was appended, unless it knows that there is something."""
+    is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
+    if not is_told and not m[channel + w.IS_BLOCKED]:
+        notify(m, channel)
+
+
+@compiled
+def resume_consumption(m: Words, channel: int) -> None:
+    """Let the producer of a channel go on behind an event that blocks it."""
+    if m[channel + w.CONNECTION]:
+        say(m, channel, w.RESUME)
+        return
+    m[channel + w.IS_BLOCKED] = 0
+    note(m, channel)
+    if is_data_available(m, channel):
+        notify(m, channel)
 
 
 @compiled
@@ -96,7 +143,15 @@ def may_send(m: Words, channel: int) -> bool:
         return is_data_available(m, channel)
     if m[channel + w.IS_BLOCKED] or elements_of(m, channel) == 0:
         return False
-    return m[channel + w.FRONT_EVENT] > 0 or segments_of(m, channel) == 0
+    return _is_event_next(m, channel)
+
+
+@compiled
+def _is_event_next(m: Words, channel: int) -> bool:
+    """Whether an event comes first, of what there is."""
+    if m[channel + w.FRONT_EVENT] or segments_of(m, channel) == 0:
+        return True
+    return m[channel + w.BARRIER_PLACE] != w.NOWHERE and _segments_before(m, channel) == 0
 
 
 @compiled
@@ -137,9 +192,19 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
             count -= 1
             kind, size = w.RECOVERY, m[w.RECOVERY_BYTES]
             break
-        segments = segments_of(m, channel)
+        segments = _segments_before(m, channel)
+        if segments == 0 and m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL:
+            m[channel + w.BARRIER_PLACE] = w.NOWHERE
+            m[channel + w.SEGMENTS_FROM] = m[channel + w.BARRIER_AT]
+            m[channel + w.HEAD] = 0
+            m[channel + w.IS_BLOCKED] = 1
+            count -= 1
+            kind, size = w.BARRIER, m[w.BARRIER_BYTES]
+            break
         if segments == 0:
             m[channel + w.TAIL_EVENT] = 0
+            if m[channel + w.BARRIER_PLACE]:
+                m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL
             count -= 1
             if m[channel + w.IS_FINISHED]:
                 kind, size = w.END_OF_PARTITION, m[w.END_OF_PARTITION_BYTES]
@@ -147,15 +212,16 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
                 kind, size = w.END_OF_DATA, m[w.END_OF_DATA_BYTES]
             break
         kind = w.DATA
-        whole = (m[channel + w.HEAD] + 1) << m[w.SEGMENT_BITS]
-        end = min(whole, m[channel + w.EMITTED])
-        is_closed = segments == 1 and m[channel + w.TAIL_EVENT] == 1
+        is_closed = m[channel + w.TAIL_EVENT] == 1
+        end = m[channel + w.EMITTED]
+        if m[channel + w.BARRIER_PLACE]:
+            is_closed, end = True, m[channel + w.BARRIER_AT]
+        whole = m[channel + w.SEGMENTS_FROM] + ((m[channel + w.HEAD] + 1) << m[w.SEGMENT_BITS])
+        end = min(whole, end)
         size = end - m[channel + w.POLLED]
         m[channel + w.POLLED] = end
-        if end == whole or is_closed:
+        if end == whole or (is_closed and segments == 1):
             m[channel + w.HEAD] += 1
-            if end < whole:
-                m[channel + w.EMITTED] = m[channel + w.POLLED] = whole
             count -= 1
         elif size == 0:
             return w.NOTHING, 0, 0, 0
@@ -167,7 +233,9 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     if count and not m[channel + w.IS_BLOCKED]:
         segments = segments_of(m, channel)
         is_all = m[channel + w.FLUSH_REQUESTED] or m[channel + w.TAIL_EVENT]
+        if m[channel + w.BARRIER_PLACE] and m[channel + w.BARRIER_AT] == m[channel + w.EMITTED]:
+            is_all = 1  # the last one is closed
         backlog = segments if is_all else max(segments - 1, 0)
         if count > 1 or m[channel + w.FLUSH_REQUESTED] or segments == 0:
-            following = 1 if segments else 2
+            following = 2 if _is_event_next(m, channel) else 1
     return kind, size, backlog, following

@@ -17,11 +17,11 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-DONE, WRITER_WAITS, LINK_FULL, TOO_LONG = range(4)
+DONE, WRITER_WAITS, LINK_FULL, TOO_LONG, CHECKPOINT_EXPIRES = range(5)
 """How a run ended; anything but DONE is for the simulator to answer."""
 
 NEVER = 2**62
-DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, NOTHING = 0, 1, 2, 3, -1
+DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, NOTHING = 0, 1, 2, 3, 4, -1
 """What a message is; an EndOfPartition is sent when every channel of its source has acknowledged
 the end of data."""
 
@@ -85,12 +85,38 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     TURNS_ASKED,
     LOCAL_MESSAGES,
 ) = range(32, 52)
-HEAD_WORDS = 64
+# Checkpoints: words 52 to 66. What does not change in a run; then the one that is under way, and
+# what became of those before.
+(
+    STEPS_AT_RECORDS,
+    INTERVAL_NS,
+    EXPIRES_NS,
+    BARRIER_BYTES,
+    SINKS,
+    FIRST_SINK,
+    TIMES,
+    TIME_SUMS,
+    TURN_NS,
+    NEXT_CHECKPOINT_NS,
+    CHECKPOINT,
+    IS_PENDING,
+    BEGAN_NS,
+    UNCONFIRMED,
+    COMPLETED,
+    PROCESSED_BYTES,
+) = range(52, 68)
+HEAD_WORDS = 72
+
+# Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
+# total, a minimum and a maximum from word TIME_SUMS on.
+CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
+TIME_KINDS, TIME_WORDS = 4, 4
 
 # A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
 # reader, its messages under way, its input channel; whether it has come to its end, at either side;
 # what its source has counted of it; where it is unknown when records came, what was sent last;
-# where to note when its next record is done with, 0 for nowhere.
+# where to note when its next record is done with, 0 for nowhere; the barrier in its subpartition:
+# where, behind how many bytes, and after how many bytes the segments before it began.
 (
     SOURCE,
     PLACE,
@@ -135,11 +161,17 @@ HEAD_WORDS = 64
     SENT_POSITION,
     LAST_SENT_NS,
     DEPARTURES,
-) = range(43)
-CHANNEL_WORDS = 43
+    BARRIER_PLACE,
+    BARRIER_AT,
+    SEGMENTS_FROM,
+) = range(46)
+CHANNEL_WORDS = 46
+NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
+"""Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
-MESSAGE_WORDS = 5  # kind, records, whether its buffer is a floating one, when sent, longest wait
+MESSAGE_WORDS = 6
+"""Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
 
 # A connection: its two TaskManagers, and which of their ends it has there; queues as address, begin
 # and end, and how long they are, less one; all lengths are powers of two.
@@ -196,7 +228,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 SOURCE_WORDS = 15
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
-# A sink: its channels, its work, its gate's queue, its pool of floating buffers.
+# A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
+# not ended; the last checkpoint that it began, whether it has confirmed it, when and after how many
+# bytes it began it, channels that it waits for and has from, those it has blocked.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -213,8 +247,19 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     LISTENERS_BEGIN,
     LISTENERS_END,
     GATE_MASK,
-) = range(15)
-SINK_WORDS = 15
+    OPEN_INPUTS,
+    READ_BYTES,
+    BEGUN,
+    IS_CONFIRMED,
+    BEGUN_NS,
+    START_DELAY_NS,
+    BEGUN_BYTES,
+    TO_ALIGN,
+    ALIGNED,
+    BLOCKED,
+    BLOCKED_COUNT,
+) = range(26)
+SINK_WORDS = 26
 
 # A TaskManager: its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,

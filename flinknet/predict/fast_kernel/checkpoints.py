@@ -1,0 +1,150 @@
+"""Checkpoints: the coordinator begins them, sources write their barriers, sinks align them."""
+
+from __future__ import annotations
+
+from . import words as w
+from .compiling import compiled
+from .connection import wake
+from .latencies import bucket
+from .subpartition import resume_consumption, write_barrier
+from .timetable import set_due
+from .words import Numbers, Words
+
+_NS_PER_MS = 1_000_000
+
+
+@compiled
+def _count_time(m: Words, f: Numbers, kind: int, time_ns: int) -> None:
+    """Count a duration of its kind."""
+    buckets = (m[w.TIMES] - w.COUNTS) // 4
+    f[m[w.TIMES] + kind * buckets + bucket(time_ns)] += 1.0
+    sums = m[w.TIME_SUMS] + kind * w.TIME_WORDS
+    m[sums + 2] = min(m[sums + 2], time_ns) if m[sums] else time_ns
+    m[sums + 3] = max(m[sums + 3], time_ns)
+    m[sums] += 1
+    m[sums + 1] += time_ns
+
+
+@compiled
+def _plan(m: Words, at_ns: int) -> None:
+    """Let the coordinator have a turn, as a TaskManager behind the others."""
+    place = m[w.TASK_MANAGERS]
+    m[w.TURNS_ASKED] += 1
+    m[m[w.FIRST_TASK_MANAGER] + place * w.TASK_MANAGER_WORDS + w.ASKED] = m[w.TURNS_ASKED]
+    set_due(m, m[w.WAKES], place, at_ns)
+
+
+@compiled
+def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
+    """CheckpointCoordinator.advance: begin a checkpoint, unless all sources have finished; the run
+    ends if one takes too long.
+    """
+    set_due(m, m[w.WAKES], m[w.TASK_MANAGERS], w.NEVER)
+    if m[w.IS_PENDING]:
+        m[w.ENDED] = w.CHECKPOINT_EXPIRES
+        return
+    running = 0
+    for number in range(m[w.SOURCES]):
+        source = m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS
+        if m[source + w.STATE] != w.FINISHED:
+            running += 1
+    if running == 0:
+        m[w.NEXT_CHECKPOINT_NS] = w.NEVER
+        return
+    missed = (now - m[w.NEXT_CHECKPOINT_NS]) // m[w.INTERVAL_NS]
+    m[w.NEXT_CHECKPOINT_NS] += (missed + 1) * m[w.INTERVAL_NS]
+    m[w.CHECKPOINT] += 1
+    m[w.IS_PENDING] = 1
+    m[w.BEGAN_NS] = now
+    m[w.UNCONFIRMED] = 0
+    for number in range(m[w.SINKS]):
+        if m[m[w.FIRST_SINK] + number * w.SINK_WORDS + w.OPEN_INPUTS] > 0:
+            m[w.UNCONFIRMED] += 1
+    for number in range(m[w.SOURCES]):
+        source = m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS
+        if m[source + w.STATE] != w.FINISHED:
+            low = m[source + w.OUTPUTS]
+            for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
+                write_barrier(m, m[place])
+    for number in range(m[w.TASK_MANAGERS]):
+        wake(m, m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS, now)
+    if m[w.UNCONFIRMED] == 0:
+        _complete(m, f)
+    else:
+        _plan(m, now + m[w.EXPIRES_NS])
+
+
+@compiled
+def _complete(m: Words, f: Numbers) -> None:
+    """All have confirmed the checkpoint."""
+    m[w.IS_PENDING] = 0
+    m[w.COMPLETED] += 1
+    _count_time(m, f, w.CHECKPOINT_TIME, m[w.TURN_NS] - m[w.BEGAN_NS])
+    _plan(m, max(m[w.NEXT_CHECKPOINT_NS], m[w.TURN_NS]))
+
+
+@compiled
+def _confirm(m: Words, f: Numbers, sink: int) -> None:
+    """A sink has done its part of the checkpoint that is under way."""
+    m[sink + w.BEGUN] = m[w.CHECKPOINT]
+    m[sink + w.IS_CONFIRMED] = 1
+    m[w.UNCONFIRMED] -= 1
+    if m[w.UNCONFIRMED] == 0:
+        _complete(m, f)
+
+
+@compiled
+def _is_aligning(m: Words, sink: int) -> bool:
+    """Whether a sink has barriers of the checkpoint that is under way, and waits for others."""
+    is_begun = m[sink + w.BEGUN] == m[w.CHECKPOINT] and m[sink + w.BEGUN] > 0
+    return is_begun and m[sink + w.IS_CONFIRMED] == 0
+
+
+@compiled
+def _finish_if_aligned(m: Words, f: Numbers, sink: int, now: int) -> None:
+    """With the last barrier all channels go on, in the order in which theirs came."""
+    if m[sink + w.ALIGNED] < m[sink + w.TO_ALIGN]:
+        return
+    _count_time(m, f, w.START_DELAY, m[sink + w.START_DELAY_NS])
+    _count_time(m, f, w.ALIGNMENT, now - m[sink + w.BEGUN_NS])
+    m[w.PROCESSED_BYTES] += m[sink + w.READ_BYTES] - m[sink + w.BEGUN_BYTES]
+    blocked = m[sink + w.BLOCKED]
+    for place in range(blocked, blocked + m[sink + w.BLOCKED_COUNT]):
+        resume_consumption(m, m[place])
+    m[sink + w.BLOCKED_COUNT] = 0
+    _confirm(m, f, sink)
+
+
+@compiled
+def receive_barrier(m: Words, f: Numbers, channel: int, now: int) -> None:
+    """SingleCheckpointBarrierHandler.receive_barrier, of a barrier that is aligned: its channel
+    waits for those of the others.
+    """
+    sink = m[channel + w.SINK]
+    if not _is_aligning(m, sink):
+        m[sink + w.BEGUN] = m[w.CHECKPOINT]
+        m[sink + w.IS_CONFIRMED] = 0
+        m[sink + w.BEGUN_NS] = now
+        m[sink + w.START_DELAY_NS] = max(now - m[w.BEGAN_NS] // _NS_PER_MS * _NS_PER_MS, 0)
+        m[sink + w.BEGUN_BYTES] = m[sink + w.READ_BYTES]
+        m[sink + w.TO_ALIGN] = m[sink + w.OPEN_INPUTS]
+        m[sink + w.ALIGNED] = 0
+    _count_time(m, f, w.TRAVEL, now - m[w.BEGAN_NS])
+    m[sink + w.ALIGNED] += 1
+    m[m[sink + w.BLOCKED] + m[sink + w.BLOCKED_COUNT]] = channel
+    m[sink + w.BLOCKED_COUNT] += 1
+    _finish_if_aligned(m, f, sink, now)
+
+
+@compiled
+def end_input(m: Words, f: Numbers, sink: int, now: int) -> None:
+    """A channel has ended: its barrier is not waited for any more, and who has no other channel
+    confirms every checkpoint.
+    """
+    m[sink + w.OPEN_INPUTS] -= 1
+    if _is_aligning(m, sink):
+        m[sink + w.ALIGNED] += 1
+        _finish_if_aligned(m, f, sink, now)
+    has_confirmed = m[sink + w.BEGUN] == m[w.CHECKPOINT] and m[sink + w.IS_CONFIRMED] > 0
+    if m[w.IS_PENDING] and m[sink + w.OPEN_INPUTS] == 0 and not has_confirmed:
+        _confirm(m, f, sink)
