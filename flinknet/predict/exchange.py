@@ -24,7 +24,8 @@ from .fit.saturation import Saturation, fit_saturation
 from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
-from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange, Setting
 
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""

@@ -39,7 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
-    """What the kernel came to, in the terms of `recorded.SimulatedOutcome`; `last_ns` is
+    """What the kernel came to, in the terms of `simulated.SimulatedOutcome`; `last_ns` is
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
     by channel, if they were asked for (`RecordedExchange.keeps_departures`); `memory_bytes` is the
     most that all pools can take; `local_messages`: of the messages, within a TaskManager.

@@ -30,7 +30,8 @@ from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
-from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange, Setting
 from .recorded_job import (
     BEHIND_UNKNOWN,
     NO_RECORDS,
@@ -39,6 +40,7 @@ from .recorded_job import (
     Departures,
     RecordedJob,
 )
+from .simulated import merged
 from .what_if import (
     duration_ns,
     recorded_load,

@@ -38,7 +38,8 @@ from .fit.busy import (
 )
 from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .fit.unseen import Unseen
-from .recorded import Ramps, RecordedChannel, RecordedExchange
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange
 
 BUFFERS_IN_LOCAL = "numBuffersInLocal"
 

@@ -27,7 +27,8 @@ from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
 from .outcome_probes import BacklogProbe, WaitBoundsProbe
-from .recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
+from .recorded import RecordedChannel, RecordedExchange
+from .simulated import SimulatedOutcome
 
 FAST_FROM_MESSAGES = 5_000
 """With fewer the simulator is done before the kernel is loaded."""

@@ -20,12 +20,8 @@ from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.likely import likely_around
-from flinknet.predict.recorded import (
-    RecordedExchange,
-    Setting,
-    SimulatedOutcome,
-    joined_outcomes,
-)
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.simulated import SimulatedOutcome, joined_outcomes
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 

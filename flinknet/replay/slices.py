@@ -25,7 +25,9 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.recorded import ChannelRamps, RecordedExchange, Setting, SimulatedOutcome
+from flinknet.predict.ramps import ChannelRamps
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.results import BacklogSummary
 from flinknet.trace import RunManifest
 from flinknet.trace.index import Stamp, stamps_of

@@ -27,7 +27,8 @@ from flinknet.predict.job_run import (
     leaves_barriers_out,
     simulate_job,
 )
-from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import (
     Departures,
     JobEdge,
