@@ -42,9 +42,10 @@ def one_way_ns(exchange: RecordedExchange) -> int:
 
 def memory_of_run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
-) -> tuple[IntArray, dict[int, slice]]:
-    """The memory that the kernel starts with; and where, by channel, it will note when each record
-    is done with, if the exchange asks for that.
+) -> tuple[IntArray, dict[int, slice], list[int]]:
+    """The memory that the kernel starts with; and, if the exchange asks for departures, where it
+    will note when each record is done with, by channel, and from where on when checkpoints are
+    aligned, by sink.
     """
     layout = _Layout(exchange, network, load)
     layout.put_head()
@@ -54,7 +55,7 @@ def memory_of_run(
     layout.put_sources()
     layout.put_sinks()
     layout.put_task_managers()
-    return layout.memory.to_array(), layout.departures
+    return layout.memory.to_array(), layout.departures, layout.alignments
 
 
 class _Memory:
@@ -130,6 +131,7 @@ class _Layout:
         }
         self._ends: list[list[int]] = [[] for _ in self._manager_at]
         self.departures: dict[int, slice] = {}
+        self.alignments: list[int] = []
 
     def put_head(self) -> None:
         """What does not change in a run."""
@@ -182,7 +184,6 @@ class _Layout:
         if interval_ns is None:
             self.memory.record(0, {k.STEPS_AT_RECORDS: int(network.buffer_timeout_ns == 0)})
             return
-        first_ns = self._exchange.measured_from_ns + interval_ns
         self.memory.record(
             0,
             {
@@ -194,13 +195,31 @@ class _Layout:
                 k.FIRST_SINK: self._sink_at[0],
                 k.TIMES: k.COUNTS + 4 * BUCKETS,
                 k.TIME_SUMS: self.memory.take(k.TIME_KINDS * k.TIME_WORDS),
-                k.NEXT_CHECKPOINT_NS: first_ns,
+                k.NEXT_CHECKPOINT_NS: self._first_checkpoint_ns,
                 k.TURNS_ASKED: 1,
             },
         )
         self.memory.record(
             self._managers + self._load.task_managers * k.TASK_MANAGER_WORDS, {k.ASKED: 1}
         )
+
+    @property
+    def _first_checkpoint_ns(self) -> int:
+        """When the coordinator begins the first one; NEVER if there is none, or tasks before the
+        sources pass them on."""
+        interval_ns = self._network.checkpoint_interval_ns
+        if interval_ns is None or self._exchange.barriers_ns is not None:
+            return k.NEVER
+        return self._exchange.measured_from_ns + interval_ns
+
+    def _alignments(self) -> int:
+        """How many checkpoints sinks note at most."""
+        exchange, interval_ns = self._exchange, self._network.checkpoint_interval_ns
+        if interval_ns is None or not exchange.keeps_departures:
+            return 0
+        if exchange.barriers_ns is not None:
+            return max(len(each) for each in exchange.barriers_ns)
+        return 1 + 2 * (exchange.duration_ns // interval_ns)
 
     def _beats(self) -> int:
         """How often flushers beat and checkpoints begin, roughly."""
@@ -298,6 +317,8 @@ class _Layout:
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
+            barriers_ns = [] if exchange.barriers_ns is None else exchange.barriers_ns[source]
+            barriers = self.memory.list_of(barriers_ns)
             phase_ns = self._phase_ns(exchange.flushers_before + source)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
             self.memory.record(
@@ -311,6 +332,8 @@ class _Layout:
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
+                    k.NEXT_BARRIER: barriers,
+                    k.BARRIERS_END: barriers + len(barriers_ns),
                 },
             )
 
@@ -329,6 +352,10 @@ class _Layout:
             gate = task.inputs[0]
             inputs = gate.channels
             width = _power_of_two(len(inputs) + 1)
+            most = self._alignments()
+            alignments = memory.take(most)
+            if most:
+                self.alignments.append(alignments)
             memory.record(
                 address,
                 {
@@ -342,6 +369,8 @@ class _Layout:
                     k.GATE_MASK: width - 1,
                     k.OPEN_INPUTS: len(inputs),
                     k.BLOCKED: memory.take(len(inputs)),
+                    k.ALIGNMENTS: alignments,
+                    k.ALIGNMENTS_END: alignments + most,
                 },
             )
 
@@ -380,8 +409,7 @@ class _Layout:
             )
         leaves = _power_of_two(len(self._manager_at) + 1)
         due_ns = dict.fromkeys(range(leaves, leaves + len(self._manager_at)), start_ns)
-        if self._network.checkpoint_interval_ns is not None:
-            due_ns[leaves + len(self._manager_at)] = start_ns + self._network.checkpoint_interval_ns
+        due_ns[leaves + len(self._manager_at)] = self._first_checkpoint_ns
         for node in range(leaves - 1, 0, -1):
             below = (due_ns.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
             due_ns[node] = min(below)

@@ -41,8 +41,9 @@ FloatArray = npt.NDArray[np.float64]
 class FastOutcome:
     """What the kernel came to, in the terms of `simulated.SimulatedOutcome`; `last_ns` is
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
-    by channel, if they were asked for (`RecordedExchange.keeps_departures`); `memory_bytes` is the
-    most that all pools can take; `local_messages`: of the messages, within a TaskManager.
+    by channel, if they were asked for (`RecordedExchange.keeps_departures`), and with them
+    `aligned_ns`, when each consumer had aligned successive checkpoints; `memory_bytes` is the most
+    that all pools can take; `local_messages`: of the messages, within a TaskManager.
     """
 
     latency: LogLinearHistogram
@@ -58,6 +59,7 @@ class FastOutcome:
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
     local_messages: int = 0
+    aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointSummary | None = None
 
 
@@ -71,7 +73,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
-        and _knows_checkpoints(network)
+        and knows_checkpoints(network)
         and not network.debloating_enabled
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and one_way_ns(exchange) < OPENING_NS // 4
@@ -79,7 +81,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
     )
 
 
-def _knows_checkpoints(network: NetworkConfig) -> bool:
+def knows_checkpoints(network: NetworkConfig) -> bool:
     """Whether there are none, or those whose barriers are aligned."""
     is_aligned = network.checkpoint_mode == EXACTLY_ONCE and not network.unaligned_checkpoints
     return network.checkpoint_interval_ns is None or (
@@ -93,8 +95,9 @@ def run_fast(
     """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
     from .fast_kernel.run import run
 
-    memory, departures = memory_of_run(exchange, network, load)
+    memory, departures, alignments = memory_of_run(exchange, network, load)
     costs = exchange.costs
+    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
     kinds = 4 if network.checkpoint_interval_ns is None else 4 + k.TIME_KINDS
     numbers = np.zeros(k.COUNTS + kinds * BUCKETS + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
@@ -116,8 +119,16 @@ def run_fast(
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         departures_ns={channel: memory[place] for channel, place in departures.items()},
-        checkpoints=_checkpoints(numbers, memory) if network.checkpoint_interval_ns else None,
+        aligned_ns={
+            sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)]
+            for sink, first in enumerate(alignments)
+        },
+        checkpoints=_checkpoints(numbers, memory) if has_coordinator else None,
     )
+
+
+def _word_of_sink(memory: IntArray, sink: int, word: int) -> int:
+    return int(memory[memory[k.FIRST_SINK] + sink * k.SINK_WORDS + word])
 
 
 def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointSummary:

@@ -105,6 +105,9 @@ class RecordedExchange:
         starts_within_ns: how far apart the producers start, and with them their flushers; None for
             any time apart.
         keeps_departures: of each record, when its consumer is done with it shall be known.
+        barriers_ns: of each producer, when it passes on the barriers of successive checkpoints;
+            None where producers are sources, whose checkpoints begin at their interval. Only the
+            compiled model knows of it.
     """
 
     producers: int
@@ -128,6 +131,7 @@ class RecordedExchange:
     flushers_before: int = 0
     starts_within_ns: int | None = None
     keeps_departures: bool = False
+    barriers_ns: tuple[IntArray, ...] | None = None
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.

@@ -82,6 +82,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
+    consumers = sorted({each.consumer for each in exchange.channels if each.records})
     exchange = without_idle_tasks(exchange)
     if not exchange.channels:
         return None
@@ -90,7 +91,10 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     if not is_covered(exchange, network, load):
         return None
     found = run_fast(exchange, network, load)
-    return None if found is None else replace(found, memory_bytes=memory_bytes(load))
+    if found is None:
+        return None
+    aligned_ns = {consumers[sink]: each for sink, each in found.aligned_ns.items()}
+    return replace(found, memory_bytes=memory_bytes(load), aligned_ns=aligned_ns)
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
@@ -258,6 +262,9 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
         {each: place for place, each in enumerate(own)} for own in (producers, consumers)
     )
     costs = exchange.costs
+    if exchange.barriers_ns is not None:
+        barriers_ns = tuple(exchange.barriers_ns[each] for each in producers)
+        exchange = replace(exchange, barriers_ns=barriers_ns)
     if exchange.task_managers[0]:
         of_producers, of_consumers = exchange.task_managers
         exchange = replace(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from flinknet.predict.fit.unseen import Unseen
 from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import (
     _follows,
+    _passed_on,
     checked,
     leaves_barriers_out,
     simulate_job,
@@ -87,9 +89,9 @@ def recorded(run: Simulated) -> RecordedJob:
     return RecordedJob(edges)
 
 
-def chain(seed: int) -> tuple[Scenario, int]:
+def chain(seed: int) -> tuple[Scenario, Scenario]:
     """A source, one or two relays and a sink of up to three subtasks each, recorded with timeout 0;
-    and another timeout."""
+    and with another timeout, half of them with checkpoints."""
     chance = random.Random(seed)
     relays, size = chance.randint(1, 2), chance.choice([100, 700])
     scenario = Scenario(
@@ -108,11 +110,15 @@ def chain(seed: int) -> tuple[Scenario, int]:
         task_managers=relays + 2,
         seed=seed,
     )
-    return scenario, chance.choice([0, MS, 5 * MS, 10 * MS])
+    timeout_ns = chance.choice([0, MS, 5 * MS, 10 * MS])
+    return scenario, under(scenario, timeout_ns, chance.choice([None, 13 * MS, 40 * MS]))
 
 
-def under(scenario: Scenario, timeout_ns: int) -> Scenario:
-    return replace(scenario, network=replace(scenario.network, buffer_timeout_ns=timeout_ns))
+def under(scenario: Scenario, timeout_ns: int, interval_ns: int | None = None) -> Scenario:
+    network = replace(
+        scenario.network, buffer_timeout_ns=timeout_ns, checkpoint_interval_ns=interval_ns
+    )
+    return replace(scenario, network=network)
 
 
 def predicted(job: RecordedJob, *settings: Setting) -> JobOutcome:
@@ -137,9 +143,8 @@ def is_within_the_bound(job: RecordedJob, found: JobOutcome, real: Simulated) ->
 def test_jobs_from_end_to_end_have_the_figures_of_the_real_core() -> None:
     within = []
     for seed in range(CHAINS):
-        scenario, timeout_ns = chain(seed)
+        scenario, then = chain(seed)
         job = recorded(simulated(scenario))
-        then = under(scenario, timeout_ns)
         found = predicted(job, Setting(then.network))
         if found.why_unknown is None:
             within.append(is_within_the_bound(job, found, simulated(then)))
@@ -176,21 +181,37 @@ def test_phases_show_how_beats_lie_to_each_other() -> None:
     assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
 
 
-def test_rare_barriers_are_left_out() -> None:
+def with_checkpoints(setting: Setting, **more: Any) -> Setting:
+    network = replace(setting.network, checkpoint_interval_ns=1_000 * MS, **more)
+    return replace(setting, network=network)
+
+
+def test_rare_barriers_that_the_kernel_does_not_know_are_left_out() -> None:
     job = recorded(simulated(steady()))
 
-    def with_checkpoints(timeout_ns: int) -> list[Setting]:
+    def unaligned(timeout_ns: int) -> list[Setting]:
         return [
-            replace(each, network=replace(each.network, checkpoint_interval_ns=1_000 * MS))
+            with_checkpoints(each, unaligned_checkpoints=True)
             for each in timeouts(job, timeout_ns, timeout_ns)
         ]
 
     without = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
-    rare = simulate_job(job, with_checkpoints(20 * MS))
+    rare = simulate_job(job, unaligned(20 * MS))
     assert rare.latency.to_bytes() == without.latency.to_bytes()
-    assert all(leaves_barriers_out(each) for each in with_checkpoints(100 * MS))
-    often = simulate_job(job, with_checkpoints(101 * MS))
+    assert all(leaves_barriers_out(each) for each in unaligned(100 * MS))
+    often = simulate_job(job, unaligned(101 * MS))
     assert "checkpoints" in (often.why_unknown or "")
+    aligned = [with_checkpoints(each) for each in timeouts(job, 20 * MS, 20 * MS)]
+    assert not any(leaves_barriers_out(each) for each in aligned)
+
+
+def test_a_task_without_records_passes_barriers_on_with_the_first_of_the_others() -> None:
+    at_ns = [np.array(each, np.int64) for each in ([30, 70], [20, 90, 110], [])]
+    aligned_ns = dict(enumerate(at_ns))
+    passed_on = _passed_on(aligned_ns, 4)
+    assert passed_on is not None
+    assert [each.tolist() for each in passed_on] == [[30, 70], [20, 90, 110], [], [20, 70, 110]]
+    assert _passed_on({0: at_ns[2]}, 2) is None
 
 
 def test_a_saturated_edge_holds_the_job_up() -> None:

@@ -6,7 +6,8 @@ from . import words as w
 from .compiling import compiled
 from .connection import wake
 from .latencies import bucket
-from .subpartition import resume_consumption, write_barrier
+from .source import write_barriers
+from .subpartition import resume_consumption
 from .timetable import set_due
 from .words import Numbers, Words
 
@@ -63,9 +64,7 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
     for number in range(m[w.SOURCES]):
         source = m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS
         if m[source + w.STATE] != w.FINISHED:
-            low = m[source + w.OUTPUTS]
-            for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
-                write_barrier(m, m[place])
+            write_barriers(m, source)
     for number in range(m[w.TASK_MANAGERS]):
         wake(m, m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS, now)
     if m[w.UNCONFIRMED] == 0:
@@ -86,18 +85,10 @@ def _complete(m: Words, f: Numbers) -> None:
 @compiled
 def _confirm(m: Words, f: Numbers, sink: int) -> None:
     """A sink has done its part of the checkpoint that is under way."""
-    m[sink + w.BEGUN] = m[w.CHECKPOINT]
-    m[sink + w.IS_CONFIRMED] = 1
+    m[sink + w.CONFIRMED] = m[w.CHECKPOINT]
     m[w.UNCONFIRMED] -= 1
     if m[w.UNCONFIRMED] == 0:
         _complete(m, f)
-
-
-@compiled
-def _is_aligning(m: Words, sink: int) -> bool:
-    """Whether a sink has barriers of the checkpoint that is under way, and waits for others."""
-    is_begun = m[sink + w.BEGUN] == m[w.CHECKPOINT] and m[sink + w.BEGUN] > 0
-    return is_begun and m[sink + w.IS_CONFIRMED] == 0
 
 
 @compiled
@@ -105,14 +96,19 @@ def _finish_if_aligned(m: Words, f: Numbers, sink: int, now: int) -> None:
     """With the last barrier all channels go on, in the order in which theirs came."""
     if m[sink + w.ALIGNED] < m[sink + w.TO_ALIGN]:
         return
-    _count_time(m, f, w.START_DELAY, m[sink + w.START_DELAY_NS])
-    _count_time(m, f, w.ALIGNMENT, now - m[sink + w.BEGUN_NS])
-    m[w.PROCESSED_BYTES] += m[sink + w.READ_BYTES] - m[sink + w.BEGUN_BYTES]
+    m[sink + w.IS_ALIGNING] = 0
     blocked = m[sink + w.BLOCKED]
     for place in range(blocked, blocked + m[sink + w.BLOCKED_COUNT]):
         resume_consumption(m, m[place])
     m[sink + w.BLOCKED_COUNT] = 0
-    _confirm(m, f, sink)
+    if m[sink + w.ALIGNMENTS] < m[sink + w.ALIGNMENTS_END]:
+        m[m[sink + w.ALIGNMENTS]] = now
+        m[sink + w.ALIGNMENTS] += 1
+    _count_time(m, f, w.ALIGNMENT, now - m[sink + w.BEGUN_NS])
+    if m[w.IS_PENDING]:
+        _count_time(m, f, w.START_DELAY, m[sink + w.START_DELAY_NS])
+        m[w.PROCESSED_BYTES] += m[sink + w.READ_BYTES] - m[sink + w.BEGUN_BYTES]
+        _confirm(m, f, sink)
 
 
 @compiled
@@ -121,15 +117,15 @@ def receive_barrier(m: Words, f: Numbers, channel: int, now: int) -> None:
     waits for those of the others.
     """
     sink = m[channel + w.SINK]
-    if not _is_aligning(m, sink):
-        m[sink + w.BEGUN] = m[w.CHECKPOINT]
-        m[sink + w.IS_CONFIRMED] = 0
+    if not m[sink + w.IS_ALIGNING]:
+        m[sink + w.IS_ALIGNING] = 1
         m[sink + w.BEGUN_NS] = now
         m[sink + w.START_DELAY_NS] = max(now - m[w.BEGAN_NS] // _NS_PER_MS * _NS_PER_MS, 0)
         m[sink + w.BEGUN_BYTES] = m[sink + w.READ_BYTES]
         m[sink + w.TO_ALIGN] = m[sink + w.OPEN_INPUTS]
         m[sink + w.ALIGNED] = 0
-    _count_time(m, f, w.TRAVEL, now - m[w.BEGAN_NS])
+    if m[w.IS_PENDING]:
+        _count_time(m, f, w.TRAVEL, now - m[w.BEGAN_NS])
     m[sink + w.ALIGNED] += 1
     m[m[sink + w.BLOCKED] + m[sink + w.BLOCKED_COUNT]] = channel
     m[sink + w.BLOCKED_COUNT] += 1
@@ -142,9 +138,9 @@ def end_input(m: Words, f: Numbers, sink: int, now: int) -> None:
     confirms every checkpoint.
     """
     m[sink + w.OPEN_INPUTS] -= 1
-    if _is_aligning(m, sink):
+    if m[sink + w.IS_ALIGNING]:
         m[sink + w.ALIGNED] += 1
         _finish_if_aligned(m, f, sink, now)
-    has_confirmed = m[sink + w.BEGUN] == m[w.CHECKPOINT] and m[sink + w.IS_CONFIRMED] > 0
-    if m[w.IS_PENDING] and m[sink + w.OPEN_INPUTS] == 0 and not has_confirmed:
+    is_over = m[sink + w.OPEN_INPUTS] == 0 and m[sink + w.CONFIRMED] != m[w.CHECKPOINT]
+    if m[w.IS_PENDING] and is_over:
         _confirm(m, f, sink)

@@ -207,7 +207,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 
 # A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
 # timetables of its channels, of their next records and of those that open their next segments; sums
-# over its channels, and the buffers that local consumers work on.
+# over its channels, and the buffers that local consumers work on; when it is to pass on barriers,
+# where no coordinator begins checkpoints.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -224,13 +225,16 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     ALL_ELEMENTS,
     AVAILABLE,
     LENT,
-) = range(15)
-SOURCE_WORDS = 15
+    NEXT_BARRIER,
+    BARRIERS_END,
+) = range(17)
+SOURCE_WORDS = 17
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
-# not ended; the last checkpoint that it began, whether it has confirmed it, when and after how many
-# bytes it began it, channels that it waits for and has from, those it has blocked.
+# not ended; the last checkpoint that it confirmed; whether it aligns barriers, since when and how
+# many bytes, of how many channels and from how many it has them, those it has blocked; where to
+# note when it has aligned the next checkpoint, and where there is no more room.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -249,8 +253,8 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     GATE_MASK,
     OPEN_INPUTS,
     READ_BYTES,
-    BEGUN,
-    IS_CONFIRMED,
+    CONFIRMED,
+    IS_ALIGNING,
     BEGUN_NS,
     START_DELAY_NS,
     BEGUN_BYTES,
@@ -258,8 +262,10 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     ALIGNED,
     BLOCKED,
     BLOCKED_COUNT,
-) = range(26)
-SINK_WORDS = 26
+    ALIGNMENTS,
+    ALIGNMENTS_END,
+) = range(28)
+SINK_WORDS = 28
 
 # A TaskManager: its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
