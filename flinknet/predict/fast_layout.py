@@ -210,7 +210,10 @@ class _Layout:
         interval_ns = self._network.checkpoint_interval_ns
         if interval_ns is None or self._exchange.barriers_ns is not None:
             return k.NEVER
-        return self._exchange.measured_from_ns + interval_ns
+        start_ns, since_ns = self._exchange.measured_from_ns, self._exchange.checkpoints_from_ns
+        if since_ns is None:
+            return start_ns + interval_ns
+        return since_ns + ((start_ns - since_ns) // interval_ns + 1) * interval_ns
 
     def _alignments(self) -> int:
         """How many checkpoints sinks note at most."""

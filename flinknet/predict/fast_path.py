@@ -27,12 +27,12 @@ from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bu
 from flinknet.job.barriers import EXACTLY_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
-from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_kernel import words as k
 from .fast_layout import memory_of_run, one_way_ns
 from .recorded import RecordedExchange
+from .simulated import CheckpointTimes
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class FastOutcome:
     memory_bytes: int = 0
     local_messages: int = 0
     aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
-    checkpoints: CheckpointSummary | None = None
+    checkpoints: CheckpointTimes | None = None
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -131,8 +131,7 @@ def _word_of_sink(memory: IntArray, sink: int, word: int) -> int:
     return int(memory[memory[k.FIRST_SINK] + sink * k.SINK_WORDS + word])
 
 
-def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointSummary:
-    """What became of the checkpoints, none of which was aborted."""
+def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointTimes:
     times = []
     for kind in range(k.TIME_KINDS):
         sums = memory[k.TIME_SUMS] + kind * k.TIME_WORDS
@@ -140,21 +139,9 @@ def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointSummary:
         time = LogLinearHistogram()
         time.counts += numbers[first : first + BUCKETS].astype(np.int64)
         time.add_totals(*memory[sums : sums + k.TIME_WORDS].tolist())
-        times.append(time.summary())
-    completed = int(memory[k.COMPLETED])
-    return CheckpointSummary(
-        triggered=int(memory[k.CHECKPOINT]),
-        completed=completed,
-        aborted=0,
-        unaligned=0,
-        duration_ns=times[k.CHECKPOINT_TIME],
-        start_delay_ns=times[k.START_DELAY],
-        alignment_ns=times[k.ALIGNMENT],
-        travel_ns=times[k.TRAVEL],
-        overtaken_bytes_mean=0.0 if completed else None,
-        overtaken_bytes_max=0 if completed else None,
-        processed_bytes_mean=int(memory[k.PROCESSED_BYTES]) / completed if completed else None,
-    )
+        times.append(time)
+    words = (memory[each] for each in (k.TRIGGERED, k.COMPLETED, k.PROCESSED_BYTES))
+    return CheckpointTimes(*map(int, words), tuple(times))
 
 
 def _bounds(numbers: FloatArray, memory: IntArray) -> tuple[LogLinearHistogram, LogLinearHistogram]:

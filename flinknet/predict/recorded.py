@@ -106,8 +106,9 @@ class RecordedExchange:
             any time apart.
         keeps_departures: of each record, when its consumer is done with it shall be known.
         barriers_ns: of each producer, when it passes on the barriers of successive checkpoints;
-            None where producers are sources, whose checkpoints begin at their interval. Only the
-            compiled model knows of it.
+            None where producers are sources, whose checkpoints begin at their interval.
+        checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
+            window begins. Only the compiled model knows of this and of `barriers_ns`.
     """
 
     producers: int
@@ -132,6 +133,7 @@ class RecordedExchange:
     starts_within_ns: int | None = None
     keeps_departures: bool = False
     barriers_ns: tuple[IntArray, ...] | None = None
+    checkpoints_from_ns: int | None = None
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.

@@ -10,6 +10,39 @@ from flinknet.results import BacklogSummary, CheckpointSummary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CheckpointTimes:
+    """What became of checkpoints that were all aligned, and none aborted; adds up.
+
+    Attributes:
+        processed_bytes: data that consumers read between the first and the last barrier.
+        times: of checkpoints, start delays, alignments and travel of barriers, in this order.
+    """
+
+    triggered: int
+    completed: int
+    processed_bytes: int
+    times: tuple[LogLinearHistogram, ...]
+
+    def summary(self) -> CheckpointSummary:
+        """As the coordinator's."""
+        duration, start_delay, alignment, travel = (each.summary() for each in self.times)
+        completed = self.completed
+        return CheckpointSummary(
+            triggered=self.triggered,
+            completed=completed,
+            aborted=0,
+            unaligned=0,
+            duration_ns=duration,
+            start_delay_ns=start_delay,
+            alignment_ns=alignment,
+            travel_ns=travel,
+            overtaken_bytes_mean=0.0 if completed else None,
+            overtaken_bytes_max=0 if completed else None,
+            processed_bytes_mean=self.processed_bytes / completed if completed else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SimulatedOutcome:
     """What a simulation of a RecordedExchange under some NetworkConfig came to.
 
@@ -52,6 +85,16 @@ class SimulatedOutcome:
     def buffers_per_s(self) -> float | None:
         """Data buffers sent per second of virtual time."""
         return self.messages * 1e9 / self.duration_ns if self.duration_ns > 0 else None
+
+
+def added_checkpoints(parts: Sequence[CheckpointTimes]) -> CheckpointTimes:
+    """Those of all parts of an exchange."""
+    return CheckpointTimes(
+        sum(each.triggered for each in parts),
+        sum(each.completed for each in parts),
+        sum(each.processed_bytes for each in parts),
+        tuple(merged(own) for own in zip(*(each.times for each in parts), strict=True)),
+    )
 
 
 def joined_outcomes(parts: Sequence[SimulatedOutcome]) -> SimulatedOutcome:

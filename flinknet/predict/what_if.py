@@ -33,6 +33,9 @@ from .simulated import SimulatedOutcome
 FAST_FROM_MESSAGES = 5_000
 """With fewer the simulator is done before the kernel is loaded."""
 
+MESSAGES_PER_STEP = 0.25
+"""What a step of a source takes the simulator, in messages."""
+
 
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
     """Predict a recorded exchange under other settings, in the faster of two ways.
@@ -172,15 +175,18 @@ def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkC
 
 
 def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
-    """How many messages there will be, roughly and at most."""
+    """How many messages there will be, roughly and at most; with checkpoints, as many as take the
+    simulator as long: its sources have a step for each record then.
+    """
     timeout_ns, records = network.buffer_timeout_ns, exchange.records
     if timeout_ns == 0:
         return records
+    steps = 0.0 if network.checkpoint_interval_ns is None else records * MESSAGES_PER_STEP
     sizes = sum(each.records * each.record_wire_bytes for each in exchange.channels)
     messages = sizes / network.segment_size_bytes + len(exchange.channels)
     if timeout_ns > 0:
         messages += len(exchange.channels) * exchange.duration_ns / timeout_ns
-    return min(messages, records)
+    return min(messages + steps, records)
 
 
 def duration_ns(
@@ -242,7 +248,7 @@ def _outcome_of(
         credit_messages=fast.credit_messages,
         method="kernel",
         latency_bounds=fast.latency_bounds,
-        checkpoints=fast.checkpoints,
+        checkpoints=None if fast.checkpoints is None else fast.checkpoints.summary(),
     )
 
 

@@ -320,7 +320,9 @@ def _simulate_windows(
         if found is not None:
             return exchanges, found
         exchanges = _first_of(exchanges, part_ns)
-    simulate = simulate or what_if.simulate
+    if simulate is None:  # with assumed instants there are many simulations (`likely`)
+        has_instants = all(each.has_instants for each in exchanges)
+        simulate = what_if.simulate if has_instants else what_if.simulate_quickly
     return exchanges, [simulate(each.under(setting), setting.network) for each in exchanges]
 
 

@@ -15,8 +15,16 @@ _NS_PER_MS = 1_000_000
 
 
 @compiled
+def _counts(m: Words) -> bool:
+    """Whether the checkpoint that is under way began in the time that counts."""
+    return m[w.COUNTED_FROM_NS] <= m[w.BEGAN_NS] < m[w.COUNTED_TO_NS]
+
+
+@compiled
 def _count_time(m: Words, f: Numbers, kind: int, time_ns: int) -> None:
-    """Count a duration of its kind."""
+    """Count a duration of its kind, of a checkpoint that counts."""
+    if not _counts(m):
+        return
     buckets = (m[w.TIMES] - w.COUNTS) // 4
     f[m[w.TIMES] + kind * buckets + bucket(time_ns)] += 1.0
     sums = m[w.TIME_SUMS] + kind * w.TIME_WORDS
@@ -57,6 +65,7 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
     m[w.CHECKPOINT] += 1
     m[w.IS_PENDING] = 1
     m[w.BEGAN_NS] = now
+    m[w.TRIGGERED] += 1 if _counts(m) else 0
     m[w.UNCONFIRMED] = 0
     for number in range(m[w.SINKS]):
         if m[m[w.FIRST_SINK] + number * w.SINK_WORDS + w.OPEN_INPUTS] > 0:
@@ -77,7 +86,7 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
 def _complete(m: Words, f: Numbers) -> None:
     """All have confirmed the checkpoint."""
     m[w.IS_PENDING] = 0
-    m[w.COMPLETED] += 1
+    m[w.COMPLETED] += 1 if _counts(m) else 0
     _count_time(m, f, w.CHECKPOINT_TIME, m[w.TURN_NS] - m[w.BEGAN_NS])
     _plan(m, max(m[w.NEXT_CHECKPOINT_NS], m[w.TURN_NS]))
 
@@ -107,7 +116,8 @@ def _finish_if_aligned(m: Words, f: Numbers, sink: int, now: int) -> None:
     _count_time(m, f, w.ALIGNMENT, now - m[sink + w.BEGUN_NS])
     if m[w.IS_PENDING]:
         _count_time(m, f, w.START_DELAY, m[sink + w.START_DELAY_NS])
-        m[w.PROCESSED_BYTES] += m[sink + w.READ_BYTES] - m[sink + w.BEGUN_BYTES]
+        if _counts(m):
+            m[w.PROCESSED_BYTES] += m[sink + w.READ_BYTES] - m[sink + w.BEGUN_BYTES]
         _confirm(m, f, sink)
 
 

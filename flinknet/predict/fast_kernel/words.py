@@ -85,7 +85,7 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     TURNS_ASKED,
     LOCAL_MESSAGES,
 ) = range(32, 52)
-# Checkpoints: words 52 to 66. What does not change in a run; then the one that is under way, and
+# Checkpoints: words 52 to 68. What does not change in a run; then the one that is under way, and
 # what became of those before.
 (
     STEPS_AT_RECORDS,
@@ -102,9 +102,10 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     IS_PENDING,
     BEGAN_NS,
     UNCONFIRMED,
+    TRIGGERED,
     COMPLETED,
     PROCESSED_BYTES,
-) = range(52, 68)
+) = range(52, 69)
 HEAD_WORDS = 72
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
