@@ -118,6 +118,7 @@ class _Layout:
         self._manager_at = [
             self._managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
         ]
+        self._boundaries = _boundaries(network)
         self._outputs = [task.outputs[0].channels for task in load.sources]
         remote = [
             (each.task_manager, task.task_manager)
@@ -184,13 +185,16 @@ class _Layout:
         if interval_ns is None:
             self.memory.record(0, {k.STEPS_AT_RECORDS: int(network.buffer_timeout_ns == 0)})
             return
+        barrier = barrier_of(network, self._load.scenario.workload.partitioner, 1, 0)
         self.memory.record(
             0,
             {
                 k.STEPS_AT_RECORDS: 1,
+                k.IS_UNALIGNED: int(barrier.is_unaligned),
+                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
-                k.BARRIER_BYTES: len(encode_pipelined(barrier_of(network, "", 1, 0))),
+                k.BARRIER_BYTES: len(encode_pipelined(barrier)),
                 k.SINKS: len(self._sink_at),
                 k.FIRST_SINK: self._sink_at[0],
                 k.TIMES: k.COUNTS + 4 * BUCKETS,
@@ -276,6 +280,7 @@ class _Layout:
                     k.FRONT_EVENT: 1,
                     k.CREDIT: exclusive_buffers,
                     k.FREE_EXCLUSIVE: exclusive_buffers,
+                    k.BOUNDARIES: memory.take(self._boundaries),
                     k.RING: memory.take((1 if is_local else self._ring) * k.MESSAGE_WORDS),
                 },
             )
@@ -372,6 +377,7 @@ class _Layout:
                     k.GATE_MASK: width - 1,
                     k.OPEN_INPUTS: len(inputs),
                     k.BLOCKED: memory.take(len(inputs)),
+                    k.PRIORITIES: memory.take(width),
                     k.ALIGNMENTS: alignments,
                     k.ALIGNMENTS_END: alignments + most,
                 },
@@ -417,6 +423,16 @@ class _Layout:
             below = (due_ns.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
             due_ns[node] = min(below)
         memory.record(self._wakes, due_ns)
+
+
+def _boundaries(network: NetworkConfig) -> int:
+    """Room for places in a subpartition where barriers have closed segments: an aligned one has to
+    leave before the next one comes."""
+    if network.checkpoint_interval_ns is None:
+        return 1
+    if not network.unaligned_checkpoints:
+        return 2
+    return _power_of_two(network.max_buffers_per_channel + 2)
 
 
 def _power_of_two(count: int) -> int:

@@ -82,10 +82,12 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
 
 
 def knows_checkpoints(network: NetworkConfig) -> bool:
-    """Whether there are none, or those whose barriers are aligned."""
-    is_aligned = network.checkpoint_mode == EXACTLY_ONCE and not network.unaligned_checkpoints
+    """Whether there are none, or those whose barriers are aligned for good or never."""
+    times_out = network.unaligned_checkpoints and network.aligned_checkpoint_timeout_ns > 0
     return network.checkpoint_interval_ns is None or (
-        is_aligned and network.checkpoints_after_tasks_finish
+        network.checkpoint_mode == EXACTLY_ONCE
+        and network.checkpoints_after_tasks_finish
+        and not times_out
     )
 
 
@@ -140,8 +142,15 @@ def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointTimes:
         time.counts += numbers[first : first + BUCKETS].astype(np.int64)
         time.add_totals(*memory[sums : sums + k.TIME_WORDS].tolist())
         times.append(time)
-    words = (memory[each] for each in (k.TRIGGERED, k.COMPLETED, k.PROCESSED_BYTES))
-    return CheckpointTimes(*map(int, words), tuple(times))
+    return CheckpointTimes(
+        triggered=int(memory[k.TRIGGERED]),
+        completed=int(memory[k.COMPLETED]),
+        unaligned=int(memory[k.UNALIGNED_TOTAL]),
+        processed_bytes=int(memory[k.PROCESSED_BYTES]),
+        overtaken_bytes=int(memory[k.OVERTAKEN_TOTAL]),
+        overtaken_bytes_max=int(memory[k.OVERTAKEN_MAX]),
+        times=tuple(times),
+    )
 
 
 def _bounds(numbers: FloatArray, memory: IntArray) -> tuple[LogLinearHistogram, LogLinearHistogram]:

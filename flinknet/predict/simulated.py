@@ -11,16 +11,20 @@ from flinknet.results import BacklogSummary, CheckpointSummary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointTimes:
-    """What became of checkpoints that were all aligned, and none aborted; adds up.
+    """What became of checkpoints none of which was aborted; adds up.
 
     Attributes:
         processed_bytes: data that consumers read between the first and the last barrier.
+        overtaken_bytes: data that barriers overtook, of all together, and most of one.
         times: of checkpoints, start delays, alignments and travel of barriers, in this order.
     """
 
     triggered: int
     completed: int
+    unaligned: int
     processed_bytes: int
+    overtaken_bytes: int
+    overtaken_bytes_max: int
     times: tuple[LogLinearHistogram, ...]
 
     def summary(self) -> CheckpointSummary:
@@ -31,13 +35,13 @@ class CheckpointTimes:
             triggered=self.triggered,
             completed=completed,
             aborted=0,
-            unaligned=0,
+            unaligned=self.unaligned,
             duration_ns=duration,
             start_delay_ns=start_delay,
             alignment_ns=alignment,
             travel_ns=travel,
-            overtaken_bytes_mean=0.0 if completed else None,
-            overtaken_bytes_max=0 if completed else None,
+            overtaken_bytes_mean=self.overtaken_bytes / completed if completed else None,
+            overtaken_bytes_max=self.overtaken_bytes_max if completed else None,
             processed_bytes_mean=self.processed_bytes / completed if completed else None,
         )
 
@@ -90,10 +94,13 @@ class SimulatedOutcome:
 def added_checkpoints(parts: Sequence[CheckpointTimes]) -> CheckpointTimes:
     """Those of all parts of an exchange."""
     return CheckpointTimes(
-        sum(each.triggered for each in parts),
-        sum(each.completed for each in parts),
-        sum(each.processed_bytes for each in parts),
-        tuple(merged(own) for own in zip(*(each.times for each in parts), strict=True)),
+        triggered=sum(each.triggered for each in parts),
+        completed=sum(each.completed for each in parts),
+        unaligned=sum(each.unaligned for each in parts),
+        processed_bytes=sum(each.processed_bytes for each in parts),
+        overtaken_bytes=sum(each.overtaken_bytes for each in parts),
+        overtaken_bytes_max=max(each.overtaken_bytes_max for each in parts),
+        times=tuple(merged(own) for own in zip(*(each.times for each in parts), strict=True)),
     )
 
 

@@ -127,7 +127,10 @@ class SlicePart:
     histogram: bytes = b""
     checkpoints_triggered: int = 0
     checkpoints_completed: int = 0
+    checkpoints_unaligned: int = 0
     processed_bytes: int = 0
+    overtaken_bytes: int = 0
+    overtaken_bytes_max: int = 0
     checkpoint_times: list[bytes] = field(default_factory=list)
 
     @property
@@ -138,7 +141,10 @@ class SlicePart:
         return CheckpointTimes(
             self.checkpoints_triggered,
             self.checkpoints_completed,
+            self.checkpoints_unaligned,
             self.processed_bytes,
+            self.overtaken_bytes,
+            self.overtaken_bytes_max,
             tuple(map(LogLinearHistogram.from_bytes, self.checkpoint_times)),
         )
 
@@ -185,7 +191,10 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
                         part,
                         checkpoints_triggered=found.triggered,
                         checkpoints_completed=found.completed,
+                        checkpoints_unaligned=found.unaligned,
                         processed_bytes=found.processed_bytes,
+                        overtaken_bytes=found.overtaken_bytes,
+                        overtaken_bytes_max=found.overtaken_bytes_max,
                         checkpoint_times=[each.to_bytes() for each in found.times],
                     )
         yield part

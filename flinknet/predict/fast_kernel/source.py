@@ -102,7 +102,7 @@ def _next_barrier_ns(m: Words, source: int) -> int:
         return w.NEVER
     low = m[source + w.OUTPUTS]
     for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
-        if m[m[place] + w.BARRIER_PLACE]:
+        if m[m[place] + w.BARRIER_PLACE] or m[m[place] + w.HAS_PRIORITY_BARRIER]:
             return w.NEVER
     return m[m[source + w.NEXT_BARRIER]]
 

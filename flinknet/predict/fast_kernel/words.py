@@ -21,9 +21,9 @@ DONE, WRITER_WAITS, LINK_FULL, TOO_LONG, CHECKPOINT_EXPIRES = range(5)
 """How a run ended; anything but DONE is for the simulator to answer."""
 
 NEVER = 2**62
-DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, NOTHING = 0, 1, 2, 3, 4, -1
+DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, PRIORITY_BARRIER, NOTHING = range(7)
 """What a message is; an EndOfPartition is sent when every channel of its source has acknowledged
-the end of data."""
+the end of data. A PRIORITY_BARRIER is an unaligned one, which overtakes data."""
 
 RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
 """What a consumer says that is no credit."""
@@ -85,10 +85,12 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     TURNS_ASKED,
     LOCAL_MESSAGES,
 ) = range(32, 52)
-# Checkpoints: words 52 to 68. What does not change in a run; then the one that is under way, and
+# Checkpoints: words 52 to 75. What does not change in a run; then the one that is under way, and
 # what became of those before.
 (
     STEPS_AT_RECORDS,
+    IS_UNALIGNED,
+    BOUNDARIES_MASK,
     INTERVAL_NS,
     EXPIRES_NS,
     BARRIER_BYTES,
@@ -102,11 +104,16 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     IS_PENDING,
     BEGAN_NS,
     UNCONFIRMED,
+    OVERTAKEN_BYTES,
+    WAS_UNALIGNED,
     TRIGGERED,
     COMPLETED,
     PROCESSED_BYTES,
-) = range(52, 69)
-HEAD_WORDS = 72
+    UNALIGNED_TOTAL,
+    OVERTAKEN_TOTAL,
+    OVERTAKEN_MAX,
+) = range(52, 76)
+HEAD_WORDS = 80
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -116,8 +123,11 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
 # reader, its messages under way, its input channel; whether it has come to its end, at either side;
 # what its source has counted of it; where it is unknown when records came, what was sent last;
-# where to note when its next record is done with, 0 for nowhere; the barrier in its subpartition:
-# where, behind how many bytes, and after how many bytes the segments before it began.
+# where to note when its next record is done with, 0 for nowhere; the aligned barrier in its
+# subpartition, if there is one, and whether there is an unaligned one; barriers close segments: a
+# queue of the bytes behind which they did, the bytes where the first segment and the open one are
+# counted from, and how many segments are closed so; whether an unaligned barrier waits to be read,
+# the message that it came behind; bytes read, whether they count as overtaken, and from which on.
 (
     SOURCE,
     PLACE,
@@ -163,10 +173,20 @@ TIME_KINDS, TIME_WORDS = 4, 4
     LAST_SENT_NS,
     DEPARTURES,
     BARRIER_PLACE,
-    BARRIER_AT,
+    HAS_PRIORITY_BARRIER,
+    BOUNDARIES,
+    BOUNDARIES_BEGIN,
+    BOUNDARIES_END,
     SEGMENTS_FROM,
-) = range(46)
-CHANNEL_WORDS = 46
+    OPEN_FROM,
+    CLOSED_SEGMENTS,
+    IS_BARRIER_RECEIVED,
+    BARRIER_BEHIND,
+    CHANNEL_BYTES,
+    IS_COUNTING,
+    COUNTED_FROM_BYTES,
+) = range(56)
+CHANNEL_WORDS = 56
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -203,7 +223,7 @@ MESSAGE_WORDS = 6
 ) = range(23)
 CONNECTION_WORDS = 23
 CONTROL_WORDS = 2  # channel, what to say
-DOWN_WORDS = 5  # channel, backlog, bytes, piece, when it arrives
+DOWN_WORDS = 6  # channel, backlog, bytes, piece, when it arrives, kind
 UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 
 # A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
@@ -235,7 +255,8 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
 # not ended; the last checkpoint that it confirmed; whether it aligns barriers, since when and how
 # many bytes, of how many channels and from how many it has them, those it has blocked; where to
-# note when it has aligned the next checkpoint, and where there is no more room.
+# note when it has passed on the next checkpoint, and where there is no more room; channels with
+# unaligned barriers, when it reads these if it is at work, and the bytes that they have overtaken.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -265,8 +286,13 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     BLOCKED_COUNT,
     ALIGNMENTS,
     ALIGNMENTS_END,
-) = range(28)
-SINK_WORDS = 28
+    PRIORITIES,
+    PRIORITIES_BEGIN,
+    PRIORITIES_END,
+    MAIL_NS,
+    COUNTED_BYTES,
+) = range(33)
+SINK_WORDS = 33
 
 # A TaskManager: its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
