@@ -151,6 +151,7 @@ def load_exchange(
         measured_to_ns=to_ns,
         seed=manifest.seed,
         costs=fitted.fit.costs,
+        partitioner=recorded_partitioner(manifest),
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=places(manifest),
         flush_overhead_ns=flush_overhead_ns(window.rows.sent, network.buffer_timeout_ns),
@@ -160,6 +161,19 @@ def load_exchange(
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
     )
     return exchange, fitted.fit
+
+
+def recorded_partitioner(manifest: RunManifest) -> str:
+    """The partitioner of the edge of a manifest; where it is not stated, that of Flink's between
+    stages of unlike parallelism."""
+    numbers = {each.edge for each in manifest.channels}
+    job: Any = manifest.scenario.get("job") or {}
+    for edge in job.get("edges", ()):
+        if numbers == {edge["index"]} and "partitioner" in edge:
+            return str(edge["partitioner"]).lower()
+    workload: Any = manifest.scenario.get("workload") or {}
+    stated = workload.get("partitioner")
+    return str(stated) if stated and not workload.get("relays") else "rebalance"
 
 
 def recorded_channels(

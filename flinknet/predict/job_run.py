@@ -69,8 +69,8 @@ STARTS_WITHIN_NS = 20_000_000
 TaskManagers of Flink. Beats of a longer timeout then lie close to each other throughout a run."""
 
 BEATS_PER_BARRIER = 10
-"""From so many beats of the flusher between two checkpoints on, unaligned barriers change little of
-when buffers leave."""
+"""From so many beats of the flusher between two checkpoints on, barriers change little of when
+buffers leave."""
 
 BARRIERS_LEFT_OUT = (
     "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
@@ -92,8 +92,8 @@ AT_TIMES_FROM = 0.995
 
 _HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
-    "the compiled model does not know this exchange (unaligned checkpoints, debloating, tcp mode,"
-    " the highest rate, or no exclusive buffers)"
+    "the compiled model does not know this exchange (an aligned timeout of checkpoints,"
+    " debloating, tcp mode, the highest rate, or no exclusive buffers)"
 )
 _NOT_FOLLOWING = (
     "its records do not follow those that its task receives (a window, a timer, a call that waits),"

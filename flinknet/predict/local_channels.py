@@ -354,6 +354,7 @@ class LocalEdge:
             costs=replace(like.costs, consume_ns_per_record=consume_ns),
             task_managers=edge.places,
             has_instants=False,
+            partitioner=edge.partitioner,
         )
 
 

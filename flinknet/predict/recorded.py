@@ -107,6 +107,7 @@ class RecordedExchange:
         keeps_departures: of each record, when its consumer is done with it shall be known.
         barriers_ns: of each producer, when it passes on the barriers of successive checkpoints;
             None where producers are sources, whose checkpoints begin at their interval.
+        partitioner: of the edge; those of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers_ns`.
     """
@@ -133,6 +134,7 @@ class RecordedExchange:
     starts_within_ns: int | None = None
     keeps_departures: bool = False
     barriers_ns: tuple[IntArray, ...] | None = None
+    partitioner: str = "rebalance"
     checkpoints_from_ns: int | None = None
 
     def data_ends_ns(self, network: NetworkConfig) -> int:

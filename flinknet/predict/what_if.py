@@ -346,6 +346,7 @@ def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPla
             producers=exchange.producers,
             consumers=exchange.consumers,
             record_size=RecordSize(value_bytes, value_bytes),
+            partitioner=exchange.partitioner,
         ),
         task_managers=1 + max(*upstream, *downstream),
         seed=exchange.seed,

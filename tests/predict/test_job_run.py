@@ -57,6 +57,8 @@ def recorded(run: Simulated) -> RecordedJob:
         if row.records > 0:
             own = row.records, row.first_record_ns, row.last_record_ns
             arrivals.setdefault(row.channel, []).append(own)
+    outputs = (output for task in run.load.tasks for output in task.outputs)
+    partitioners = {output.edge: output.partitioner for output in outputs}
     last_ns = max(row.last_record_ns for row in run.rows.buffers())
     edges = []
     for number in range(relays + 1):
@@ -84,6 +86,7 @@ def recorded(run: Simulated) -> RecordedJob:
             last_ns + 1,
             scenario.seed,
             replace(COSTS, consume_ns_per_record=(consume_ns,) * consumers),
+            partitioner=partitioners[number],
         )
         edges.append(JobEdge(number, number + 1, exchange, has_own_instants=number == 0))
     return RecordedJob(edges)
@@ -91,7 +94,7 @@ def recorded(run: Simulated) -> RecordedJob:
 
 def chain(seed: int) -> tuple[Scenario, Scenario]:
     """A source, one or two relays and a sink of up to three subtasks each, recorded with timeout 0;
-    and with another timeout, half of them with checkpoints."""
+    and with another timeout, two in three with checkpoints, aligned or not."""
     chance = random.Random(seed)
     relays, size = chance.randint(1, 2), chance.choice([100, 700])
     scenario = Scenario(
@@ -111,14 +114,17 @@ def chain(seed: int) -> tuple[Scenario, Scenario]:
         seed=seed,
     )
     timeout_ns = chance.choice([0, MS, 5 * MS, 10 * MS])
-    return scenario, under(scenario, timeout_ns, chance.choice([None, 13 * MS, 40 * MS]))
-
-
-def under(scenario: Scenario, timeout_ns: int, interval_ns: int | None = None) -> Scenario:
     network = replace(
-        scenario.network, buffer_timeout_ns=timeout_ns, checkpoint_interval_ns=interval_ns
+        scenario.network,
+        buffer_timeout_ns=timeout_ns,
+        checkpoint_interval_ns=chance.choice([None, 13 * MS, 40 * MS]),
+        unaligned_checkpoints=chance.choice([False, True]),
     )
-    return replace(scenario, network=network)
+    return scenario, replace(scenario, network=network)
+
+
+def under(scenario: Scenario, timeout_ns: int) -> Scenario:
+    return replace(scenario, network=replace(scenario.network, buffer_timeout_ns=timeout_ns))
 
 
 def predicted(job: RecordedJob, *settings: Setting) -> JobOutcome:
@@ -189,17 +195,17 @@ def with_checkpoints(setting: Setting, **more: Any) -> Setting:
 def test_rare_barriers_that_the_kernel_does_not_know_are_left_out() -> None:
     job = recorded(simulated(steady()))
 
-    def unaligned(timeout_ns: int) -> list[Setting]:
+    def timing_out(timeout_ns: int) -> list[Setting]:
         return [
-            with_checkpoints(each, unaligned_checkpoints=True)
+            with_checkpoints(each, unaligned_checkpoints=True, aligned_checkpoint_timeout_ns=MS)
             for each in timeouts(job, timeout_ns, timeout_ns)
         ]
 
     without = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
-    rare = simulate_job(job, unaligned(20 * MS))
+    rare = simulate_job(job, timing_out(20 * MS))
     assert rare.latency.to_bytes() == without.latency.to_bytes()
-    assert all(leaves_barriers_out(each) for each in unaligned(100 * MS))
-    often = simulate_job(job, unaligned(101 * MS))
+    assert all(leaves_barriers_out(each) for each in timing_out(100 * MS))
+    often = simulate_job(job, timing_out(101 * MS))
     assert "checkpoints" in (often.why_unknown or "")
     aligned = [with_checkpoints(each) for each in timeouts(job, 20 * MS, 20 * MS)]
     assert not any(leaves_barriers_out(each) for each in aligned)
