@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
-from ..recorded import Ramps
+from ..ramps import Ramps
 from . import SAMPLES_MIN
 
 FloatArray = npt.NDArray[np.float64]
