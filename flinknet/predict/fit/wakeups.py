@@ -98,13 +98,13 @@ class Wakeups:
         """What was found, for a person."""
         (quick_ns, *_, slow_ns), gaps_ns = self.transit_ns, self.gaps_ns
         return (
-            f"messages arrive sooner where they follow each other closely: the way takes about"
+            f"messages arrive sooner where they follow each other closely: transit takes about"
             f" {quick_ns / 1e3:.0f} us without a gap, {slow_ns / 1e3:.0f} us after"
-            f" {human_duration(gaps_ns[-1])}, by the round trips"
+            f" {human_duration(gaps_ns[-1])}, estimated from round trips"
         )
 
     def times(self, factor: float, steepness: float = 1.0) -> Wakeups:
-        """The same where the way takes so many times as long, and short gaps spare so many times as
+        """The same where transit takes so many times as long, and short gaps spare so many times as
         much."""
         longest_ns = self.transit_ns[-1]
         return replace(
