@@ -21,8 +21,9 @@ MINUTES := 1
 COUNT := 1000
 
 INTERPRETED_TESTS := tests/core tests/job
+WORKERS := 2
 
-.PHONY: help venv compiled light wheel demo test check commands search campaign mutants fuzz kills soak damage tally \
+.PHONY: help venv compiled light wheel demo test check suite interpreted commands search campaign mutants fuzz kills soak damage tally \
     exchanges lint docs bench rows flink spark interop clean
 
 help:
@@ -102,9 +103,14 @@ demo: $(STAMP)
 
 test: lint check
 
-check: compiled $(TESTED)
+check: suite interpreted
+
+suite: compiled $(TESTED)
 	$(BIN)/pytest -n 2 -m "not cluster and not wheel and not commands"
-	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
+
+# The core and its tasks without machine code.
+interpreted: $(TESTED)
+	FLINKNET_COMPILED=0 $(BIN)/pytest -n $(WORKERS) --quiet $(INTERPRETED_TESTS)
 
 commands: compiled $(TESTED)
 	$(BIN)/pytest -n 0 -m commands
