@@ -79,7 +79,14 @@ from .one_pass import InPass, InTimeSlices, SliceTable, WorkRow, pass_units
 from .regimes import ChannelRegimes, RegimeRow, merge_regimes, regimes_by_channel
 from .reported_checkpoints import with_reported
 from .sums import Sums
-from .task_times import MERGE_TASK_TIMES, TaskTimeRow, known_task_times, observe_slice
+from .task_times import (
+    MERGE_TASK_TIMES,
+    REGIMES_TABLE,
+    TASK_TIMES,
+    TaskTimeRow,
+    known_task_times,
+    observe_slice,
+)
 from .tree import (
     NamedTable,
     Summary,
@@ -289,8 +296,8 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
     slices = InTimeSlices(
         observe_slice,
         {
-            "regimes": SliceTable(merge_regimes, RegimeRow),
-            "task_times": SliceTable(MERGE_TASK_TIMES, TaskTimeRow, "producer"),
+            REGIMES_TABLE: SliceTable(merge_regimes, RegimeRow),
+            TASK_TIMES: SliceTable(MERGE_TASK_TIMES, TaskTimeRow, "producer"),
         },
     )
     summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
