@@ -21,7 +21,8 @@ from flinknet.trace.growing import trace_files
 from .advise.edges import edge_name
 from .advise.judged import JudgedEdge, judged
 from .excerpt import Excerpt, GrowingRun
-from .observe.observed import ObservedRun, observe_here
+from .observe.observed import observe_here
+from .observe.observed_run import ObservedRun
 from .observe.regimes import REGIMES
 from .observe.summaries import regime_shares
 from .read import WHOLE, AskedPart, open_runs
