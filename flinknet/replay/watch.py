@@ -1,7 +1,8 @@
 """What happens in traces that are still being written: Structured Streaming follows them, and after
 each micro-batch the newest part of every run is observed and judged as a replay would do it.
 
-Nothing is predicted. The driver copies and reads that part itself (`excerpt`), for it is small.
+Nothing is predicted. The driver copies and reads that part itself (`excerpt`): it has a bounded
+number of events, and is worked off in the units of a replay, one after the other.
 """
 
 from __future__ import annotations
@@ -228,7 +229,7 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     is_between = RunManifest.load(excerpt.directory).is_from_between
     runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
     of_job: dict[Any, list[ObservedRun]] = {}
-    for each in observe_here(runs):
+    for each in observe_here(runs, split=None):
         of_job.setdefault(each.run.job, []).append(each)
     edges: list[WatchedEdge] = []
     said = []

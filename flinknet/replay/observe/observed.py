@@ -162,8 +162,12 @@ def observe(
     return ObservedTables(**tables | {"latency": totals.union(tables["latency"])}, whole=whole)
 
 
-def observe_here(runs: Sequence[RecordedRun], split: int = 1) -> list[ObservedRun]:
-    """What `collect` gives, computed in this process without Spark: for small runs."""
+def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[ObservedRun]:
+    """What `collect` gives, computed in this process without Spark: for small runs.
+
+    Args:
+        split: see `observe`; one slice at a time is in memory.
+    """
     return _observed(tables_here(pass_units(runs, split), tree_of(runs, split)), runs)
 
 
