@@ -227,6 +227,9 @@ class _JobRun:
         self._settings = [_without_barriers(each) for each in settings]
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
         self._flushers = 0
+        fl=[e.exchange.flushes_per_s(x) for e,x in zip(job.edges,self._settings)]
+        fr=[e.exchange.flushes_per_s(Setting(e.exchange.network)) for e in job.edges]
+        self._more = sum(fl)/sum(fr) if sum(fr) else 1.0
         self._taken_shares: list[float] = []  # of what comes to edges that are saturated
         for number in range(len(job.edges)):
             self._pass(number)
@@ -320,7 +323,8 @@ class _JobRun:
         delays = edge.delays
         if edge.unseen is not None and self._phase:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
-        share, more = edge.exchange.waking_share(setting), edge.exchange.messages_factor(setting)
+        share = edge.exchange.waking_share(setting)
+        more = self._more
         spread_ns = delays.awake(share, more).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
@@ -329,6 +333,7 @@ class _JobRun:
                 continue
             done_ns, origins_ns = fast.departures_ns[each.channel], origins[each.channel]
             delays_ns = _drawn(spread_ns, len(done_ns), number)
+            if each.connection < 0: delays_ns = delays_ns // 2
             own_ns = done_ns - each.arrivals_ns + delays_ns
             latency.add(np.maximum(own_ns, 0))
             is_known = origins_ns != UNKNOWN_ORIGIN

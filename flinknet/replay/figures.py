@@ -86,7 +86,7 @@ def with_figures(
     setting: Setting,
 ) -> Outcome:
     """The outcome with what was simulated, and with the delays of the machine."""
-    delays = fit.delays.awake(exchange.waking_share(setting), exchange.messages_factor(setting))
+    delays = fit.delays.awake(exchange.waking_share(setting), exchange.flushes_factor(setting))
     seconds = simulated.duration_ns / 1e9
     notes = list(fit.notes)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:

@@ -341,7 +341,7 @@ def _with_range(
 
     assert fit.unseen is not None
     simulate = simulate or simulate_quickly
-    delays = fit.delays.awake(exchange.waking_share(setting), exchange.messages_factor(setting))
+    delays = fit.delays.awake(exchange.waking_share(setting), exchange.flushes_factor(setting))
     found = likely_around(simulated, exchange, fit.unseen, delays, setting, simulate)
     bounds = json.dumps([asdict(found.low.latency_ns), asdict(found.high.latency_ns)])
     return replace(

@@ -21,7 +21,7 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
-from .delays import NO_DELAYS, Delays, DelaysByCompany, spread_of
+from .delays import NO_DELAYS, Delays, DelaysByQuiet, QUANTILES, spread_of
 from .wakeups import Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 
@@ -58,10 +58,11 @@ WORK_UNKNOWN = (
     " floating buffers are free; record the trace with --rest for Flink's busy times"
 )
 
-NEAR_NS = 1_000_000
-"""A message that no other one passed so close to finds the machine asleep: its threads and cores,
-and a virtual machine, too. On two cores one in ten such round trips took 0.7 to 3 ms, of others 0.4
-to 1."""
+AWAKE_NS = 1_000_000
+"""So long after a flush began, what passes finds the machine awake."""
+
+QUIET_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000)
+"""Groups."""
 
 ONE_FLUSH_NS = 200_000
 """Buffers to one process that pass this close after each other are of one flush."""
@@ -80,7 +81,7 @@ class RoundTrips:
         consumer: index of its consumer.
         at_ns: when it passed.
         gap_ns: since what passed to the same process before, of another flush.
-        is_alone: no other message passed shortly before or after it.
+        quiet_ns: how long nothing had passed before the flush that it is of.
     """
 
     total_ns: IntArray
@@ -89,7 +90,7 @@ class RoundTrips:
     consumer: IntArray
     at_ns: IntArray
     gap_ns: IntArray
-    is_alone: BoolArray
+    quiet_ns: IntArray
 
     def of(self, consumer: int) -> RoundTrips:
         """Those to one consumer."""
@@ -101,7 +102,7 @@ class RoundTrips:
             self.consumer[own],
             self.at_ns[own],
             self.gap_ns[own],
-            self.is_alone[own],
+            self.quiet_ns[own],
         )
 
 
@@ -121,6 +122,7 @@ class RoundTrip:
     ns_per_record: float
     low_ns: float
     high_ns: float
+    quick_ns: float = 0.0
 
     def fixed_ns(self, ns_per_record: float) -> float:
         """The rest, if a record takes that long."""
@@ -140,7 +142,7 @@ class RoundTrip:
             costs,
             consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
         )
-        return _with_way(costs, self.fixed_ns(ns_per_record), least + of_way * (most - least))
+        return _with_way(costs, self.fixed_ns(ns_per_record), least + of_way * (most - least), self.quick_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +204,17 @@ def fit_captured(
         " each direction"
     )
     company = float(np.median(trips.company))
-    trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns)
+    quick_ns = max(float(np.quantile(without_records_ns, 0.01)), 0.0)
+    trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns, quick_ns)
     beyond_ns = (DELAYS_SHARE * (without_records_ns - fixed_ns)).astype(np.int64)
     spread_ns = spread_of(beyond_ns, np.maximum(trips.records, 1))
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
-    costs = _with_way(costs, fixed_ns, WAY_SHARE)
+    costs = _with_way(costs, fixed_ns, WAY_SHARE, quick_ns)
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
     delays = NO_DELAYS
     if len(spread_ns):
-        by_company = _by_company(beyond_ns, trips)
-        delays = Delays(spread_ns, usual_ns=usual_ns, by_company=by_company)
+        by_quiet = _by_quiet(beyond_ns, trips)
+        delays = Delays(spread_ns, usual_ns=usual_ns, by_quiet=by_quiet)
     receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
     producers = producer_of or {each: each for each in consumer_of}
     ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
@@ -228,16 +231,50 @@ def fit_captured(
     return CapturedCosts(costs, note, delays, trip, wakeups)
 
 
-def _by_company(beyond_ns: IntArray, trips: RoundTrips) -> DelaysByCompany | None:
-    """The delays of messages that passed alone, and of others; None for too few of either."""
-    spreads = []
-    for own in (trips.is_alone, ~trips.is_alone):
-        if own.sum() < SAMPLES_MIN:
-            return None
-        own_ns = beyond_ns[own] - int(np.median(beyond_ns[own]))
+def _by_quiet(beyond_ns: IntArray, trips: RoundTrips) -> DelaysByQuiet | None:
+    """The delays by how long nothing had passed; None for too few."""
+    if len(beyond_ns) < SAMPLES_MIN:
+        return None
+    starts: list[int] = []
+    spreads: list[IntArray] = []
+    lo = QUIET_NS[0]
+    for hi in (*QUIET_NS[1:], 1 << 62):
+        own = (trips.quiet_ns >= lo) & (trips.quiet_ns < hi)
+        if own.sum() < GROUP_MIN:
+            continue
+        own_ns = beyond_ns[own]
+        if CENTER: own_ns = own_ns - int(np.median(own_ns))
+        starts.append(lo)
         spreads.append(spread_of(own_ns, np.maximum(trips.records[own], 1)))
-    alone_ns, others_ns = spreads
-    return DelaysByCompany(alone_ns, others_ns, float(trips.is_alone.mean()))
+        lo = hi
+    if not spreads:
+        return None
+    starts[0] = 0
+    quiet_ns = np.quantile(trips.quiet_ns, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    return DelaysByQuiet(quiet_ns.astype(np.int64), np.array(starts), tuple(spreads))
+GROUP_MIN = 50
+CENTER = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Quiet:
+    """Flushes: when each began, and when the one before it ended."""
+
+    begun_ns: IntArray
+    before_ns: IntArray
+
+    @classmethod
+    def between(cls, passed_ns: IntArray) -> _Quiet:
+        is_new = np.r_[True, np.diff(passed_ns) > ONE_FLUSH_NS]
+        begun_ns = passed_ns[is_new]
+        before_ns = np.r_[begun_ns[:1], passed_ns[:-1][is_new[1:]]]
+        return cls(begun_ns, before_ns)
+
+    def __call__(self, at_ns: IntArray) -> IntArray:
+        place = np.maximum(np.searchsorted(self.begun_ns, at_ns, side="right") - 1, 0)
+        begun_ns = self.begun_ns[place]
+        quiet_ns = begun_ns - self.before_ns[place]
+        return np.where(at_ns - begun_ns < AWAKE_NS, quiet_ns, 0)
 
 
 def with_busy_tasks(
@@ -266,6 +303,7 @@ def with_busy_tasks(
             mean_ns,
             (1 - BUSY_OFF) * mean_ns,
             (1 + BUSY_OFF) * mean_ns,
+            trip.quick_ns,
         )
     return replace(found, costs=replace(found.costs, consume_ns_per_record=own_ns), round_trip=trip)
 
@@ -283,6 +321,7 @@ def round_trips(
         passed_ns = np.sort(sent["at_ns"])
     processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
     gaps_ns = _gaps_between_flushes(sent, _numbered(processes))
+    quiet = _Quiet.between(passed_ns)
     traffic = _Traffic.by_process(sent, processes)
     credited = places_by_channel(credit)
     columns: list[tuple[Any, ...]] = []
@@ -298,11 +337,11 @@ def round_trips(
         company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
         consumer = np.full(len(which), consumer_of[channel])
         total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
-        near = [np.searchsorted(passed_ns, at_ns[which] + each) for each in (-NEAR_NS, NEAR_NS)]
-        is_alone = near[1] - near[0] <= 1  # itself
-        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, is_alone))
+        columns.append(
+            (total_ns, records, company, consumer, at_ns[which], gap_ns, quiet(at_ns[which]))
+        )
     if not columns:
-        return RoundTrips(*(_NONE,) * 6, np.zeros(0, np.bool_))
+        return RoundTrips(*(_NONE,) * 7)
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
 
 
@@ -384,12 +423,13 @@ def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
     return min(float(quick_ns) / more, most_ns)
 
 
-def _with_way(costs: CostModel, round_trip_ns: float, share: float) -> CostModel:
+def _with_way(costs: CostModel, round_trip_ns: float, share: float, quick_ns: float) -> CostModel:
     """The costs where the way to the reader takes this share of a round trip."""
-    receive_ns = max((1 - 2 * share) * round_trip_ns, 0.0)
+    there_ns = (1 - share) * round_trip_ns
+    receive_ns = min(max((1 - 2 * share) * quick_ns, 0.0), there_ns)
     return replace(
         costs,
-        transit_ns=share * round_trip_ns,
+        transit_ns=there_ns - receive_ns,
         receive_ns_per_message=receive_ns or costs.receive_ns_per_message,
     )
 
