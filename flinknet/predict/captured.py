@@ -141,6 +141,14 @@ def load_captured(
     if planned is not None:
         producers, consumers = planned.wiring.producers, planned.wiring.consumers
         counts = counts_of(place, manifest, planned.index, *around)
+    numbers = {each.edge for each in manifest.channels}
+    busy_ns = busy_ns_per_record(
+        place,
+        manifest,
+        numbers.pop() if len(numbers) == 1 else None,
+        *around,
+        is_all_seen=planned is not None,
+    )
     found = fit_captured(
         rows.sent,
         rows.credit,
@@ -149,14 +157,7 @@ def load_captured(
         {each.index: each.consumer_process for each in manifest.channels},
         {each.index: each.producer for each in manifest.channels},
         None if edge is None else _passed_ns(run.files, from_ns, to_ns),
-    )
-    numbers = {each.edge for each in manifest.channels}
-    busy_ns = busy_ns_per_record(
-        place,
-        manifest,
-        numbers.pop() if len(numbers) == 1 else None,
-        *around,
-        is_all_seen=planned is not None,
+        busy_ns,
     )
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
     share = starved_share(rows, to_ns - from_ns)

@@ -10,7 +10,7 @@ beyond the least that was seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -94,16 +94,11 @@ class RoundTrips:
 
     def of(self, consumer: int) -> RoundTrips:
         """Those to one consumer."""
-        own = self.consumer == consumer
-        return RoundTrips(
-            self.total_ns[own],
-            self.records[own],
-            self.company[own],
-            self.consumer[own],
-            self.at_ns[own],
-            self.gap_ns[own],
-            self.quiet_ns[own],
-        )
+        return self.where(self.consumer == consumer)
+
+    def where(self, keep: BoolArray) -> RoundTrips:
+        """Some of them."""
+        return RoundTrips(*(getattr(self, each.name)[keep] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +164,7 @@ def fit_captured(
     process_of: Mapping[int, str] | None = None,
     producer_of: Mapping[int, int] | None = None,
     passed_ns: IntArray | None = None,
+    busy_ns: Mapping[int, float] | None = None,
 ) -> CapturedCosts:
     """The costs of an exchange.
 
@@ -180,6 +176,7 @@ def fit_captured(
         process_of: channel to the process of its consumer; None for one each.
         producer_of: channel to index of its producer; None for one each.
         passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
+        busy_ns: of a consumer, what it takes for a record by Flink's account of its time.
     """
     trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
     if len(trips.total_ns) < SAMPLES_MIN:
@@ -192,6 +189,10 @@ def fit_captured(
         )
         return CapturedCosts(costs, note)
     low_ns, ns_per_record, high_ns = _ns_per_record(trips)
+    undisturbed = trips.where(_is_undisturbed(trips, sent, consumer_of, busy_ns or {}))
+    is_enough = len(undisturbed.total_ns) >= SAMPLES_MIN
+    if is_enough:
+        trips = undisturbed
     slopes_ns = np.full(consumers, ns_per_record)
     for each in range(consumers):
         own = trips.of(each)
@@ -212,7 +213,7 @@ def fit_captured(
     costs = _with_way(costs, fixed_ns, WAY_SHARE, quick_ns)
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
     delays = NO_DELAYS
-    if len(spread_ns):
+    if len(spread_ns) and is_enough:
         by_quiet = _by_quiet(beyond_ns, trips)
         delays = Delays(spread_ns, usual_ns=usual_ns, by_quiet=by_quiet)
     receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
@@ -229,6 +230,36 @@ def fit_captured(
         is_inferred=True,
     )
     return CapturedCosts(costs, note, delays, trip, wakeups)
+
+
+def _is_undisturbed(
+    trips: RoundTrips,
+    sent: EventColumns,
+    consumer_of: Mapping[int, int],
+    busy_ns: Mapping[int, float],
+) -> BoolArray:
+    """Whether no record before a buffer, and none but the last in it, held up its credit: what a
+    slow task takes for others is no delay of the machine."""
+    found = np.ones(len(trips.total_ns), np.bool_)
+    consumer = np.array([consumer_of[each] for each in sent["channel"].tolist()], np.int64)
+    for each, work_ns in busy_ns.items():
+        own = np.flatnonzero(consumer == each)
+        own = own[np.argsort(sent["at_ns"][own], kind="stable")]
+        at_ns = sent["at_ns"][own].astype(np.int64)
+        done_ns = np.cumsum(np.maximum(sent["records"][own], 0) * work_ns)
+        if not len(own):
+            continue
+        begun_ns = np.maximum.accumulate(at_ns - np.r_[0.0, done_ns[:-1]])
+        free_ns = done_ns + begun_ns  # after each buffer
+        mine = np.flatnonzero(trips.consumer == each)
+        place = np.searchsorted(at_ns, trips.at_ns[mine]) - 1
+        waits_ns = np.where(place >= 0, free_ns[np.maximum(place, 0)] - trips.at_ns[mine], 0.0)
+        own_ns = (trips.records[mine] - 1) * work_ns
+        found[mine] = np.maximum(waits_ns, 0) + own_ns <= HELD_UP_NS
+    return found
+
+
+HELD_UP_NS = 100_000
 
 
 def _by_quiet(beyond_ns: IntArray, trips: RoundTrips) -> DelaysByQuiet | None:
