@@ -316,7 +316,9 @@ def seen_between(
             fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
             is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
             if wait_max_ns is not None:
-                earliest_ns = np.maximum(since_ns, sent_ns[first] - wait_max_ns - late_ns[own[first]])
+                earliest_ns = np.maximum(
+                    since_ns, sent_ns[first] - wait_max_ns - late_ns[own[first]]
+                )
                 since_ns = np.where(is_held, since_ns, earliest_ns)
             is_flush = rows.sent["reason"][own[last]] == FlushReason.FLUSH
             found[channel] = Seen(records, since_ns, at_ns, is_flush)

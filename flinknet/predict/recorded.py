@@ -353,28 +353,6 @@ class RecordedExchange:
             return 1.0
         return (after.transit_ns + after.receive_ns_per_message) / usual_ns
 
-    def flushes_factor(self, setting: Setting) -> float:
-        """How many times as many flushes pass under a setting as did in the recorded run."""
-        recorded = self.flushes_per_s(Setting(self.network))
-        return self.flushes_per_s(setting) / recorded if recorded else 1.0
-
-    def flushes_per_s(self, setting: Setting) -> float:
-        """Beats of flushers that find records, or full buffers."""
-        network, found = setting.network, 0.0
-        by_producer: dict[int, list[RecordedChannel]] = {}
-        for each in self.channels:
-            by_producer.setdefault(each.producer, []).append(each)
-        timeout_ns = network.buffer_timeout_ns
-        for own in by_producer.values():
-            instants_ns = np.concatenate([each.arrivals_ns for each in own])
-            if timeout_ns > 0:
-                found += len(np.unique(instants_ns // (timeout_ns + self.flush_overhead_ns)))
-            elif timeout_ns == 0:
-                found += len(np.unique(instants_ns))
-            else:
-                found += sum(each.records * each.record_wire_bytes for each in own) / network.segment_size_bytes
-        return found * setting.rate_factor * 1e9 / self.duration_ns
-
     def stops_sleeping(self, setting: Setting) -> bool:
         """Whether consumers that slept between messages in the recorded run would poll."""
         return self._polls(setting) and not self._polls(Setting(self.network))
@@ -391,7 +369,7 @@ class RecordedExchange:
 
     def _awake_under(self, setting: Setting) -> CostModel:
         wakeups = self.wakeups
-        if wakeups is None or not self.has_instants:
+        if wakeups is None:
             return self.costs
         gap_ns = wakeups.gap_ns(setting.network, setting.rate_factor)
         return wakeups.moved(self.costs, wakeups.gap_ns(self.network), gap_ns)

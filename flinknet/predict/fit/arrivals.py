@@ -213,8 +213,8 @@ def _pattern(sums: _Sums, *, is_on_off: bool) -> Pattern:
 
 def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
     """Records of a channel in each beat, those without any among them; a silence counts as at most
-    SILENT_BEATS_MAX of them. And which beats are as long as usual: after a late one, and where a
-    barrier was sent in between, the records are those of another time.
+    SILENT_BEATS_MAX of them. And which of the beats are as long as others: where the flusher was
+    late, or a barrier was flushed in between, a buffer has the records of more time, or of less.
     """
     reached = np.cumsum(seen.records)
     ticks = np.flatnonzero(seen.is_flush)
@@ -226,12 +226,13 @@ def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
     counts = np.zeros(int(places[-1]) + 1, np.int64)
     counts[places] = np.diff(reached[ticks])
     is_whole = np.ones(len(counts), bool)
-    is_whole[places] = (beats > 0) & (np.abs(lengths - beats) <= LENGTH_OFF * np.maximum(beats, 1) ** 0)
+    is_whole[places] = (beats > 0) & (np.abs(lengths - beats) <= LENGTH_OFF)
     return counts, is_whole
 
 
 LENGTH_OFF = 0.1
-"""Of a beat, by which one is off the usual that counts as whole."""
+"""Beats by which the time between two flushes is off a whole number, at most, where the second one
+has the records of one beat."""
 
 SILENT_BEATS_MAX = 50
 

@@ -2,9 +2,10 @@
 between which instants the records of each burst came.
 
 The flusher of a producer cuts its bursts into beats, on all its channels at the same instants.
-However bursts lie to beats, one that is on for a time L touches 1 + L / T beats of length T on
-average. So the mean number of beats in a row that have records tells L, also where no beat lies
-wholly within a burst. A burst has its own rate, its records over L: at that rate those of its first
+However bursts lie to beats, from the first beat with records to the last one of a burst it takes as
+long as the burst is on, on average: a beat comes as much behind its end as behind its beginning. So
+the mean of that time tells L, for how long it is on, also where no beat lies wholly within a
+burst. A burst has its own rate, its records over L: at that rate those of its first
 beat came last in it, and those of its last beat first.
 """
 
@@ -31,10 +32,11 @@ BURSTS_MIN = 10
 """That tell how long they are on."""
 
 EARLY_BEATS = 0.2
-"""A flusher may be late, and the next beat is late with it; it is no earlier than that."""
+"""A beat is no earlier than that. It may be late, and then no beat was silent before it."""
 
 LATE_RECORDS = 1.5
-"""A beat with so many times the usual records holds those of the beat before, too."""
+"""A beat after the time of two that has so many times the usual records came late by a whole
+one."""
 
 HELD_BEATS = 1.2
 """A buffer with a longer stretch was held back, and its records may have come before its beat."""

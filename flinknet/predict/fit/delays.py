@@ -49,13 +49,12 @@ sending took long are a little early."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DelaysByQuiet:
-    """Delays of messages by how long nothing had passed before them: the machine sleeps then, and
-    the longer it has, the longer and the less evenly it takes to wake.
+    """Delays of messages by how long nothing had passed before them (`fit.quiet`).
 
     Attributes:
-        quiet_ns: how long nothing had passed, of evenly spaced quantiles of the messages, ascending.
+        quiet_ns: that time, evenly spaced quantiles over the messages, ascending.
         from_ns: where each group of such times begins.
-        spreads_ns: of each group, evenly spaced quantiles of the delay around their median.
+        spreads_ns: of each group, evenly spaced quantiles of the delay.
     """
 
     quiet_ns: IntArray
@@ -63,22 +62,21 @@ class DelaysByQuiet:
     spreads_ns: tuple[IntArray, ...]
 
     def where_more_pass(self, factor: float) -> IntArray:
-        """Quantiles of the delay where so many times as many flushes pass: nothing passes for so
-        much less time between them."""
-        groups = np.searchsorted(self.from_ns, self.quiet_ns / factor, side="right") - 1
-        shares = np.bincount(np.maximum(groups, 0), minlength=len(self.spreads_ns))
+        """Quantiles of the delay where so many times as many flushes pass: the time between them is
+        so much shorter."""
+        group = np.searchsorted(self.from_ns, self.quiet_ns / factor, side="right") - 1
+        shares = np.bincount(np.maximum(group, 0), minlength=len(self.spreads_ns))
         values_ns = np.concatenate(self.spreads_ns)
-        weights = np.repeat(shares / [len(each) for each in self.spreads_ns], [len(each) for each in self.spreads_ns])
         order = np.argsort(values_ns, kind="stable")
-        reached = np.cumsum(weights[order])
+        reached = np.cumsum(np.repeat(shares, [len(each) for each in self.spreads_ns])[order])
         wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * reached[-1]
         found: IntArray = values_ns[order][np.searchsorted(reached, wanted)]
         return found
 
     def times(self, factor: float) -> DelaysByQuiet:
         """So many times as long."""
-        spreads_ns = tuple((each * factor).astype(np.int64) for each in self.spreads_ns)
-        return replace(self, spreads_ns=spreads_ns)
+        spreads_ns = ((each * factor).astype(np.int64) for each in self.spreads_ns)
+        return replace(self, spreads_ns=tuple(spreads_ns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,9 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
-from .delays import NO_DELAYS, Delays, DelaysByQuiet, QUANTILES, spread_of
+from .delays import NO_DELAYS, Delays, spread_of
+from .queued import busy_for_ns
+from .quiet import ONE_FLUSH_NS, Flushes, delays_by_quiet
 from .wakeups import Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 
@@ -41,8 +43,8 @@ DELAYS_SHARE, DELAYS_SHARES = 0.6, (0.2, 1.0)
 """Of what round trips vary by, what happens to buffers on their way and not the credit on its way
 back; and the least and greatest share that it may be."""
 
-QUICK = 0.1
-"""Quantile of the times that the machine did not disturb."""
+QUICK, QUICKEST = 0.1, 0.01
+"""Quantiles of the times that the machine did not disturb, and of those where nobody slept."""
 
 PARTS = 4
 """Of a run, whose times for each record are compared."""
@@ -58,14 +60,14 @@ WORK_UNKNOWN = (
     " floating buffers are free; record the trace with --rest for Flink's busy times"
 )
 
-AWAKE_NS = 1_000_000
-"""So long after a flush began, what passes finds the machine awake."""
+HELD_UP_NS = 100_000
+"""A task that takes so long for a record holds up the credit of what comes meanwhile; a round trip
+that waited for as long shows the task's work and not what the machine does to messages."""
 
-QUIET_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000)
-"""Groups."""
-
-ONE_FLUSH_NS = 200_000
-"""Buffers to one process that pass this close after each other are of one flush."""
+ALL_HELD_UP = (
+    "assumed: nothing delays messages but the tasks; these were always at work when one came, so"
+    " what the machine adds does not show"
+)
 
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message
 
@@ -110,6 +112,7 @@ class RoundTrip:
         records: that take their time in it.
         ns_per_record: the best guess, the mean over consumers.
         low_ns, high_ns: between which it lies.
+        quick_ns: the quickest round trips without their records: no thread had to be woken.
     """
 
     total_ns: float
@@ -117,7 +120,7 @@ class RoundTrip:
     ns_per_record: float
     low_ns: float
     high_ns: float
-    quick_ns: float = 0.0
+    quick_ns: float
 
     def fixed_ns(self, ns_per_record: float) -> float:
         """The rest, if a record takes that long."""
@@ -137,7 +140,8 @@ class RoundTrip:
             costs,
             consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
         )
-        return _with_way(costs, self.fixed_ns(ns_per_record), least + of_way * (most - least), self.quick_ns)
+        share = least + of_way * (most - least)
+        return _with_way(costs, self.fixed_ns(ns_per_record), share, self.quick_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +193,10 @@ def fit_captured(
         )
         return CapturedCosts(costs, note)
     low_ns, ns_per_record, high_ns = _ns_per_record(trips)
-    undisturbed = trips.where(_is_undisturbed(trips, sent, consumer_of, busy_ns or {}))
-    is_enough = len(undisturbed.total_ns) >= SAMPLES_MIN
-    if is_enough:
-        trips = undisturbed
+    free = trips.where(_is_free(trips, sent, consumer_of, busy_ns or {}))
+    is_any_free = len(free.total_ns) >= SAMPLES_MIN
+    if is_any_free:
+        trips = free
     slopes_ns = np.full(consumers, ns_per_record)
     for each in range(consumers):
         own = trips.of(each)
@@ -205,16 +209,19 @@ def fit_captured(
         " each direction"
     )
     company = float(np.median(trips.company))
-    quick_ns = max(float(np.quantile(without_records_ns, 0.01)), 0.0)
-    trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns, quick_ns)
+    quick_ns = max(float(np.quantile(without_records_ns, QUICKEST)), 0.0)
+    typical_ns = fixed_ns + ns_per_record * company
+    trip = RoundTrip(typical_ns, company, ns_per_record, low_ns, high_ns, quick_ns)
     beyond_ns = (DELAYS_SHARE * (without_records_ns - fixed_ns)).astype(np.int64)
     spread_ns = spread_of(beyond_ns, np.maximum(trips.records, 1))
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
     costs = _with_way(costs, fixed_ns, WAY_SHARE, quick_ns)
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
     delays = NO_DELAYS
-    if len(spread_ns) and is_enough:
-        by_quiet = _by_quiet(beyond_ns, trips)
+    if not is_any_free:
+        note = f"{note}; {ALL_HELD_UP}"
+    elif len(spread_ns):
+        by_quiet = delays_by_quiet(beyond_ns, trips.records, trips.quiet_ns)
         delays = Delays(spread_ns, usual_ns=usual_ns, by_quiet=by_quiet)
     receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
     producers = producer_of or {each: each for each in consumer_of}
@@ -232,80 +239,28 @@ def fit_captured(
     return CapturedCosts(costs, note, delays, trip, wakeups)
 
 
-def _is_undisturbed(
+def _is_free(
     trips: RoundTrips,
     sent: EventColumns,
     consumer_of: Mapping[int, int],
     busy_ns: Mapping[int, float],
 ) -> BoolArray:
-    """Whether no record before a buffer, and none but the last in it, held up its credit: what a
-    slow task takes for others is no delay of the machine."""
+    """Whether no record before a buffer, and none in it but the last, held up its credit. That one
+    does not: a task gives the buffer back when it has taken the last record out."""
     found = np.ones(len(trips.total_ns), np.bool_)
     consumer = np.array([consumer_of[each] for each in sent["channel"].tolist()], np.int64)
     for each, work_ns in busy_ns.items():
         own = np.flatnonzero(consumer == each)
+        if work_ns < HELD_UP_NS or not len(own):
+            continue
         own = own[np.argsort(sent["at_ns"][own], kind="stable")]
         at_ns = sent["at_ns"][own].astype(np.int64)
-        done_ns = np.cumsum(np.maximum(sent["records"][own], 0) * work_ns)
-        if not len(own):
-            continue
-        begun_ns = np.maximum.accumulate(at_ns - np.r_[0.0, done_ns[:-1]])
-        free_ns = done_ns + begun_ns  # after each buffer
+        waits_ns = busy_for_ns(at_ns, sent["records"][own], work_ns)
         mine = np.flatnonzero(trips.consumer == each)
-        place = np.searchsorted(at_ns, trips.at_ns[mine]) - 1
-        waits_ns = np.where(place >= 0, free_ns[np.maximum(place, 0)] - trips.at_ns[mine], 0.0)
-        own_ns = (trips.records[mine] - 1) * work_ns
-        found[mine] = np.maximum(waits_ns, 0) + own_ns <= HELD_UP_NS
+        place = np.searchsorted(at_ns, trips.at_ns[mine])
+        held_ns = waits_ns[place] + (trips.records[mine] - 1) * work_ns
+        found[mine] = held_ns <= HELD_UP_NS
     return found
-
-
-HELD_UP_NS = 100_000
-
-
-def _by_quiet(beyond_ns: IntArray, trips: RoundTrips) -> DelaysByQuiet | None:
-    """The delays by how long nothing had passed; None for too few."""
-    if len(beyond_ns) < SAMPLES_MIN:
-        return None
-    starts: list[int] = []
-    spreads: list[IntArray] = []
-    lo = QUIET_NS[0]
-    for hi in (*QUIET_NS[1:], 1 << 62):
-        own = (trips.quiet_ns >= lo) & (trips.quiet_ns < hi)
-        if own.sum() < GROUP_MIN:
-            continue
-        own_ns = beyond_ns[own]
-        if CENTER: own_ns = own_ns - int(np.median(own_ns))
-        starts.append(lo)
-        spreads.append(spread_of(own_ns, np.maximum(trips.records[own], 1)))
-        lo = hi
-    if not spreads:
-        return None
-    starts[0] = 0
-    quiet_ns = np.quantile(trips.quiet_ns, (np.arange(QUANTILES) + 0.5) / QUANTILES)
-    return DelaysByQuiet(quiet_ns.astype(np.int64), np.array(starts), tuple(spreads))
-GROUP_MIN = 50
-CENTER = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Quiet:
-    """Flushes: when each began, and when the one before it ended."""
-
-    begun_ns: IntArray
-    before_ns: IntArray
-
-    @classmethod
-    def between(cls, passed_ns: IntArray) -> _Quiet:
-        is_new = np.r_[True, np.diff(passed_ns) > ONE_FLUSH_NS]
-        begun_ns = passed_ns[is_new]
-        before_ns = np.r_[begun_ns[:1], passed_ns[:-1][is_new[1:]]]
-        return cls(begun_ns, before_ns)
-
-    def __call__(self, at_ns: IntArray) -> IntArray:
-        place = np.maximum(np.searchsorted(self.begun_ns, at_ns, side="right") - 1, 0)
-        begun_ns = self.begun_ns[place]
-        quiet_ns = begun_ns - self.before_ns[place]
-        return np.where(at_ns - begun_ns < AWAKE_NS, quiet_ns, 0)
 
 
 def with_busy_tasks(
@@ -352,7 +307,7 @@ def round_trips(
         passed_ns = np.sort(sent["at_ns"])
     processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
     gaps_ns = _gaps_between_flushes(sent, _numbered(processes))
-    quiet = _Quiet.between(passed_ns)
+    flushes = Flushes.of(passed_ns)
     traffic = _Traffic.by_process(sent, processes)
     credited = places_by_channel(credit)
     columns: list[tuple[Any, ...]] = []
@@ -368,9 +323,8 @@ def round_trips(
         company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
         consumer = np.full(len(which), consumer_of[channel])
         total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
-        columns.append(
-            (total_ns, records, company, consumer, at_ns[which], gap_ns, quiet(at_ns[which]))
-        )
+        quiet_ns = flushes.quiet_ns(at_ns[which])
+        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, quiet_ns))
     if not columns:
         return RoundTrips(*(_NONE,) * 7)
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
@@ -455,7 +409,9 @@ def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
 
 
 def _with_way(costs: CostModel, round_trip_ns: float, share: float, quick_ns: float) -> CostModel:
-    """The costs where the way to the reader takes this share of a round trip."""
+    """The costs where the way to the reader takes this share of a round trip. What goes into
+    handling the buffer keeps its task at work only as far as the quickest round trips have it, too:
+    the rest is waking."""
     there_ns = (1 - share) * round_trip_ns
     receive_ns = min(max((1 - 2 * share) * quick_ns, 0.0), there_ns)
     return replace(
