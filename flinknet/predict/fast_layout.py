@@ -325,7 +325,7 @@ class _Layout:
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
-            barriers_ns = [] if exchange.barriers_ns is None else exchange.barriers_ns[source]
+            barriers_ns = exchange.barriers_ns[source].tolist() if exchange.barriers_ns else []
             barriers = self.memory.list_of(barriers_ns)
             phase_ns = self._phase_ns(exchange.flushers_before + source)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
