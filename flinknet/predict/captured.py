@@ -44,10 +44,10 @@ from .fit.window_rows import joined_rows, places_by_channel
 from .local_channels import counts_of, planned_edge, with_local_channels
 from .recorded import RecordedExchange
 
-SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it"
+SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it had left"
 """Where nothing limits how long they may have waited."""
 
-WITHIN_TIMEOUT = f"{SINCE_BUFFER_BEFORE}, and within the buffer timeout"
+WITHIN_TIMEOUT = f"{SINCE_BUFFER_BEFORE}, at most one buffer timeout before their own left"
 """The same where the timeout is known: the flusher takes what has waited for so long."""
 
 FLUSHER_LATE_NS = 100_000
@@ -175,8 +175,8 @@ def load_captured(
         notes.append(found.wakeups.in_words)
     if share >= STARVED_WORTH_NOTING:
         notes.append(
-            f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"
-            " and when its records came does not show"
+            f"data waited for credit {share:.0%} of the channels' time; then the timeout has no"
+            " effect, and the trace does not show when the records came"
         )
     uncounted = int((rows.sent["records"] < 0).sum())
     if uncounted:

@@ -198,8 +198,7 @@ def fit_captured(
     without_records_ns = trips.total_ns - slopes_ns[trips.consumer] * trips.company
     fixed_ns = max(float(np.median(without_records_ns)), 0.0)
     note = (
-        f"assumed: {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip is network delay in"
-        " each direction"
+        f"assumed: each direction takes {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip"
     )
     company = float(np.median(trips.company))
     trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns)

@@ -98,9 +98,9 @@ class Wakeups:
         """What was found, for a person."""
         (quick_ns, *_, slow_ns), gaps_ns = self.transit_ns, self.gaps_ns
         return (
-            f"messages arrive sooner where they follow each other closely: the way takes about"
-            f" {quick_ns / 1e3:.0f} us without a gap, {slow_ns / 1e3:.0f} us after"
-            f" {human_duration(gaps_ns[-1])}, by the round trips"
+            f"a message takes about {quick_ns / 1e3:.0f} us right behind another, and"
+            f" {slow_ns / 1e3:.0f} us after a pause of {human_duration(gaps_ns[-1])}, by the round"
+            " trips"
         )
 
     def times(self, factor: float, steepness: float = 1.0) -> Wakeups:
