@@ -25,7 +25,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
-from flinknet.simulator.link import LinkSettings
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 
@@ -328,7 +328,7 @@ class _Layout:
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
-            barriers_ns = [] if exchange.barriers_ns is None else exchange.barriers_ns[source]
+            barriers_ns = exchange.barriers_ns[source].tolist() if exchange.barriers_ns else []
             barriers = self.memory.list_of(barriers_ns)
             phase_ns = self._phase_ns(exchange.flushers_before + source)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns

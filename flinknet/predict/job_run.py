@@ -29,6 +29,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
+from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, Setting
@@ -75,6 +76,10 @@ buffers leave."""
 BARRIERS_LEFT_OUT = (
     "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
 )
+
+THREADS_WOKEN = 2
+"""On the way of a buffer between TaskManagers, of the network and of the task; within one, only the
+task's. Delays were measured of the first kind."""
 
 SATURATED_RECORDS = 50_000
 """Records of an exchange that shows how many of what comes it can take."""
@@ -230,6 +235,8 @@ class _JobRun:
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
         self._aligned_ns: list[dict[int, IntArray]] = []  # likewise: of successive checkpoints
         self._flushers = 0
+        exchanges = [each.exchange for each in job.edges]
+        self._flushes_factor = flushes_factor(exchanges, self._settings)
         self._taken_shares: list[float] = []  # of what comes to edges that are saturated
         for number in range(len(job.edges)):
             self._pass(number)
@@ -325,8 +332,8 @@ class _JobRun:
         delays = edge.delays
         if edge.unseen is not None and self._phase:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
-        share, more = edge.exchange.waking_share(setting), edge.exchange.messages_factor(setting)
-        spread_ns = delays.awake(share, more).spread_ns
+        share = edge.exchange.waking_share(setting)
+        spread_ns = delays.awake(share, self._flushes_factor).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
         for each in exchange.channels:
@@ -334,6 +341,8 @@ class _JobRun:
                 continue
             done_ns, origins_ns = fast.departures_ns[each.channel], origins[each.channel]
             delays_ns = _drawn(spread_ns, len(done_ns), number)
+            if each.connection < 0 and not edge.exchange.has_instants:
+                delays_ns = delays_ns // THREADS_WOKEN
             own_ns = done_ns - each.arrivals_ns + delays_ns
             latency.add(np.maximum(own_ns, 0))
             is_known = origins_ns != UNKNOWN_ORIGIN

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.simulator.cost_model import CostModel, Preemptions
@@ -219,27 +217,6 @@ class RecordedExchange:
         if not usual_ns:
             return 1.0
         return (after.transit_ns + after.receive_ns_per_message) / usual_ns
-
-    def messages_factor(self, setting: Setting) -> float:
-        """How many times as many messages pass under a setting as did in the recorded run, if
-        records come at random; those of full buffers are as many."""
-        whole_s = self.duration_ns / 1e9
-        counts = np.array([each.records for each in self.channels]) / whole_s
-        sizes = np.array([each.record_wire_bytes for each in self.channels])
-
-        def per_s(network: NetworkConfig, rate_factor: float) -> float:
-            records = counts * rate_factor
-            timeout_s = network.buffer_timeout_ns / 1e9
-            full = records * sizes / network.segment_size_bytes
-            flushed = records
-            if timeout_s < 0:
-                flushed = 0.0 * records
-            elif timeout_s > 0:
-                flushed = (1 - np.exp(-records * timeout_s)) / timeout_s
-            return float(np.minimum(full + flushed, records).sum())
-
-        recorded = per_s(self.network, 1.0)
-        return per_s(setting.network, setting.rate_factor) / recorded if recorded else 1.0
 
     def stops_sleeping(self, setting: Setting) -> bool:
         """Whether consumers that slept between messages in the recorded run would poll."""
