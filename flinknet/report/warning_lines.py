@@ -21,6 +21,8 @@ from flinknet.results import (
     without_consequences,
 )
 
+from .console import print_line
+
 OTHERS_SHOWN = 3
 
 _LABELS = {
@@ -66,10 +68,10 @@ def print_warnings(
             [(use, warnings) for use, (_, warnings) in zip(uses, runs, strict=True)]
         )
     for line in lines:
-        console.print(line, soft_wrap=True)
+        print_line(console, line)
     warnings = [each for _, known in runs for each in known]
     if explain and not is_explained and any(each.line != each.text for each in warnings):
-        console.print(Text(f"What to do about it: {explain}", style="dim"), soft_wrap=True)
+        print_line(console, Text(f"What to do about it: {explain}", style="dim"))
 
 
 def warning_lines(
