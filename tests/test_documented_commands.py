@@ -284,7 +284,7 @@ def run(command: str, rest: list[str], start_process: Callable[..., Any]) -> tup
 
 
 def ended(words: list[str], start_process: Callable[..., Any]) -> tuple[int, str]:
-    """The exit code and the output of a command that leaves processes behind, or needs a new one."""
+    """The exit code and the output of a command that leaves processes behind."""
     process = started(words, start_process)
     out_text, err_text = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, err_text + out_text
