@@ -18,7 +18,7 @@ def flushes_factor(exchanges: Sequence[RecordedExchange], settings: Sequence[Set
 
 
 def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
-    """Flushes of all producers, each of all its channels; of full buffers where nothing is flushed."""
+    """Flushes of all producers, each of all its channels; full buffers where nothing is."""
     network, producers = setting.network, dict[int, list[RecordedChannel]]()
     for each in exchange.channels:
         producers.setdefault(each.producer, []).append(each)
