@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
@@ -27,6 +27,7 @@ from bench.flink.footprint import (
     end_of_work_ns,
     rss_bytes_max,
 )
+from bench.flink.job_table import remote_buffers_per_s
 from bench.flink.options import java_version, tell, timeout_name, whole_ms
 from bench.measure import FLINKNET, print_table
 from flinknet.errors import ConfigError
@@ -50,12 +51,15 @@ in the next the other way round. Every figure is the median over the rounds, (in
 the rounds lie apart.
 
   throughput    records per second that arrived in the measured part
+  buffers/s     data messages between the processes (with --buffers and --placement split): of Flink
+                numBuffersInRemote over the whole job, of flinknet those of the measured part
   p50, p99      latency from the intended instants
   memory        most resident memory of all processes together: JobManager and TaskManagers, or
                 flinknet's command and its TaskManagers
   CPU/record    processor time of the TaskManagers while they measure, per record
   first answer  from nothing to the first figures, less the time measured: starting processes,
-                submitting the job, collecting results
+                submitting the job, collecting results; without --buffers, for Flink's job then
+                waits until its metrics have settled
 
 examples:
   python bench/flink/compare.py
@@ -70,7 +74,17 @@ examples:
 Flink's jars: `make flink`, or FLINK_HOME. It takes a JDK of 17 or newer.
 """
 
-FIGURES = ("throughput_records_per_s", "p50_ns", "p99_ns", "rss_bytes", "cpu_ns_per_record")
+COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "throughput_records_per_s": ("records/s", human_count),
+    "buffers_per_s": ("buffers/s", human_count),
+    "p50_ns": ("p50", human_duration),
+    "p99_ns": ("p99", human_duration),
+    "rss_bytes": ("memory", human_bytes),
+    "cpu_ns_per_record": ("CPU/record", human_duration),
+    "first_answer_s": ("first answer", lambda seconds: f"{seconds:.1f} s"),
+}
+"""Of the table, by figure: its title, and how a value is written."""
+
 END_MARGIN_NS = 200_000_000
 """Cut from the end of what is seen of flinknet's processes: they report then."""
 
@@ -116,6 +130,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--sink-delay", default="0", help="time each sink takes for a record [default: 0]")
     options_of.add_length(parser, duration="5s", warmup="3s")
     add("--rounds", type=int, default=3, help="[default: 3]")
+    add("--buffers", action="store_true", help="count buffers/s, too")
     add("-D", dest="keys", action="append", default=[], metavar="KEY=VALUE", help="for both")
     options_of.add_version(parser)
     options_of.add_output(
@@ -177,7 +192,9 @@ def compare(
         sides = ["flink", "flinknet"] if index % 2 == 0 else ["flinknet", "flink"]
         for side in sides:
             if side == "flink":
-                rows = flink_round(home, work / f"round-{index}", jar, exchanges, keys)
+                rows = flink_round(
+                    home, work / f"round-{index}", jar, exchanges, keys, buffers=options.buffers
+                )
             else:
                 rows = []
                 for exchange in exchanges:
@@ -206,11 +223,21 @@ def compare(
 
 
 def flink_round(
-    home: Path, work: Path, jar: Path, exchanges: Sequence[Exchange], keys: Mapping[str, str]
+    home: Path,
+    work: Path,
+    jar: Path,
+    exchanges: Sequence[Exchange],
+    keys: Mapping[str, str],
+    *,
+    buffers: bool,
 ) -> list[Row]:
-    """All settings on one cluster that starts now; only its first job tells a first answer."""
+    """All settings on one cluster that starts now; only its first job tells a first answer.
+
+    Args:
+        buffers: read Flink's metrics at the end of each job.
+    """
     work.mkdir()
-    began_ns: int | None = time.monotonic_ns()
+    began_ns = None if buffers else time.monotonic_ns()
     rows: list[Row] = []
     with Cluster(home, work, exchanges[0].task_managers(), keys) as cluster:
         workers = cluster.task_manager_pids()
@@ -218,7 +245,7 @@ def flink_round(
         jar_id = upload(cluster, jar)
         for index, exchange in enumerate(exchanges):
             with Footprint(lambda: Processes(workers, others)) as footprint:
-                done = run(cluster, jar_id, exchange, work / f"run-{index}")
+                done = run(cluster, jar_id, exchange, work / f"run-{index}", with_metrics=buffers)
             answered_s = first_answer_s(began_ns, exchange)
             began_ns = None
             if not done.is_complete:
@@ -229,6 +256,9 @@ def flink_round(
                     exchange,
                     done.ended_ns,
                     throughput=done.throughput_records_per_s,
+                    buffers_per_s=remote_buffers_per_s(
+                        done, exchange.producers * exchange.consumers
+                    ),
                     p50_ns=done.latency.p50,
                     p99_ns=done.latency.p99,
                 )
@@ -261,6 +291,7 @@ def flinknet_run(exchange: Exchange, keys: Mapping[str, str]) -> tuple[Row, dict
         exchange,
         None if ended_ns is None else ended_ns - END_MARGIN_NS,
         throughput=measured["throughput_records_per_s"],
+        buffers_per_s=measured["buffers"] / measured["duration_ns"] * 1e9,
         p50_ns=measured["latency_ns"]["p50"],
         p99_ns=measured["latency_ns"]["p99"],
     ) | {"first_answer_s": first_answer_s(began_ns, exchange)}
@@ -299,6 +330,7 @@ def figures(
     ended_ns: int | None,
     *,
     throughput: float,
+    buffers_per_s: float | None,
     p50_ns: float | None,
     p99_ns: float | None,
 ) -> Row:
@@ -308,6 +340,7 @@ def figures(
         busy = cores(samples, ended_ns - round(MEASURED_SHARE * exchange.duration_ns), ended_ns)
     return {
         "throughput_records_per_s": throughput,
+        "buffers_per_s": buffers_per_s if exchange.placement == "split" else None,
         "p50_ns": p50_ns,
         "p99_ns": p99_ns,
         "rss_bytes": float(rss_bytes_max(samples)),
@@ -324,15 +357,15 @@ def first_answer_s(began_ns: int | None, exchange: Exchange) -> float | None:
 
 def print_report(document: Mapping[str, Any]) -> None:
     """A table with two lines for each setting, and what it was measured on."""
+    shown = columns_of(document)
     rows = []
     for setting in document["settings"]:
         exchange = setting["exchange"]
         name = f"{load(exchange)}, timeout {timeout_name(exchange['buffer_timeout_ms'])}"
         for side in ("flink", "flinknet"):
-            rows.append([f"{name}: {side}", *cells(setting[side])])
-        rows.append(["  flinknet / Flink", *ratios(setting["flinknet"], setting["flink"])])
-    header = ("", "records/s", "p50", "p99", "memory", "CPU/record", "first answer")
-    print_table(header, rows)
+            rows.append([f"{name}: {side}", *cells(setting[side], shown)])
+        rows.append(["  flinknet / Flink", *ratios(setting["flinknet"], setting["flink"], shown)])
+    print_table(("", *(title for title, _ in shown.values())), rows)
     print()
     for line in places(document):
         print(line)
@@ -364,16 +397,21 @@ def places(document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def cells(rows: Sequence[Row]) -> list[str]:
+def columns_of(document: Mapping[str, Any]) -> dict[str, tuple[str, Callable[[float], str]]]:
+    """The columns in which both sides have a value."""
+    return {
+        name: column
+        for name, column in COLUMNS.items()
+        if all(
+            any(known(setting[side], name) for setting in document["settings"])
+            for side in ("flink", "flinknet")
+        )
+    }
+
+
+def cells(rows: Sequence[Row], names: Mapping[str, tuple[str, Any]]) -> list[str]:
     """Medians over the rounds, with how far these lie apart."""
-    return [
-        told(rows, "throughput_records_per_s", human_count),
-        told(rows, "p50_ns", human_duration),
-        told(rows, "p99_ns", human_duration),
-        told(rows, "rss_bytes", human_bytes),
-        told(rows, "cpu_ns_per_record", human_duration),
-        told(rows, "first_answer_s", lambda seconds: f"{seconds:.1f} s"),
-    ]
+    return [told(rows, name, human) for name, (_, human) in names.items()]
 
 
 def told(rows: Sequence[Row], name: str, human: Any) -> str:
@@ -387,13 +425,13 @@ def told(rows: Sequence[Row], name: str, human: Any) -> str:
     return f"{human(middle)} ({(max(values) - min(values)) / abs(middle):.0%})"
 
 
-def ratios(above: Sequence[Row], below: Sequence[Row]) -> list[str]:
+def ratios(above: Sequence[Row], below: Sequence[Row], names: Iterable[str]) -> list[str]:
     """flinknet relative to Flink: the median over the rounds of each figure's ratio."""
     found = []
-    for name in (*FIGURES, "first_answer_s"):
+    for name in names:
         pairs = [
             (a / b)
-            for a, b in zip((r[name] for r in above), (r[name] for r in below), strict=True)
+            for a, b in zip((r.get(name) for r in above), (r.get(name) for r in below), strict=True)
             if a is not None and b
         ]
         found.append(f"x {median(pairs):.2g}" if pairs else "")
@@ -402,7 +440,7 @@ def ratios(above: Sequence[Row], below: Sequence[Row]) -> list[str]:
 
 def known(rows: Sequence[Row], name: str) -> list[float]:
     """The values of a figure in the rounds that have it."""
-    return [value for row in rows if (value := row[name]) is not None]
+    return [value for row in rows if (value := row.get(name)) is not None]
 
 
 def load(exchange: Mapping[str, Any]) -> str:

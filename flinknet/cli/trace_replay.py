@@ -79,7 +79,17 @@ _SECTIONS = {
         *("from-offset", "to-offset", "max-records", "channel"),
         *("recordings", "on-damage"),
     ),
-    "Output": ("diagnose", "json", "csv", "report", "plot", "out", "rest", "rest-token-file"),
+    "Output": (
+        "diagnose",
+        "edges",
+        "json",
+        "csv",
+        "report",
+        "plot",
+        "out",
+        "rest",
+        "rest-token-file",
+    ),
     **SPARK_SECTION,
     "Large runs": ("split", "checkpoint"),
 }
@@ -111,6 +121,12 @@ def _grid_options(command: Any) -> Any:
     " edge or a part of its name; the other edges keep theirs. May be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
+@click.option(
+    "--edges",
+    is_flag=True,
+    help="Of a job of several exchanges, show each edge in full after the job: what was observed"
+    " on its channels, its messages and checkpoints, and predictions for that edge alone.",
+)
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
 @click.option(
     "--max-records",
@@ -187,6 +203,7 @@ def replay(
     target: tuple[str, ...],
     edge_timeout: tuple[str, ...],
     diagnose: bool,
+    edges: bool,
     channel: str | None,
     max_records: str | None,
     from_offset: str | None,
@@ -333,7 +350,9 @@ def replay(
     if csv_target is not None:
         put_text(csv_target, csv_text(replay_rows(found.answers)))
     if STDOUT not in (json, csv):
-        print_replays(found.answers, channels=channels, diagnose=diagnose, jobs=found.jobs)
+        print_replays(
+            found.answers, channels=channels, diagnose=diagnose, edges=edges, jobs=found.jobs
+        )
     prepare_faster_starts(session)
     if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)

@@ -13,7 +13,7 @@ buffer back, its records came within one beat before it left, however long the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,13 +30,13 @@ from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.trace.recordings import RunPlace, open_recordings
 from flinknet.units import format_duration_ns
 
-from .exchange import recorded_channels, recorded_network
+from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import Seen, fit_pattern
 from .fit.bursts import find_bursts
 from .fit.busy import busy_ns_per_record
 from .fit.costs import CostFit
 from .fit.flusher import beat_ns as beat_of
-from .fit.flusher import flush_overhead_ns
+from .fit.flusher import flush_overhead_ns, flusher_late_ns
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
@@ -44,10 +44,10 @@ from .fit.window_rows import joined_rows, places_by_channel
 from .local_channels import counts_of, planned_edge, with_local_channels
 from .recorded import RecordedExchange
 
-SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it"
+SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it had left"
 """Where nothing limits how long they may have waited."""
 
-WITHIN_TIMEOUT = f"{SINCE_BUFFER_BEFORE}, and within the buffer timeout"
+WITHIN_TIMEOUT = f"{SINCE_BUFFER_BEFORE}, at most one buffer timeout before their own left"
 """The same where the timeout is known: the flusher takes what has waited for so long."""
 
 FLUSHER_LATE_NS = 100_000
@@ -141,15 +141,6 @@ def load_captured(
     if planned is not None:
         producers, consumers = planned.wiring.producers, planned.wiring.consumers
         counts = counts_of(place, manifest, planned.index, *around)
-    found = fit_captured(
-        rows.sent,
-        rows.credit,
-        {each.index: each.consumer for each in manifest.channels},
-        consumers,
-        {each.index: each.consumer_process for each in manifest.channels},
-        {each.index: each.producer for each in manifest.channels},
-        None if edge is None else _passed_ns(run.files, from_ns, to_ns),
-    )
     numbers = {each.edge for each in manifest.channels}
     busy_ns = busy_ns_per_record(
         place,
@@ -158,12 +149,23 @@ def load_captured(
         *around,
         is_all_seen=planned is not None,
     )
+    found = fit_captured(
+        rows.sent,
+        rows.credit,
+        {each.index: each.consumer for each in manifest.channels},
+        consumers,
+        {each.index: each.consumer_process for each in manifest.channels},
+        {each.index: each.producer for each in manifest.channels},
+        None if edge is None else _passed_ns(run.files, from_ns, to_ns),
+        busy_ns,
+    )
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = _wait_max_ns(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
-    seen = seen_between(rows, from_ns, wait_max_ns)
+    producer_of = {each.index: each.producer for each in manifest.channels}
+    seen = seen_between(rows, from_ns, wait_max_ns, producer_of)
     beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
     bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
     pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
@@ -175,8 +177,8 @@ def load_captured(
         notes.append(found.wakeups.in_words)
     if share >= STARVED_WORTH_NOTING:
         notes.append(
-            f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"
-            " and when its records came does not show"
+            f"data waited for credit {share:.0%} of the channels' time; then the timeout has no"
+            " effect, and the trace does not show when the records came"
         )
     uncounted = int((rows.sent["records"] < 0).sum())
     if uncounted:
@@ -195,6 +197,7 @@ def load_captured(
         measured_to_ns=to_ns,
         seed=manifest.seed,
         costs=found.costs,
+        partitioner=recorded_partitioner(manifest),
         flush_overhead_ns=overhead_ns,
         wakeups=found.wakeups,
         has_instants=False,
@@ -281,7 +284,10 @@ def _wait_max_ns(rows: CapturedRows, network: NetworkConfig, is_timeout_known: b
 
 
 def seen_between(
-    rows: CapturedRows, from_ns: int, wait_max_ns: int | None = None
+    rows: CapturedRows,
+    from_ns: int,
+    wait_max_ns: int | None = None,
+    producer_of: Mapping[int, int] | None = None,
 ) -> dict[int, Seen]:
     """Between which instants the records of each buffer came, by channel.
 
@@ -297,6 +303,9 @@ def seen_between(
         {channel: each["at_ns"][places] for channel, places in places_by_channel(each).items()}
         for each in (rows.credit, rows.resumed)
     ]
+    late_ns = np.zeros(len(rows.sent["at_ns"]), np.int64)
+    if wait_max_ns is not None and producer_of is not None:
+        late_ns = flusher_late_ns(rows.sent, producer_of, wait_max_ns - FLUSHER_LATE_NS)
     for channel, own in places_by_channel(rows.sent).items():
         own = own[np.lexsort((rows.sent["sequence_number"][own], rows.sent["at_ns"][own]))]
         last = np.flatnonzero(rows.sent["records"][own] > 0)
@@ -308,7 +317,9 @@ def seen_between(
             fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
             is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
             if wait_max_ns is not None:
-                earliest_ns = np.maximum(since_ns, sent_ns[first] - wait_max_ns)
+                earliest_ns = np.maximum(
+                    since_ns, sent_ns[first] - wait_max_ns - late_ns[own[first]]
+                )
                 since_ns = np.where(is_held, since_ns, earliest_ns)
             is_flush = rows.sent["reason"][own[last]] == FlushReason.FLUSH
             found[channel] = Seen(records, since_ns, at_ns, is_flush)

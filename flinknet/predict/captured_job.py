@@ -69,7 +69,7 @@ def load_captured_job(
             recorded[n], fits[n] = load_captured(place, from_ns, to_ns, edge=number, is_filled=True)
     counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
     found: list[JobEdge] = []
-    notes = [note for fit in fits.values() for note in fit.notes]
+    notes = _notes_of({n: fit.notes for n, fit in fits.items()})
     for n, number in enumerate(edges.numbers):
         planned = planned_edge(manifest, number)
         if n in fits:
@@ -109,6 +109,16 @@ def load_captured_job(
             )
         found.append(edge)
     return checked(RecordedJob(found)), list(dict.fromkeys(notes))
+
+
+def _notes_of(by_edge: Mapping[int, Sequence[str]]) -> list[str]:
+    """The notes of all edges; those that not all of them have, with the number of their edge."""
+    common = set.intersection(*map(set, by_edge.values())) if by_edge else set()
+    return [
+        note if note in common else f"edge {n + 1}: {note}"
+        for n, notes in by_edge.items()
+        for note in notes
+    ]
 
 
 def _with_consumers(

@@ -19,7 +19,7 @@ for how full the buffers before it stand depends on more than was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,9 +28,11 @@ from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
-from .fast_path import FastOutcome, is_covered
+from .fast_path import FastOutcome, is_covered, knows_checkpoints
+from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
-from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange, Setting
 from .recorded_job import (
     BEHIND_UNKNOWN,
     NO_RECORDS,
@@ -39,6 +41,7 @@ from .recorded_job import (
     Departures,
     RecordedJob,
 )
+from .simulated import merged
 from .what_if import (
     duration_ns,
     recorded_load,
@@ -71,8 +74,12 @@ BEATS_PER_BARRIER = 10
 buffers leave."""
 
 BARRIERS_LEFT_OUT = (
-    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and block channels"
+    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
 )
+
+THREADS_WOKEN = 2
+"""On the way of a buffer between TaskManagers, of the network and of the task; within one, only the
+task's. Delays were measured of the first kind."""
 
 SATURATED_RECORDS = 50_000
 """Records of an exchange that shows how many of what comes it can take."""
@@ -90,8 +97,8 @@ AT_TIMES_FROM = 0.995
 
 _HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
-    "the compiled model does not know this exchange (checkpoints, debloating, tcp mode, the highest"
-    " rate, or no exclusive buffers)"
+    "the compiled model does not know this exchange (an aligned timeout of checkpoints,"
+    " debloating, tcp mode, the highest rate, or no exclusive buffers)"
 )
 _NOT_FOLLOWING = (
     "its records do not follow those that its task receives (a window, a timer, a call that waits),"
@@ -136,13 +143,13 @@ def simulate_job(
 
 
 def leaves_barriers_out(setting: Setting) -> bool:
-    """Whether checkpoints are so rare beside beats that a job is computed without their barriers,
-    which the kernel does not know."""
-    timeout_ns, interval_ns = (
-        setting.network.buffer_timeout_ns,
-        setting.network.checkpoint_interval_ns,
-    )
-    return interval_ns is not None and 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
+    """Whether a job is computed without the barriers of checkpoints: of those that the kernel does
+    not know, where they are rare beside beats."""
+    network = setting.network
+    timeout_ns, interval_ns = network.buffer_timeout_ns, network.checkpoint_interval_ns
+    if interval_ns is None or knows_checkpoints(network):
+        return False
+    return 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
 
 
 def _without_barriers(setting: Setting) -> Setting:
@@ -226,7 +233,10 @@ class _JobRun:
         self._job, self._phase = job, phase
         self._settings = [_without_barriers(each) for each in settings]
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
+        self._aligned_ns: list[dict[int, IntArray]] = []  # likewise: of successive checkpoints
         self._flushers = 0
+        exchanges = [each.exchange for each in job.edges]
+        self._flushes_factor = flushes_factor(exchanges, self._settings)
         self._taken_shares: list[float] = []  # of what comes to edges that are saturated
         for number in range(len(job.edges)):
             self._pass(number)
@@ -247,6 +257,7 @@ class _JobRun:
         if why is not None:
             self.hops.append(HopOutcome(why_unknown=why))
             self._departed.append({})
+            self._aligned_ns.append({})
         self._flushers += edge.exchange.producers
 
     def _behind_unknown(self, number: int) -> str:
@@ -300,6 +311,7 @@ class _JobRun:
         last_ns = max((int(each.arrivals.last_ns[-1]) for each in channels), default=0)
         exchange = replace(
             exchange,
+            barriers_ns=_passed_on(self._aligned_ns[before], exchange.producers),
             channels=tuple(channels),
             measured_to_ns=max(exchange.measured_to_ns, last_ns),
             has_instants=True,
@@ -320,8 +332,8 @@ class _JobRun:
         delays = edge.delays
         if edge.unseen is not None and self._phase:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
-        share, more = edge.exchange.waking_share(setting), edge.exchange.messages_factor(setting)
-        spread_ns = delays.awake(share, more).spread_ns
+        share = edge.exchange.waking_share(setting)
+        spread_ns = delays.awake(share, self._flushes_factor).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, list[Departures]] = {}
         for each in exchange.channels:
@@ -329,6 +341,8 @@ class _JobRun:
                 continue
             done_ns, origins_ns = fast.departures_ns[each.channel], origins[each.channel]
             delays_ns = _drawn(spread_ns, len(done_ns), number)
+            if each.connection < 0 and not edge.exchange.has_instants:
+                delays_ns = delays_ns // THREADS_WOKEN
             own_ns = done_ns - each.arrivals_ns + delays_ns
             latency.add(np.maximum(own_ns, 0))
             is_known = origins_ns != UNKNOWN_ORIGIN
@@ -336,6 +350,7 @@ class _JobRun:
             since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
             by_consumer.setdefault(each.consumer, []).append(Departures(done_ns, aged_ns))
         self._departed.append({key: _in_order(own) for key, own in by_consumer.items()})
+        self._aligned_ns.append(dict(fast.aligned_ns))
         messages = fast.messages
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages -= fast.local_messages
@@ -388,6 +403,23 @@ def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
     part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
     came_per_s = part.records * 1e9 / part.duration_ns
     return min((simulate_in_full(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
+
+
+def _passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...] | None:
+    """When each producer passes on barriers: when it has aligned them as a consumer; of one that
+    no record came to nothing is known, so it does when the first of the others does.
+
+    Returns: None where no checkpoint was aligned.
+    """
+    found = [each for each in aligned_ns.values() if len(each)]
+    if not found:
+        return None
+    most = max(map(len, found))
+    padded = np.full((len(found), most), np.iinfo(np.int64).max)
+    for row, each in zip(padded, found, strict=True):
+        row[: len(each)] = each
+    first: IntArray = padded.min(axis=0)
+    return tuple(aligned_ns.get(producer, first) for producer in range(producers))
 
 
 def _in_order(parts: Sequence[Departures]) -> Departures:

@@ -20,6 +20,7 @@ from .advise.edges import edge_name
 from .advise.judged import judged
 from .observe.flink_metrics import flink_metrics
 from .observe.observed_run import ObservedRun
+from .observe.reported_checkpoints import since_trigger
 from .observe.summaries import (
     latency_distribution,
     message_counts,
@@ -64,11 +65,14 @@ def _answer(
 ) -> ReplayAnswer:
     flink = flink_metrics(observed.run, observed.measured)
     messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
+    points = advised.points
+    if observed.run.manifest.is_from_between:
+        points = since_trigger(points, observed.measured.checkpoints)
     return ReplayAnswer(
         trace=_described(observed.run),
         observed=observed.measured,
         model_error=advised.error,
-        trade_offs=priced(advised.points, observed.measured, messages, cpu_cost),
+        trade_offs=priced(points, observed.measured, messages, cpu_cost),
         advice=advised.advice,
         simulated=compared.simulated,
         messages=messages,

@@ -7,8 +7,10 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.flushes import flushes_factor
 from flinknet.predict.grid import aligned_timeout_of
-from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.results import LatencySummary
 from flinknet.units import human_bytes, human_duration
 
@@ -86,7 +88,7 @@ def with_figures(
     setting: Setting,
 ) -> Outcome:
     """The outcome with what was simulated, and with the delays of the machine."""
-    delays = fit.delays.awake(exchange.waking_share(setting), exchange.messages_factor(setting))
+    delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
     seconds = simulated.duration_ns / 1e9
     notes = list(fit.notes)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:

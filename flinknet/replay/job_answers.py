@@ -14,6 +14,7 @@ from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import Setting
 from flinknet.results import (
+    TAKEN_ALONE,
     BacklogSummary,
     JobAnswer,
     JobEdgePoint,
@@ -48,11 +49,6 @@ if TYPE_CHECKING:
 
 RECORDS_MAX = 3_000_000
 """Records of a job, over its edges, that are simulated for each setting: some seconds of it."""
-
-TAKEN_ALONE = (
-    "the predictions for this edge take it alone, as if its records came as recorded under any"
-    " setting; the job from end to end counts what other settings do to the edges before it"
-)
 
 _NO_LATENCY = LatencySummary(count=0)
 

@@ -21,6 +21,7 @@ from .comparison_texts import (
     trend_lines,
     trend_tables,
 )
+from .console import print_line
 from .number_table import NAME_WIDTH, empty_table, folded_tables, width_of
 
 MEAN_WIDTH = 8
@@ -39,7 +40,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     sentences = comparison.sentences()
     for candidate in comparison.candidates:
         for line in setting_lines(comparison, candidate):
-            console.print(Text(line), soft_wrap=True)
+            print_line(console, line)
         print_differences(
             console,
             comparison.base.name,
@@ -48,7 +49,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             comparison.confidence,
         )
     for line in (*comparison.invalid_lines(), *sentences, *note_lines(comparison)):
-        console.print(Text(line), soft_wrap=True)
+        print_line(console, line)
 
 
 def print_differences(
@@ -100,7 +101,7 @@ def print_differences(
     else:
         for part in (_CHANGES, _MEANS):
             console.print(folded_tables(build, part, console.width))
-    console.print(Text(columns_note(differences)), soft_wrap=True)
+    print_line(console, columns_note(differences))
 
 
 def print_outcome(console: Console, comparison: Comparison) -> None:
@@ -108,11 +109,9 @@ def print_outcome(console: Console, comparison: Comparison) -> None:
     for candidate, decision in comparison.decisions:
         outcome = decision.outcome
         begin = (outcome.word, _OUTCOME_STYLES[outcome])
-        console.print(
-            Text.assemble(begin, f": {decision_line(candidate, decision)}"), soft_wrap=True
-        )
+        print_line(console, Text.assemble(begin, f": {decision_line(candidate, decision)}"))
     if result := outcome_line(comparison):
-        console.print(Text(result, style=_OUTCOME_STYLES[comparison.outcome]), soft_wrap=True)
+        print_line(console, Text(result, style=_OUTCOME_STYLES[comparison.outcome]))
 
 
 def print_trends(console: Console, trends: Sequence[Trend]) -> None:
@@ -128,4 +127,4 @@ def print_trends(console: Console, trends: Sequence[Trend]) -> None:
     for line in trend_lines(trends):
         is_step = any(trend.step for trend in trends)
         begin = ("Warning", "yellow") if is_step else ("", "")
-        console.print(Text.assemble(begin, ": " if is_step else "", line), soft_wrap=True)
+        print_line(console, Text.assemble(begin, ": " if is_step else "", line))

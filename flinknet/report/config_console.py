@@ -15,6 +15,8 @@ from flinknet.options import EffectiveKey
 from flinknet.results import RunWarning
 from flinknet.units import MISSING
 
+from .console import print_line
+
 SCHEMA_VERSION = 1
 """Version of the document; history: 1, the first."""
 
@@ -49,16 +51,16 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
             console.print(_key_table(config.keys))
         else:
             for line in _key_lines(config.keys):
-                console.print(line, soft_wrap=True)
+                print_line(console, line)
         derived = [each for each in config.keys if each.how]
         for number, each in enumerate(derived, start=1):
-            console.print(Text(f"[{number}] {each.key}: {each.how}"), soft_wrap=True)
+            print_line(console, f"[{number}] {each.key}: {each.how}")
         console.print(
             Text("acts: whether flinknet acts on the key; the others are Flink's alone.\n")
         )
         console.print(_memory_table(config.memory))
         for warning in config.warnings:
-            console.print(Text(f"! {warning.text}", style="yellow"), soft_wrap=True)
+            print_line(console, Text(f"! {warning.text}", style="yellow"))
 
 
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:

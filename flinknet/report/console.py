@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
@@ -54,7 +55,14 @@ def console_for(stream: IO[str]) -> Console:
     return console
 
 
-def print_line(console: Console, line: Text | str) -> None:
-    """Print a sentence: whole off a terminal, between words on one."""
+def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
+    """Print a sentence: whole off a terminal, between words on one.
+
+    Args:
+        indent: spaces before it, and before the rest of it on further lines.
+    """
     text = Text(line) if isinstance(line, str) else line
-    console.print(text, soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        console.print(Padding.indent(text, indent) if indent else text)
+    else:
+        console.print(Text.assemble(" " * indent, text), soft_wrap=True)

@@ -22,6 +22,7 @@ from flinknet.units import (
     human_share,
 )
 
+from .console import print_line
 from .demos.shown import DemoRun, DemoShown, doubts_of
 from .page_parts import OverTime, TimeSeries
 from .small_plots import resampled, sparkline
@@ -124,15 +125,15 @@ def print_head_of_line(
     console: Console, modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int
 ) -> None:
     """The table, the plots and the sentence."""
-    console.print(Text(f"{setup(pause_ns)}\n"), soft_wrap=True)
+    print_line(console, f"{setup(pause_ns)}\n")
     console.print(_comparison(modes))
     pause = (pause_from_ns, pause_from_ns + pause_ns)
     console.print(_plots(modes, pause, _plot_width(console.width, len(modes))))
     for line in fullest(modes):
-        console.print(Text(line), soft_wrap=True)
-    console.print(Text(lesson(modes)), soft_wrap=True)
+        print_line(console, line)
+    print_line(console, lesson(modes))
     for warning in doubts(modes):
-        console.print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
+        print_line(console, Text(f"Warning: {warning}", style="yellow"))
 
 
 def head_of_line_document(modes: Sequence[HeadOfLine]) -> dict[str, Any]:
@@ -283,7 +284,7 @@ def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
 
 def print_demo(console: Console, shown: DemoShown) -> None:
     """What ran, the table, what can be drawn over time, and what one sees."""
-    console.print(Text(f"{shown.setup}\n"), soft_wrap=True)
+    print_line(console, f"{shown.setup}\n")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for number, head in enumerate(shown.table.heads):
         table.add_column(head.name, justify="right" if number else "left")
@@ -294,9 +295,9 @@ def print_demo(console: Console, shown: DemoShown) -> None:
         if isinstance(chart, OverTime):
             console.print(_over_time(chart, console.width))
     for line in shown.lesson:
-        console.print(Text(line), soft_wrap=True)
+        print_line(console, line)
     for doubt in shown.doubts:
-        console.print(Text(f"Warning: {doubt}", style="yellow"), soft_wrap=True)
+        print_line(console, Text(f"Warning: {doubt}", style="yellow"))
 
 
 def _over_time(chart: OverTime, console_width: int) -> Table:

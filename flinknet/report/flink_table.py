@@ -1,4 +1,4 @@
-"""Flink's own metrics of an edge's two vertices, as a table and lines beside what a trace shows."""
+"""Flink's own metrics as a table, and lines next to what a trace shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RATES = ("records_in_per_s", "records_out_per_s")
 _USAGES = ("in_pool_usage", "out_pool_usage")
 
 
-def flink_table(flink: FlinkMetrics) -> Table:
+def flink_table(vertices: Iterable[VertexMetrics]) -> Table:
     """A row for each vertex: means over its tasks, and the worst of them where they differ."""
     table = Table(
         title="Flink's own metrics: mean over tasks (highest task)",
@@ -26,7 +26,7 @@ def flink_table(flink: FlinkMetrics) -> Table:
     table.add_column("vertex")
     for name in ("tasks", "busy", "idle", "back-pressured", "in/s", "out/s", "in pool", "out pool"):
         table.add_column(name, justify="right", no_wrap=True)
-    for vertex in flink.vertices:
+    for vertex in vertices:
         table.add_row(
             escape(vertex.name),
             str(vertex.parallelism),

@@ -11,6 +11,7 @@ from rich.text import Text
 from flinknet.results import ProcessorUse, RunWarning
 from flinknet.units import human_change, human_count, human_duration
 
+from .console import print_line
 from .warning_lines import print_warnings
 
 
@@ -47,7 +48,7 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
         console.print(f"! ended early: {measured_of_asked} settings were measured")
     recording = document["recording"]
     for line in (*recording["notes"], *recording["warnings"]):
-        console.print(Text(f"! the recording: {line}"), soft_wrap=True)
+        print_line(console, f"! the recording: {line}")
     rows = document["runs"]
     of_note: dict[str, list[str]] = {}
     for row in rows:
@@ -55,7 +56,7 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
             of_note.setdefault(note, []).append(row["name"])
     for note, settings in of_note.items():
         where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
-        console.print(Text(f"  {where}{note}", style="dim"), soft_wrap=True)
+        print_line(console, Text(f"  {where}{note}", style="dim"))
     warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
     names = [row["name"] for row in rows]
     uses = [_processor_use(row["processors"]) for row in rows]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
 from flinknet.units import (
@@ -15,6 +15,7 @@ from flinknet.units import (
     human_duration,
 )
 
+from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
 from .price_cells import PRICES, price_cells, price_sentence
@@ -23,31 +24,36 @@ from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 UNKNOWN = "unknown"
 
 PHASES = (
-    "in brackets: 90% intervals; how the beats of the flushers lie to each other is chance in each"
-    " run, and between processes it is unknown when records came"
+    "in brackets: 90% intervals, for a tap does not see when records were made, and the flushers of"
+    " each run start at chance instants"
 )
 EDGES = (
-    "latency of the job: from when a record came to it until the last task was done with it; of an"
-    " edge: from when a record came to that edge"
+    "latency: of the job, from a record's creation until the last task has processed it; of an"
+    " edge, from when the record comes to that edge"
 )
 
 
 def print_job_answer(answer: JobAnswer, console: Console) -> None:
-    """Print the lines, the table and the notes of a job."""
+    """Print the lines and the table of a job, and what the best setting costs."""
     for line in job_lines(answer):
-        console.print(escape(line), soft_wrap=True)
-    points = answer.points
-    if all(point.why_unknown is not None for point in points) and not _known_edges(points[0]):
-        console.print(f"[bold]nothing is predicted:[/bold] {escape(points[0].why_unknown or '')}")
+        print_line(console, line)
+    if _is_unknown(answer):
+        why = answer.points[0].why_unknown or ""
+        print_line(console, Text.assemble(("nothing is predicted:", "bold"), f" {why}"))
         return
     console.print()
     print_table(console, _table(answer), keys=2)
     if (price := job_price_line(answer)) is not None:
         console.print()
-        console.print(escape(price), soft_wrap=True, highlight=False)
-        console.print()
+        print_line(console, price)
+
+
+def print_job_notes(answer: JobAnswer, console: Console) -> None:
+    """Print what the predictions of a job mean, and what was assumed for them; nothing without."""
+    if _is_unknown(answer):
+        return
     for note in (PHASES, EDGES, *answer.notes):
-        console.print(f"  [dim]{escape(note)}[/dim]", soft_wrap=True)
+        print_line(console, Text(note, style="dim"), indent=2)
 
 
 def job_lines(answer: JobAnswer) -> list[str]:
@@ -113,8 +119,11 @@ def _timeout(timeout_ns: int) -> str:
     return "-1" if timeout_ns < 0 else format_duration_ns(timeout_ns) if timeout_ns else "0"
 
 
-def _known_edges(point: JobPoint) -> bool:
-    return any(each.why_unknown is None for each in point.edges)
+def _is_unknown(answer: JobAnswer) -> bool:
+    """Whether nothing is predicted, of the job or of an edge."""
+    return all(point.why_unknown is not None for point in answer.points) and all(
+        each.why_unknown is not None for each in answer.points[0].edges
+    )
 
 
 def _table(answer: JobAnswer) -> Table:

@@ -22,6 +22,7 @@ from flinknet.results import (
 )
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
+from .console import print_line
 from .latency_markers import print_latency_markers
 from .number_table import print_table
 
@@ -36,9 +37,9 @@ FAILED_LINES_MAX = 16
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
     """The tables of a result as `result.json` has it, and its doubts."""
     state, reason = result["state"], result["reason"]
-    console.print(Text(heading_of(result), style="bold"), soft_wrap=True)
+    print_line(console, Text(heading_of(result), style="bold"))
     if reason and reason != f"it was {state}":
-        console.print(Text(reason), soft_wrap=True)
+        print_line(console, reason)
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
     prior = (PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ()))
     _print_failed(console, [each for each in prior if each.failure])
@@ -55,9 +56,9 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     if result["latency_markers"] is not None:
         print_latency_markers(console, result["latency_markers"])
     if result["limited_by"]:
-        console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
+        print_line(console, f"Limited by {result['limited_by']}")
     for warning in result["warnings"]:
-        console.print(Text.assemble(("Warning", "yellow"), f": {warning['text']}"), soft_wrap=True)
+        print_line(console, Text.assemble(("Warning", "yellow"), f": {warning['text']}"))
 
 
 def heading_of(result: Mapping[str, Any]) -> str:
@@ -158,7 +159,7 @@ class JobView:
             self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
             if (line := status_line(status)) != self._line:
                 self._line = line
-                self._console.print(Text(line), soft_wrap=True)
+                print_line(self._console, line)
 
 
 def status_line(status: JobStatus) -> str:
@@ -180,12 +181,12 @@ def status_line(status: JobStatus) -> str:
 
 def print_status(console: Console, status: JobStatus) -> None:
     """Where a job stands, once."""
-    console.print(Text(status_line(status)), soft_wrap=True)
+    print_line(console, status_line(status))
     _print_failed(console, status.failed_attempts)
     for table in _status_tables(status):
         print_table(console, table)
     for line in _sharing_lines(status):
-        console.print(Text(line, "dim"), soft_wrap=True)
+        print_line(console, Text(line, "dim"))
 
 
 def print_cluster(console: Console, status: ClusterStatus) -> None:
@@ -196,7 +197,7 @@ def print_cluster(console: Console, status: ClusterStatus) -> None:
         f"cluster: {counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
         f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
     )
-    console.print(Text(heading), soft_wrap=True)
+    print_line(console, heading)
     if status.jobs:
         jobs = _table("job", "id", "state", "slots")
         jobs.add_column("directory", overflow="fold")
@@ -231,7 +232,7 @@ def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:
     for each in attempts[-FAILED_LINES_MAX:]:
         where = f" on {each.task_manager}" if each.task_manager else ""
         text = f"  {each.task} attempt {each.attempt} failed{where}: {each.failure}"
-        console.print(Text(text, "dim"), soft_wrap=True)
+        print_line(console, Text(text, "dim"))
 
 
 def dump_lines(job: JobDump) -> list[str]:

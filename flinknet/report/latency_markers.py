@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from flinknet.units import NS_PER_MS, human_count, human_duration
+
+from .console import print_line
 
 AGREES_WITHIN = 0.1
 AGREES_WITHIN_MS = 2.0
@@ -27,11 +28,11 @@ def print_latency_markers(console: Console, measured: Mapping[str, Any]) -> None
     interval, history = human_duration(measured["interval_ns"]), measured["history"]
     heading = f"Latency markers every {interval}; each subtask keeps the last {history}"
     if not measured["operators"]:
-        console.print(Text(f"{heading}. None came to an operator."), soft_wrap=True)
+        print_line(console, f"{heading}. None came to an operator.")
         return
-    console.print(Text(f"{heading}:"), soft_wrap=True)
+    print_line(console, f"{heading}:")
     console.print(_table(measured))
-    console.print(Text(trust_of(measured)), soft_wrap=True)
+    print_line(console, trust_of(measured))
 
 
 def trust_of(measured: Mapping[str, Any]) -> str:

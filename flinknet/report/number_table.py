@@ -110,6 +110,7 @@ def print_table(console: Console, table: Table, *, keys: int = 1) -> None:
     def build(shown: Sequence[Column], *, is_tight: bool, name_width: int | None) -> Table:
         columns = [*table.columns[:keys], *shown]
         part = _part(table, columns, is_measured=name_width is not None)
+        _leave_out_empty_rows(part, keys)
         if shown[0] is not table.columns[keys]:
             part.title = None
         return part
@@ -141,6 +142,15 @@ def _part(table: Table, columns: Sequence[Column], *, is_measured: bool) -> Tabl
         if is_measured and not column.no_wrap and column.justify != "right":
             column.max_width = NAME_WIDTH
     return part
+
+
+def _leave_out_empty_rows(part: Table, keys: int) -> None:
+    """Take the rows out that have nothing but their names in these columns."""
+    cells = [column._cells for column in part.columns]
+    kept = [row for row in range(part.row_count) if any(of[row] for of in cells[keys:])]
+    part.rows = [part.rows[row] for row in kept]
+    for column, of in zip(part.columns, cells, strict=True):
+        column._cells = [of[row] for row in kept]
 
 
 def empty_table(title: str | None, *, is_tight: bool) -> Table:

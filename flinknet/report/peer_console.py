@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.units import human_bytes, human_count, human_duration, human_number
 
+from .console import print_line
 from .warning_lines import print_warnings
 
 
 def print_peer(console: Console, result: PeerResult) -> None:
     """Print one line on the whole, a row for each channel, and what is wrong with their records."""
-    console.print(Text(_headline(result)), soft_wrap=True)
+    print_line(console, _headline(result))
     console.print(_channel_table(result))
     for line in _lines(result):
-        console.print(Text(line), soft_wrap=True)
+        print_line(console, line)
     print_warnings(console, [("", result.warnings)], is_explained=True)
 
 

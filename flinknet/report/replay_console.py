@@ -11,8 +11,10 @@ from dataclasses import asdict
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from flinknet.results import (
+    TAKEN_ALONE,
     JobAnswer,
     LatencyDistribution,
     LatencySummary,
@@ -29,17 +31,17 @@ from .advice_lines import (
     points_to_show,
 )
 from .checkpoint_table import replayed_checkpoints
-from .console import console_for
+from .console import console_for, print_line
 from .flink_table import flink_lines, flink_table
-from .job_answer_console import print_job_answer
+from .job_answer_console import print_job_answer, print_job_notes
 from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, price_line
 from .recording_lines import recording_lines
-from .runs_table import runs_table
-from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
+from .runs_table import edges_table, runs_table
+from .settings_in_words import ALIGNMENT, BUFFER_TIMEOUT, CHECKPOINTS, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
@@ -64,6 +66,8 @@ _NARROW_ORDER = (
 SETTINGS_SHOWN = 40
 """Rows of the trade-off table."""
 
+EDGES_IN_FULL = "--edges shows each edge in full: channels, messages, checkpoints, predictions"
+
 _NOTHING = "not predicted"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
@@ -74,51 +78,98 @@ def print_replays(
     *,
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
+    edges: bool = False,
     jobs: Sequence[JobAnswer] = (),
 ) -> None:
     """Print one section for each run, and a table of all runs if there are several. A job of
-    several exchanges comes from end to end first, then edge by edge.
+    several exchanges comes from end to end, and then its edges in one table.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
         diagnose: show what holds each edge up, too.
+        edges: show each edge of a job by itself, too; so do `channels`, `diagnose`, and settings
+            that differ in their checkpoints.
     """
     console = console or console_for(sys.stdout)
     whole = {job.path: job for job in jobs}
-    shown: set[str] = set()
+    by_path: dict[str, list[ReplayAnswer]] = {}
     for answer in answers:
-        path = answer.trace.path
-        is_first = path not in shown
-        shown.add(path)
-        about = recording_lines(answer.trace) if is_first else []
-        if is_first and path in whole:
+        by_path.setdefault(answer.trace.path, []).append(answer)
+    is_in_full = edges or diagnose or channels is not None
+    for path, own in by_path.items():
+        about = recording_lines(own[0].trace)
+        if path in whole:
             console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
-            _print_bottleneck(console, answer)
-            _print_remarks(console, about)
+            _print_bottleneck(console, own[0])
+            edges_in_order = _in_order(own, whole[path].edges)
+            common, of_edges = _doubts_of_edges(edges_in_order)
+            _print_remarks(console, [*about, *common])
             print_job_answer(whole[path], console)
+            _print_recorded(console, edges_in_order)
+            _print_remarks(console, of_edges)
             console.print()
+            print_job_notes(whole[path], console)
             about = []
-        recordings = len(answer.trace.recordings)
-        several = f" ({recordings:,} recordings)" if recordings else ""
-        edge = f", {answer.trace.edge}" if answer.trace.edge else ""
-        console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
-        if is_first and path not in whole:
-            _print_bottleneck(console, answer)
-        _print_answer(console, answer, about, channels, diagnose=diagnose)
-    if len(answers) > 1:
+            if not (is_in_full or any(map(_varies_checkpoints, own))):
+                print_line(console, Text(EDGES_IN_FULL, style="dim"), indent=2)
+                continue
+            console.print()
+        for answer in own:
+            recordings = len(answer.trace.recordings)
+            several = f" ({recordings:,} recordings)" if recordings else ""
+            edge = f", {answer.trace.edge}" if answer.trace.edge else ""
+            console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
+            if answer is own[0] and path not in whole:
+                _print_bottleneck(console, answer)
+            _print_answer(console, answer, about, channels, diagnose=diagnose)
+            about = []
+    if len(by_path) > 1 or (len(answers) > 1 and not whole):
         console.rule("[bold]all runs, as observed[/bold]")
         print_table(console, runs_table(answers))
 
 
+def _in_order(answers: Sequence[ReplayAnswer], edges: Sequence[str]) -> list[ReplayAnswer]:
+    """The answers of a job as records pass its edges."""
+    places = {edge: place for place, edge in enumerate(edges)}
+    return sorted(answers, key=lambda each: places.get(each.trace.edge or "", len(places)))
+
+
+def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str]]:
+    """What to know of all edges of a job, and of some of them."""
+    doubts = {
+        place: [each for each in doubts_of(answer) if each != TAKEN_ALONE]
+        for place, answer in enumerate(edges, 1)
+    }
+    common = [each for each in doubts[1] if all(each in of for of in doubts.values())]
+    return common, [
+        f"edge {place}: {each}" for place, of in doubts.items() for each in of if each not in common
+    ]
+
+
+def _print_recorded(console: Console, edges: Sequence[ReplayAnswer]) -> None:
+    """What was recorded of a job: its edges, and Flink's metrics of its vertices."""
+    console.print()
+    print_table(console, edges_table(edges))
+    metrics = [each.flink for each in edges if each.flink is not None]
+    if metrics:
+        vertices = {vertex.name: vertex for each in metrics for vertex in each.vertices}
+        console.print()
+        console.print(flink_table(vertices.values()))
+
+
+def _varies_checkpoints(answer: ReplayAnswer) -> bool:
+    """Whether the settings differ in how checkpoints are made."""
+    return not {CHECKPOINTS, ALIGNMENT}.isdisjoint(what_varies(answer.trade_offs))
+
+
 def _print_bottleneck(console: Console, answer: ReplayAnswer) -> None:
     if answer.bottleneck is not None:
-        text = escape(answer.bottleneck.text)
-        console.print(f"[bold]Bottleneck:[/bold] {text}", soft_wrap=True)
+        print_line(console, Text.assemble(("Bottleneck:", "bold"), " ", answer.bottleneck.text))
 
 
 def _print_remarks(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
-        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+        print_line(console, Text.assemble(("!", "yellow"), " ", line))
 
 
 def _print_answer(
@@ -132,7 +183,7 @@ def _print_answer(
     """Print one run, or one edge of a job, with remarks `about` its recordings."""
     if answer.is_bottleneck and answer.trace.edge:
         console.print("[bold]This edge holds the job up.[/bold]")
-    console.print(model_error_line(answer), soft_wrap=True)
+    print_line(console, Text.from_markup(model_error_line(answer)))
     _print_remarks(console, [*about, *doubts_of(answer)])
     if diagnose:
         console.print()
@@ -151,9 +202,9 @@ def _print_answer(
             console.print(table)
     if answer.flink is not None:
         console.print()
-        console.print(flink_table(answer.flink))
+        console.print(flink_table(answer.flink.vertices))
         for line in flink_lines(answer.flink):
-            console.print(f"  {escape(line)}", soft_wrap=True)
+            print_line(console, line, indent=2)
     console.print()
     _print_predictions(console, answer)
     console.print()
@@ -165,16 +216,16 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
     if all(point.throughput_records_per_s is None for point in points):
         notes = [note for point in points for note in point.notes if note.startswith(_NOTHING)]
         reason = notes[0].removeprefix(_NOTHING) if notes else ""
-        console.print(f"[bold]nothing is predicted[/bold]{reason}", soft_wrap=True)
+        print_line(console, Text.assemble(("nothing is predicted", "bold"), reason))
         return
     _print_settings(console, answer)
     for line in advice_lines(answer):
-        console.print(line, soft_wrap=True)
+        print_line(console, line)
     if (price := price_line(answer)) is not None:
-        console.print(price, soft_wrap=True, highlight=False)
+        print_line(console, price)
         console.print()
     for note in notes_of(points):
-        console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
+        print_line(console, Text(note, style="dim"), indent=2)
 
 
 def _observed_table(answer: ReplayAnswer) -> Table:

@@ -8,6 +8,8 @@ from flinknet.results import SituationAdvice, TradeOffPoint
 from flinknet.units import MISSING, human_duration
 
 BUFFER_TIMEOUT = "buffer timeout"
+CHECKPOINTS, ALIGNMENT = "checkpoints", "alignment"
+"""Names of what can be varied."""
 
 _TIMEOUT_KEY = "execution.buffer-timeout.interval"
 _KEYS = {
@@ -29,8 +31,8 @@ def settings_of(point: TradeOffPoint) -> dict[str, str]:
     names = {BUFFER_TIMEOUT: timeout_text(config)}
     names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
     names["debloating"] = _debloating(config)
-    names["checkpoints"] = config.get(_CHECKPOINTS, "off").replace(" ", "")
-    names["alignment"] = _alignment(config)
+    names[CHECKPOINTS] = config.get(_CHECKPOINTS, "off").replace(" ", "")
+    names[ALIGNMENT] = _alignment(config)
     return names | situation_of(point)
 
 

@@ -32,7 +32,7 @@ from .flink_metrics import (
     VertexMetrics,
 )
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
-from .job_answer import JobAnswer, JobEdgePoint, JobObserved, JobPoint
+from .job_answer import TAKEN_ALONE, JobAnswer, JobEdgePoint, JobObserved, JobPoint
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 from .job_status import (
     ClusterJob,
@@ -94,6 +94,7 @@ __all__ = [
     "ERROR_TO_BET_ON",
     "P99_DISTURBED",
     "STRANGERS",
+    "TAKEN_ALONE",
     "Advice",
     "BacklogSummary",
     "BlockingExchange",

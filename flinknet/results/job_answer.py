@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from .measures import LatencySummary
 from .prediction import CpuCost, ModelError, TradeOffPoint
 
+TAKEN_ALONE = (
+    "predictions for this edge alone take its records to come as recorded under any setting; the"
+    " job from end to end counts what other settings do to the edges before it"
+)
+"""Remark on an edge behind another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobEdgePoint:

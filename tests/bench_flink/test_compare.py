@@ -69,10 +69,8 @@ def row(throughput: float, **more: float | None) -> dict[str, float | None]:
     } | more
 
 
-def test_the_table_shows_both_sides_their_spread_and_their_ratio(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    document: dict[str, Any] = {
+def report_of(flink: list[Any], flinknet: list[Any]) -> dict[str, Any]:
+    return {
         "environment": {
             **{"flink": "2.3.0", "java": "17", "flinknet": "0.1.0", "python": "3.11"},
             **{"cpu": "a processor", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6.1"},
@@ -86,12 +84,22 @@ def test_the_table_shows_both_sides_their_spread_and_their_ratio(
                     **{"duration_ns": 3_000_000_000, "warmup_ns": 2_000_000_000},
                 },
                 "wire_bytes_per_record": 105,
-                "flink": [row(1e6), row(2e6, first_answer_s=None)],
-                "flinknet": [row(4e6), row(4e6, cpu_ns_per_record=None)],
+                "flink": flink,
+                "flinknet": flinknet,
             }
         ],
     }
-    print_report(document)
+
+
+def test_the_table_shows_both_sides_their_spread_and_their_ratio(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_report(
+        report_of(
+            [row(1e6), row(2e6, first_answer_s=None)],
+            [row(4e6), row(4e6, cpu_ns_per_record=None)],
+        )
+    )
     lines = capsys.readouterr().out.splitlines()
     flink, flinknet, ratio = (line.split() for line in lines[1:4])
     assert flink[:6] == ["max,", "timeout", "5", "ms:", "flink", "1.50"]
@@ -99,6 +107,21 @@ def test_the_table_shows_both_sides_their_spread_and_their_ratio(
     assert "4.00" in flinknet
     assert ratio[:5] == ["flinknet", "/", "Flink", "x", "3"]
     assert "105 B on the wire" in lines[5]
+
+
+def test_a_figure_that_one_side_lacks_has_no_column(capsys: pytest.CaptureFixture[str]) -> None:
+    def title_and_ratio(flink: dict[str, float | None]) -> tuple[str, str]:
+        print_report(report_of([flink], [row(4e6, buffers_per_s=990.0)]))
+        lines = capsys.readouterr().out.splitlines()
+        return lines[0], lines[3]
+
+    title, ratio = title_and_ratio(row(1e6, buffers_per_s=900.0, first_answer_s=None))
+    assert "buffers/s" in title
+    assert "first answer" not in title
+    assert ratio.split()[3:7] == ["x", "4", "x", "1.1"]
+    title, _ = title_and_ratio(row(1e6))
+    assert "buffers/s" not in title
+    assert "first answer" in title
 
 
 SAMPLES = [

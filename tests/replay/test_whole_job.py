@@ -16,7 +16,7 @@ from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
 from flinknet.replay.advise.job_graph import NOT_SHOWN, joined_edges, not_to_the_end
 from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
-from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.pipeline import Replay, replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
 from flinknet.report.job_answer_console import print_job_answer
@@ -72,7 +72,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert total.latency_ns.p99 == pytest.approx(p99_ns, rel=0.15)
     assert (mixed.total.latency_ns.p50 or 0) < (recorded.total.latency_ns.p50 or 0)
     remarks = ["\n".join(each.remarks) for each in found.answers]
-    assert ["take it alone" in each for each in remarks] == [False, True, True]
+    assert ["edge alone" in each for each in remarks] == [False, True, True]
     document = replay_document(found.answers, found.jobs)
     assert len(document["replays"]) == 3
     assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)
@@ -87,15 +87,24 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
         (total.buffers_per_s - recorded.total.buffers_per_s) * job.cpu_cost.ns_per_message / 1e9
     )
     assert saved < 0
-    printed = Console(file=io.StringIO(), width=140)
-    print_replays(found.answers, printed, jobs=found.jobs)
-    text = printed.file.getvalue()  # type: ignore[attr-defined]
+    text = printed(found)
     assert "the job from end to end" in text.splitlines()[0]
     assert text.count("the job from end to end ─") == 1
+    _, head, *rows = text[text.index("as recorded") :].split("\n\n")[0].splitlines()
+    assert head.split()[0] == "edge"
+    assert [row.split()[0] for row in rows] == ["1", "2", "3"]
+    assert "by channel" not in text
+    assert printed(found, edges=True).count("by channel") == 3
     assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text
     assert "The job from end to end" in page_of(found.answers, found.jobs)
+
+
+def printed(found: Replay, **options: bool) -> str:
+    stream = io.StringIO()
+    print_replays(found.answers, Console(file=stream, width=140), jobs=found.jobs, **options)
+    return stream.getvalue()
 
 
 def tapped(directory: Path, *vertices: str) -> Any:

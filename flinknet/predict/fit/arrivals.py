@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
-from ..recorded import Ramps
+from ..ramps import Ramps
 from . import SAMPLES_MIN
 
 FloatArray = npt.NDArray[np.float64]
@@ -139,15 +139,15 @@ class Pattern:
         """The pattern, and what it was read from."""
         where = " in bursts" if self.is_on_off else ""
         if (self.low, self.high) == DISPERSION_UNKNOWN:
-            return f"evenly spaced to random{where}: too few flushes show how their number varies"
+            return f"evenly spaced to random{where}: too few flushes to see how their number varies"
         low = self.low if self.varying is None else self.varying
         value = f"{self.dispersion:.2g}"
         least_most = f"{low:.2g} to {self.high:.2g}"
-        source = "by how much their number varies from flush to flush"
+        source = "estimated from how much their number varies between flushes"
         if self.dispersion > RANDOM_MAX:
             return f"in groups of about {value} ({least_most}){where}, {source}"
         how = "evenly spaced" if self.dispersion <= EVEN_MAX else "at random instants"
-        return f"{how}{where}, {source}: variance {value} of the mean ({least_most})"
+        return f"{how}{where}, {source}: variance {value} times the mean ({least_most})"
 
     def draw(self, random: np.random.Generator, number: int) -> float:
         """A dispersion that may be the true one; of two that are as likely by turns."""
@@ -173,7 +173,7 @@ def fit_pattern(
         return UNKNOWN_PATTERN
     counts = [_counts(each, beat_ns) for each in seen.values()]
     take = _differences_within if is_on_off else _differences
-    sums = _Sums.over([take(each) for each in counts])
+    sums = _Sums.over([take(*each) for each in counts])
     if sums.beats < SAMPLES_MIN:
         return replace(UNKNOWN_PATTERN, is_on_off=True) if is_on_off else UNKNOWN_PATTERN
     found = _pattern(sums, is_on_off=is_on_off)
@@ -211,42 +211,44 @@ def _pattern(sums: _Sums, *, is_on_off: bool) -> Pattern:
     return Pattern(found, float(found * np.exp(-spread)), float(found * np.exp(spread)), is_on_off)
 
 
-def _counts(seen: Seen, beat_ns: int) -> IntArray:
+def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
     """Records of a channel in each beat, those without any among them; a silence counts as at most
-    SILENT_BEATS_MAX of them.
+    SILENT_BEATS_MAX of them. And which of the beats are as long as others: where the flusher was
+    late, or a barrier was flushed in between, a buffer has the records of more time, or of less.
     """
     reached = np.cumsum(seen.records)
     ticks = np.flatnonzero(seen.is_flush)
     if len(ticks) < 2:
-        return np.zeros(0, np.int64)
-    beats = np.rint(np.diff(seen.at_ns[ticks]) / beat_ns).astype(np.int64)
-    is_beat = beats > 0
+        return np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    lengths = np.diff(seen.at_ns[ticks]) / beat_ns
+    beats = np.rint(lengths).astype(np.int64)
     places = np.cumsum(np.minimum(np.maximum(beats, 1), SILENT_BEATS_MAX)) - 1
     counts = np.zeros(int(places[-1]) + 1, np.int64)
     counts[places] = np.diff(reached[ticks])
-    keep = np.ones(len(counts), bool)
-    keep[places[~is_beat]] = False
-    return counts[keep]
+    is_whole = np.ones(len(counts), bool)
+    is_whole[places] = (beats > 0) & (np.abs(lengths - beats) <= LENGTH_OFF)
+    return counts, is_whole
 
+
+LENGTH_OFF = 0.1
+"""Beats by which the time between two flushes is off a whole number, at most, where the second one
+has the records of one beat."""
 
 SILENT_BEATS_MAX = 50
 
 
-def _differences(counts: IntArray) -> tuple[float, float, int]:
+def _differences(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
     """Of all successive beats."""
-    differences = np.diff(counts)
-    return (
-        float((differences**2).sum()),
-        float((counts[:-1] + counts[1:]).sum()),
-        len(differences),
-    )
+    own = is_whole[1:] & is_whole[:-1]
+    one, other = counts[:-1][own], counts[1:][own]
+    return float(((other - one) ** 2).sum()), float((one + other).sum()), len(one)
 
 
-def _differences_within(counts: IntArray) -> tuple[float, float, int]:
+def _differences_within(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
     """Of those with records in both, and in the beats before and after them."""
     if len(counts) < 4:
         return 0.0, 0.0, 0
     some = counts > 0
-    inside = some[:-3] & some[1:-2] & some[2:-1] & some[3:]
+    inside = some[:-3] & some[1:-2] & some[2:-1] & some[3:] & is_whole[1:-2] & is_whole[2:-1]
     one, other = counts[1:-2][inside], counts[2:-1][inside]
     return float(((other - one) ** 2).sum()), float((one + other).sum()), int(inside.sum())

@@ -2,9 +2,10 @@
 between which instants the records of each burst came.
 
 The flusher of a producer cuts its bursts into beats, on all its channels at the same instants.
-However bursts lie to beats, one that is on for a time L touches 1 + L / T beats of length T on
-average. So the mean number of beats in a row that have records tells L, also where no beat lies
-wholly within a burst. A burst has its own rate, its records over L: at that rate those of its first
+However bursts lie to beats, from the first beat with records to the last one of a burst it takes as
+long as the burst is on, on average: a beat comes as much behind its end as behind its beginning. So
+the mean of that time tells L, for how long it is on, also where no beat lies wholly within a
+burst. A burst has its own rate, its records over L: at that rate those of its first
 beat came last in it, and those of its last beat first.
 """
 
@@ -29,6 +30,13 @@ by chance, and tell no rate."""
 
 BURSTS_MIN = 10
 """That tell how long they are on."""
+
+EARLY_BEATS = 0.2
+"""A beat is no earlier than that. It may be late, and then no beat was silent before it."""
+
+LATE_RECORDS = 1.5
+"""A beat after the time of two that has so many times the usual records came late by a whole
+one."""
 
 HELD_BEATS = 1.2
 """A buffer with a longer stretch was held back, and its records may have come before its beat."""
@@ -60,9 +68,19 @@ class Beats:
         records = np.zeros(len(at_ns), np.int64)
         for each in channels:
             np.add.at(records, _place(each, at_ns), each.records)
-        gaps = np.rint(np.diff(at_ns) / beat_ns).astype(np.int64)
+        gaps = np.floor(np.diff(at_ns) / beat_ns + EARLY_BEATS).astype(np.int64)
+        is_late = (gaps == 2) & (records[1:] > LATE_RECORDS * np.median(records))
+        gaps[is_late] = 1
         burst = np.r_[0, np.cumsum(gaps > 1)]
         return cls(at_ns, burst, records, int((np.clip(gaps, 1, SILENT_BEATS_MAX) - 1).sum()))
+
+    def spans(self) -> tuple[IntArray, IntArray]:
+        """Of each burst, from its first to its last beat, and its records."""
+        if not len(self.burst):
+            return self.at_ns, self.records
+        first = np.flatnonzero(np.r_[True, np.diff(self.burst) > 0])
+        last = np.r_[first[1:], len(self.burst)] - 1
+        return self.at_ns[last] - self.at_ns[first], np.add.reduceat(self.records, first)
 
     def on_ns(self, on_ns: float, beat_ns: int) -> tuple[IntArray, IntArray]:
         """From when to when the records of each beat came.
@@ -137,14 +155,17 @@ def find_bursts(
     beats = {each: Beats.of(own, beat_ns) for each, own in channels.items()}
     filled = sum(len(each.at_ns) for each in beats.values())
     silent = sum(each.silent for each in beats.values())
-    bursts = sum(int(each.burst[-1]) + 1 for each in beats.values() if len(each.burst))
+    spans = [each.spans() for each in beats.values()]
+    bursts = sum(len(own) for own, _ in spans)
     if bursts < BURSTS_MIN or not filled:
         return None
     mean = sum(int(each.records.sum()) for each in beats.values()) / filled
     by_chance = float(np.exp(-mean))
     if mean < RECORDS_MIN or silent / (filled + silent) < SILENT_SHARE + SILENT_FACTOR * by_chance:
         return None
-    return Bursts(max(filled / bursts - 1, 0.0) * beat_ns, beat_ns, beats, producer_of)
+    lengths_ns = np.concatenate([own for own, _ in spans])
+    weights = np.concatenate([own for _, own in spans])
+    return Bursts(float(np.average(lengths_ns, weights=weights)), beat_ns, beats, producer_of)
 
 
 def _place(seen: Seen, beats_ns: IntArray) -> IntArray:

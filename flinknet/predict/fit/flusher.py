@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,3 +60,31 @@ def _gaps_between_flushes(sent: EventColumns) -> Iterator[IntArray]:
     for own in places_by_channel(sent).values():
         flushed = own[sent["reason"][own] == FlushReason.FLUSH]
         yield np.diff(np.sort(sent["at_ns"][flushed]))
+
+
+LATE_FROM, LATE_UP_TO = 1.1, 3.0
+"""Beats between two flushes of a producer from which, and up to which, the second one is late."""
+
+
+def flusher_late_ns(sent: EventColumns, producer_of: Mapping[int, int], beat_ns: int) -> IntArray:
+    """How late the flusher was whose beat each buffer left with; 0 for what no flush sent.
+
+    It sleeps anew after each flush. So what the time between two flushes is beyond whole beats, it
+    was late.
+    """
+    late_ns = np.zeros(len(sent["at_ns"]), np.int64)
+    producer = np.array([producer_of[each] for each in sent["channel"].tolist()], np.int64)
+    is_flush = sent["reason"] == FlushReason.FLUSH
+    for each in np.unique(producer).tolist():
+        own = np.flatnonzero(is_flush & (producer == each))
+        own = own[np.argsort(sent["at_ns"][own], kind="stable")]
+        if len(own) < 2:
+            continue
+        at_ns = sent["at_ns"][own].astype(np.int64)
+        is_new = np.r_[True, np.diff(at_ns) > beat_ns // 2]
+        gaps_ns = np.diff(at_ns[is_new], prepend=at_ns[0] - beat_ns)
+        beats = gaps_ns / beat_ns
+        is_late = (beats > LATE_FROM) & (beats < LATE_UP_TO)
+        own_ns = np.where(is_late, gaps_ns % beat_ns, 0)
+        late_ns[own] = own_ns[np.cumsum(is_new) - 1]
+    return late_ns

@@ -135,3 +135,16 @@ def queued_ns(
         behind_it_ns = begun_ns[place] - begun_ns[np.minimum(in_work + 1, place)]
         queued[own] = np.where(in_work < place, rest_ns + behind_it_ns, 0)
     return queued
+
+
+def busy_for_ns(at_ns: IntArray, records: IntArray, ns_per_record: float) -> IntArray:
+    """How long a consumer has to work on the messages before each when that comes, if it takes so
+    long for each record and works without a pause.
+
+    Args:
+        at_ns: when its messages come, ascending.
+    """
+    work_ns = np.cumsum(np.maximum(records, 0) * ns_per_record)
+    before_ns = np.r_[0.0, work_ns[:-1]]
+    done_ns = before_ns + np.maximum.accumulate(at_ns - before_ns)  # begun, of each message
+    return (done_ns - at_ns).astype(np.int64)

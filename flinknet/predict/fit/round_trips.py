@@ -10,7 +10,7 @@ beyond the least that was seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace.event_block import EventColumns
 
 from . import SAMPLES_MIN
-from .delays import NO_DELAYS, Delays, DelaysByCompany, spread_of
+from .delays import NO_DELAYS, Delays, spread_of
+from .queued import busy_for_ns
+from .quiet import ONE_FLUSH_NS, Flushes, delays_by_quiet
 from .wakeups import Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 
@@ -41,8 +43,8 @@ DELAYS_SHARE, DELAYS_SHARES = 0.6, (0.2, 1.0)
 """Of what round trips vary by, what happens to buffers on their way and not the credit on its way
 back; and the least and greatest share that it may be."""
 
-QUICK = 0.1
-"""Quantile of the times that the machine did not disturb."""
+QUICK, QUICKEST = 0.1, 0.01
+"""Quantiles of the times that the machine did not disturb, and of those where nobody slept."""
 
 PARTS = 4
 """Of a run, whose times for each record are compared."""
@@ -58,13 +60,14 @@ WORK_UNKNOWN = (
     " floating buffers are free; record the trace with --rest for Flink's busy times"
 )
 
-NEAR_NS = 1_000_000
-"""A message that no other one passed so close to finds the machine asleep: its threads and cores,
-and a virtual machine, too. On two cores one in ten such round trips took 0.7 to 3 ms, of others 0.4
-to 1."""
+HELD_UP_NS = 100_000
+"""A task that takes so long for a record holds up the credit of what comes meanwhile; a round trip
+that waited for as long shows the task's work and not what the machine does to messages."""
 
-ONE_FLUSH_NS = 200_000
-"""Buffers to one process that pass this close after each other are of one flush."""
+ALL_HELD_UP = (
+    "assumed: nothing delays messages but the tasks; these were always at work when one came, so"
+    " what the machine adds does not show"
+)
 
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message
 
@@ -80,7 +83,7 @@ class RoundTrips:
         consumer: index of its consumer.
         at_ns: when it passed.
         gap_ns: since what passed to the same process before, of another flush.
-        is_alone: no other message passed shortly before or after it.
+        quiet_ns: how long nothing had passed before the flush that it is of.
     """
 
     total_ns: IntArray
@@ -89,20 +92,15 @@ class RoundTrips:
     consumer: IntArray
     at_ns: IntArray
     gap_ns: IntArray
-    is_alone: BoolArray
+    quiet_ns: IntArray
 
     def of(self, consumer: int) -> RoundTrips:
         """Those to one consumer."""
-        own = self.consumer == consumer
-        return RoundTrips(
-            self.total_ns[own],
-            self.records[own],
-            self.company[own],
-            self.consumer[own],
-            self.at_ns[own],
-            self.gap_ns[own],
-            self.is_alone[own],
-        )
+        return self.where(self.consumer == consumer)
+
+    def where(self, keep: BoolArray) -> RoundTrips:
+        """Some of them."""
+        return RoundTrips(*(getattr(self, each.name)[keep] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +112,7 @@ class RoundTrip:
         records: that take their time in it.
         ns_per_record: the best guess, the mean over consumers.
         low_ns, high_ns: between which it lies.
+        quick_ns: the quickest round trips without their records: no thread had to be woken.
     """
 
     total_ns: float
@@ -121,6 +120,7 @@ class RoundTrip:
     ns_per_record: float
     low_ns: float
     high_ns: float
+    quick_ns: float
 
     def fixed_ns(self, ns_per_record: float) -> float:
         """The rest, if a record takes that long."""
@@ -140,7 +140,8 @@ class RoundTrip:
             costs,
             consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
         )
-        return _with_way(costs, self.fixed_ns(ns_per_record), least + of_way * (most - least))
+        share = least + of_way * (most - least)
+        return _with_way(costs, self.fixed_ns(ns_per_record), share, self.quick_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ def fit_captured(
     process_of: Mapping[int, str] | None = None,
     producer_of: Mapping[int, int] | None = None,
     passed_ns: IntArray | None = None,
+    busy_ns: Mapping[int, float] | None = None,
 ) -> CapturedCosts:
     """The costs of an exchange.
 
@@ -178,6 +180,7 @@ def fit_captured(
         process_of: channel to the process of its consumer; None for one each.
         producer_of: channel to index of its producer; None for one each.
         passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
+        busy_ns: of a consumer, what it takes for a record by Flink's account of its time.
     """
     trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
     if len(trips.total_ns) < SAMPLES_MIN:
@@ -190,6 +193,10 @@ def fit_captured(
         )
         return CapturedCosts(costs, note)
     low_ns, ns_per_record, high_ns = _ns_per_record(trips)
+    free = trips.where(_is_free(trips, sent, consumer_of, busy_ns or {}))
+    is_any_free = len(free.total_ns) >= SAMPLES_MIN
+    if is_any_free:
+        trips = free
     slopes_ns = np.full(consumers, ns_per_record)
     for each in range(consumers):
         own = trips.of(each)
@@ -198,20 +205,23 @@ def fit_captured(
     without_records_ns = trips.total_ns - slopes_ns[trips.consumer] * trips.company
     fixed_ns = max(float(np.median(without_records_ns)), 0.0)
     note = (
-        f"assumed: {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip is network delay in"
-        " each direction"
+        f"assumed: each direction takes {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip"
     )
     company = float(np.median(trips.company))
-    trip = RoundTrip(fixed_ns + ns_per_record * company, company, ns_per_record, low_ns, high_ns)
+    quick_ns = max(float(np.quantile(without_records_ns, QUICKEST)), 0.0)
+    typical_ns = fixed_ns + ns_per_record * company
+    trip = RoundTrip(typical_ns, company, ns_per_record, low_ns, high_ns, quick_ns)
     beyond_ns = (DELAYS_SHARE * (without_records_ns - fixed_ns)).astype(np.int64)
     spread_ns = spread_of(beyond_ns, np.maximum(trips.records, 1))
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
-    costs = _with_way(costs, fixed_ns, WAY_SHARE)
+    costs = _with_way(costs, fixed_ns, WAY_SHARE, quick_ns)
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
     delays = NO_DELAYS
-    if len(spread_ns):
-        by_company = _by_company(beyond_ns, trips)
-        delays = Delays(spread_ns, usual_ns=usual_ns, by_company=by_company)
+    if not is_any_free:
+        note = f"{note}; {ALL_HELD_UP}"
+    elif len(spread_ns):
+        by_quiet = delays_by_quiet(beyond_ns, trips.records, trips.quiet_ns)
+        delays = Delays(spread_ns, usual_ns=usual_ns, by_quiet=by_quiet)
     receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
     producers = producer_of or {each: each for each in consumer_of}
     ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
@@ -228,16 +238,28 @@ def fit_captured(
     return CapturedCosts(costs, note, delays, trip, wakeups)
 
 
-def _by_company(beyond_ns: IntArray, trips: RoundTrips) -> DelaysByCompany | None:
-    """The delays of messages that passed alone, and of others; None for too few of either."""
-    spreads = []
-    for own in (trips.is_alone, ~trips.is_alone):
-        if own.sum() < SAMPLES_MIN:
-            return None
-        own_ns = beyond_ns[own] - int(np.median(beyond_ns[own]))
-        spreads.append(spread_of(own_ns, np.maximum(trips.records[own], 1)))
-    alone_ns, others_ns = spreads
-    return DelaysByCompany(alone_ns, others_ns, float(trips.is_alone.mean()))
+def _is_free(
+    trips: RoundTrips,
+    sent: EventColumns,
+    consumer_of: Mapping[int, int],
+    busy_ns: Mapping[int, float],
+) -> BoolArray:
+    """Whether no record before a buffer, and none in it but the last, held up its credit. That one
+    does not: a task gives the buffer back when it has taken the last record out."""
+    found = np.ones(len(trips.total_ns), np.bool_)
+    consumer = np.array([consumer_of[each] for each in sent["channel"].tolist()], np.int64)
+    for each, work_ns in busy_ns.items():
+        own = np.flatnonzero(consumer == each)
+        if work_ns < HELD_UP_NS or not len(own):
+            continue
+        own = own[np.argsort(sent["at_ns"][own], kind="stable")]
+        at_ns = sent["at_ns"][own].astype(np.int64)
+        waits_ns = busy_for_ns(at_ns, sent["records"][own], work_ns)
+        mine = np.flatnonzero(trips.consumer == each)
+        place = np.searchsorted(at_ns, trips.at_ns[mine])
+        held_ns = waits_ns[place] + (trips.records[mine] - 1) * work_ns
+        found[mine] = held_ns <= HELD_UP_NS
+    return found
 
 
 def with_busy_tasks(
@@ -266,6 +288,7 @@ def with_busy_tasks(
             mean_ns,
             (1 - BUSY_OFF) * mean_ns,
             (1 + BUSY_OFF) * mean_ns,
+            trip.quick_ns,
         )
     return replace(found, costs=replace(found.costs, consume_ns_per_record=own_ns), round_trip=trip)
 
@@ -283,6 +306,7 @@ def round_trips(
         passed_ns = np.sort(sent["at_ns"])
     processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
     gaps_ns = _gaps_between_flushes(sent, _numbered(processes))
+    flushes = Flushes.of(passed_ns)
     traffic = _Traffic.by_process(sent, processes)
     credited = places_by_channel(credit)
     columns: list[tuple[Any, ...]] = []
@@ -298,11 +322,10 @@ def round_trips(
         company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
         consumer = np.full(len(which), consumer_of[channel])
         total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
-        near = [np.searchsorted(passed_ns, at_ns[which] + each) for each in (-NEAR_NS, NEAR_NS)]
-        is_alone = near[1] - near[0] <= 1  # itself
-        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, is_alone))
+        quiet_ns = flushes.quiet_ns(at_ns[which])
+        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, quiet_ns))
     if not columns:
-        return RoundTrips(*(_NONE,) * 6, np.zeros(0, np.bool_))
+        return RoundTrips(*(_NONE,) * 7)
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
 
 
@@ -384,12 +407,15 @@ def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
     return min(float(quick_ns) / more, most_ns)
 
 
-def _with_way(costs: CostModel, round_trip_ns: float, share: float) -> CostModel:
-    """The costs where the way to the reader takes this share of a round trip."""
-    receive_ns = max((1 - 2 * share) * round_trip_ns, 0.0)
+def _with_way(costs: CostModel, round_trip_ns: float, share: float, quick_ns: float) -> CostModel:
+    """The costs where the way to the reader takes this share of a round trip. What goes into
+    handling the buffer keeps its task at work only as far as the quickest round trips have it, too:
+    the rest is waking."""
+    there_ns = (1 - share) * round_trip_ns
+    receive_ns = min(max((1 - 2 * share) * quick_ns, 0.0), there_ns)
     return replace(
         costs,
-        transit_ns=share * round_trip_ns,
+        transit_ns=there_ns - receive_ns,
         receive_ns_per_message=receive_ns or costs.receive_ns_per_message,
     )
 

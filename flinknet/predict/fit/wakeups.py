@@ -55,6 +55,7 @@ class Wakeups:
         record_bytes: mean bytes of a record in a buffer.
         flushers: producers that send to a TaskManager; the beat of one flushes all its channels.
         may_poll: whether each TaskManager has a core of its own; only then they poll.
+        is_inferred: from round trips, of which the delays by quiet times have the same.
     """
 
     gaps_ns: tuple[float, ...]
@@ -64,6 +65,7 @@ class Wakeups:
     record_bytes: float
     flushers: float
     may_poll: bool = True
+    is_inferred: bool = False
 
     def transit_after(self, gaps_ns: npt.NDArray[np.int64 | np.float64]) -> FloatArray:
         """The typical way of messages, each by its gap."""
@@ -98,13 +100,13 @@ class Wakeups:
         """What was found, for a person."""
         (quick_ns, *_, slow_ns), gaps_ns = self.transit_ns, self.gaps_ns
         return (
-            f"messages arrive sooner where they follow each other closely: the way takes about"
-            f" {quick_ns / 1e3:.0f} us without a gap, {slow_ns / 1e3:.0f} us after"
-            f" {human_duration(gaps_ns[-1])}, by the round trips"
+            f"a message takes about {quick_ns / 1e3:.0f} us right behind another, and"
+            f" {slow_ns / 1e3:.0f} us after a pause of {human_duration(gaps_ns[-1])}, estimated"
+            " from round trips"
         )
 
     def times(self, factor: float, steepness: float = 1.0) -> Wakeups:
-        """The same where the way takes so many times as long, and short gaps spare so many times as
+        """The same where transit takes so many times as long, and short gaps spare so many times as
         much."""
         longest_ns = self.transit_ns[-1]
         return replace(
@@ -121,6 +123,8 @@ class Wakeups:
 
     def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
         """Costs that hold for messages of one gap, where the given ones are those of another."""
+        if self.is_inferred:
+            return costs
         before_ns, after_ns = self.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
         transit_ns = max(costs.transit_ns + after_ns - before_ns, 0.0)
         if self.is_polled(to_gap_ns) and not self.is_polled(from_gap_ns):
@@ -254,6 +258,7 @@ def wakeups_of(
         record_bytes=float(sent["payload_bytes"].sum()) / records,
         flushers=flushers / receivers,
         may_poll=may_poll,
+        is_inferred=is_inferred,
     )
 
 

@@ -4,16 +4,16 @@ reported while a tap listened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import CheckpointSummary
+from flinknet.results import CheckpointSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
-from flinknet.units import NS_PER_MS
+from flinknet.units import NS_PER_MS, human_duration
 
 from ..read import RecordedRun, result_of
 
@@ -23,6 +23,11 @@ COMPLETED, FAILED = "COMPLETED", "FAILED"
 _NOT_IN_A_TRACE = (
     *("aborted", "start_delay_ns"),
     *("overtaken_bytes_mean", "overtaken_bytes_max", "processed_bytes_mean"),
+)
+
+BEFORE_PRODUCERS = (
+    "start delays count from Flink's trigger: the predicted ones have {} for what comes before this"
+    " edge, as recorded"
 )
 
 NOTICED_NS = 10_000_000_000
@@ -48,6 +53,46 @@ def with_reported(summary: CheckpointSummary | None, run: RecordedRun) -> Checkp
     if not lines:
         return summary
     return _joined(summary, lines, _consumers_of(run))
+
+
+def since_trigger(
+    points: Sequence[TradeOffPoint], recorded: CheckpointSummary | None
+) -> tuple[TradeOffPoint, ...]:
+    """Predictions of a tap whose start delays count from the trigger, as what Flink reported does.
+
+    What is simulated begins when the producers of an edge send a barrier. That the JobManager
+    triggers it and that it comes to these producers takes as long as the recorded setting shows.
+    """
+    simulated = next((each.checkpoints for each in points if each.is_recorded), None)
+    if recorded is None or simulated is None:
+        return tuple(points)
+    ends = recorded.start_delay_ns.p50, simulated.start_delay_ns.p50
+    if ends[0] is None or ends[1] is None or ends[0] <= ends[1]:
+        return tuple(points)
+    before_ns = round(ends[0] - ends[1])
+    note = BEFORE_PRODUCERS.format(human_duration(before_ns))
+    return tuple(
+        replace(
+            each,
+            checkpoints=replace(
+                each.checkpoints, start_delay_ns=_later(each.checkpoints.start_delay_ns, before_ns)
+            ),
+            notes=(*each.notes, note),
+        )
+        if each.checkpoints is not None
+        else each
+        for each in points
+    )
+
+
+def _later(delays: LatencySummary, by_ns: int) -> LatencySummary:
+    values = {each.name: getattr(delays, each.name) for each in fields(delays)}
+    return LatencySummary(
+        **{
+            name: value if value is None or name == "count" else value + by_ns
+            for name, value in values.items()
+        }
+    )
 
 
 def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
+from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.grid import Grid
 from flinknet.replay.candidates import grids_for
 from flinknet.replay.observe.checkpoints import BarrierRow, checkpoints_of, interval_ns_of
 from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.observe.reported_checkpoints import since_trigger
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.trace.metrics import METRICS_NAME
 from tests.edited_manifest import edit_manifest
+from tests.page_answer import typed
 from tests.replay.advise.test_between import tapped
 from tests.simulation import MS
 from tests.traced_run import trace_job
@@ -160,6 +165,34 @@ def test_the_interval_of_checkpoints_is_that_of_most() -> None:
     assert interval_ns_of(rows) == 100 * MS
     assert interval_ns_of(rows[:2]) is None
     assert interval_ns_of([]) is None
+
+
+def start_delays(*values_ns: int) -> dict[str, Any]:
+    histogram = LogLinearHistogram()
+    histogram.add(list(values_ns))
+    return {"start_delay_ns": asdict(histogram.summary())}
+
+
+def test_predicted_start_delays_count_from_the_trigger_as_flinks_do() -> None:
+    """What comes before the edge takes as long as at the recorded setting."""
+    points = [
+        {"checkpoints": start_delays(*[1 * MS] * 40), "is_recorded": True},
+        {"checkpoints": start_delays(*[3 * MS] * 40)},
+        {"checkpoints": None},
+    ]
+    answer = typed(
+        {"trade_offs": points, "observed": {"checkpoints": start_delays(*[17 * MS] * 40)}}
+    )
+    found = since_trigger(answer.trade_offs, answer.observed.checkpoints)
+    delays = [each.checkpoints.start_delay_ns for each in found if each.checkpoints is not None]
+    assert [each.p50 for each in delays] == pytest.approx([17 * MS, 19 * MS], rel=0.01)
+    assert [each.count for each in delays] == [40, 40]
+    assert all("Flink's trigger" in each.notes[-1] for each in found[:2])
+    assert found[2] == answer.trade_offs[2]
+    sooner = typed(
+        {"trade_offs": points, "observed": {"checkpoints": start_delays(*[MS // 2] * 40)}}
+    )
+    assert since_trigger(sooner.trade_offs, sooner.observed.checkpoints) == sooner.trade_offs
 
 
 def barrier(checkpoint: int, channel: int, sent_ns: int, read_ns: int) -> BarrierRow:
