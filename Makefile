@@ -21,8 +21,9 @@ MINUTES := 1
 COUNT := 1000
 
 INTERPRETED_TESTS := tests/core tests/job
+WORKERS := 2
 
-.PHONY: help venv compiled light wheel demo test check search campaign mutants fuzz kills soak damage tally \
+.PHONY: help venv compiled light wheel demo test check suite interpreted commands search campaign mutants fuzz kills soak damage tally \
     exchanges lint docs bench rows flink spark interop clean
 
 help:
@@ -33,6 +34,7 @@ help:
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make check  the tests alone"
+	@echo "make commands  every command of README, docs/ and the helps, with its processes and Spark; minutes"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
 	@echo "make exchanges  the compiled model against the simulator, on COUNT=$(COUNT) random exchanges, SEED=$(SEED)"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
@@ -64,7 +66,8 @@ $(STAMP): pyproject.toml hatch_build.py
 	    wait $$flinknet && exit $$packages
 	@touch $@
 
-# What only tests and checks need.
+# What only tests and checks need. `make --jobs 2 compiled $(TESTED)` compiles meanwhile: flinknet is installed by
+# then, so pip leaves it alone here.
 $(TESTED): $(STAMP)
 	$(PIP) --no-compile 'flinknet[test]'
 	@touch $@
@@ -100,9 +103,17 @@ demo: $(STAMP)
 
 test: lint check
 
-check: compiled $(TESTED)
-	$(BIN)/pytest -n 2 -m "not cluster and not wheel"
-	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
+check: suite interpreted
+
+suite: compiled $(TESTED)
+	$(BIN)/pytest -n 2 -m "not cluster and not wheel and not commands"
+
+# The core and its tasks without machine code.
+interpreted: $(TESTED)
+	FLINKNET_COMPILED=0 $(BIN)/pytest -n $(WORKERS) --quiet $(INTERPRETED_TESTS)
+
+commands: compiled $(TESTED)
+	$(BIN)/pytest -n 0 -m commands
 
 # `make test` takes the same examples every time. A seed repeats what a round has found.
 search: $(TESTED) compiled

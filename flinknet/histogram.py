@@ -64,6 +64,19 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
     return low, low + (1 << shift)
 
 
+def encoded(buckets: IntArray, counts: IntArray, total: int, low: int, high: int) -> bytes:
+    """A histogram as of `LogLinearHistogram.to_bytes`, from its non-empty buckets in ascending
+    order, the sum of its values, and the smallest and the largest of them."""
+    scalars = (len(buckets), total, low, high)
+    return b"".join(
+        [
+            *(scalar.to_bytes(_SCALAR_BYTES, "little", signed=True) for scalar in scalars),
+            buckets.astype("<i4").tobytes(),
+            counts.astype("<i8").tobytes(),
+        ]
+    )
+
+
 class LogLinearHistogram:
     """Counts of values in log-linear buckets, with exact count, sum, min and max.
 
@@ -165,14 +178,7 @@ class LogLinearHistogram:
         (int64) of the non-empty buckets.
         """
         filled = np.flatnonzero(self.counts)
-        scalars = (filled.size, self.total, self.min or 0, self.max or 0)
-        return b"".join(
-            [
-                *(scalar.to_bytes(_SCALAR_BYTES, "little", signed=True) for scalar in scalars),
-                filled.astype("<i4").tobytes(),
-                self.counts[filled].astype("<i8").tobytes(),
-            ]
-        )
+        return encoded(filled, self.counts[filled], self.total, self.min or 0, self.max or 0)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogLinearHistogram:

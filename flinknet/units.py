@@ -86,8 +86,9 @@ def parse_duration_ns(
         allowed = "0, a positive duration, or -1 for never" if allow_never else "0 or more"
         raise ConfigError(f"{name}: {text!r} is negative; give {allowed}")
     if not label and number and bare_unit is None:
+        first, other = ("ms", "s") if allow_never else ("s", "ms")  # buffer timeouts are short
         raise ConfigError(
-            f"{name}: {text!r} has no unit; write {text.strip()}s or {text.strip()}ms"
+            f"{name}: {text!r} has no unit; write {text.strip()}{first} or {text.strip()}{other}"
         )
     unit_ns = _DURATION_UNITS_NS.get(label or bare_unit or "ns")
     if unit_ns is None:

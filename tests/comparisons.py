@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
@@ -9,11 +10,15 @@ from typing import ParamSpec
 P = ParamSpec("P")
 
 _comparisons: list[bool] = []
+_features: Counter[str] = Counter()
 
 
-def compares(condition: bool) -> bool:
-    """Whether this example is compared; counted for `compares_in`."""
+def compares(condition: bool, *features: str) -> bool:
+    """Whether this example is compared; counted for `compares_in`, and of those that are, what
+    they have."""
     _comparisons.append(condition)
+    if condition:
+        _features.update(features)
     return condition
 
 
@@ -24,9 +29,11 @@ def compares_in(share: float) -> Callable[[Callable[P, None]], Callable[P, None]
         @wraps(test)
         def counted(*args: P.args, **kwargs: P.kwargs) -> None:
             _comparisons.clear()
+            _features.clear()
             test(*args, **kwargs)
             count = sum(_comparisons)
-            print(f"{count} of {len(_comparisons)} examples were compared")
+            having = "".join(f", {number} with {name}" for name, number in _features.items())
+            print(f"{count} of {len(_comparisons)} examples were compared{having}")
             assert count > 0, "no example was compared"
             assert count >= share * len(_comparisons), (
                 f"{count} of {len(_comparisons)} examples were compared, less than {share:.0%}"

@@ -8,11 +8,10 @@ from typing import Any
 
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.job import StreamTask
-from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.simulator.checkers import ProtocolChecker
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, FaultPlan
 from flinknet.simulator.job_cluster import JobCluster, WorkerFactory
+from flinknet.simulator.protocol_checker import ProtocolChecker
 from flinknet.simulator.task_manager import SteppedTask
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -45,15 +44,7 @@ class WatchedJob:
         self.checker = ProtocolChecker(seed)
         self.written: defaultdict[int, bytearray] = defaultdict(bytearray)
         self.read: defaultdict[int, bytearray] = defaultdict(bytearray)
-        watch = self._watch
-
-        class Watched(JobCluster):
-            def _create_task(self, subtask: TaskDeploymentDescriptor) -> SteppedTask:
-                stepped = super()._create_task(subtask)
-                watch(stepped.task)
-                return stepped
-
-        self.cluster = Watched(
+        self.cluster = JobCluster(
             self.plan,
             self.job,
             COSTS,
@@ -65,6 +56,16 @@ class WatchedJob:
             attempt_numbers=attempt_numbers,
             workers=workers,
         )
+        for task in self.cluster.tasks.values():
+            self._watch(task)
+        create_task = self.cluster.job.create_task
+
+        def create_watched(*arguments: Any) -> SteppedTask:
+            stepped = create_task(*arguments)
+            self._watch(stepped.task)
+            return stepped
+
+        self.cluster.job.create_task = create_watched  # type: ignore[method-assign]
 
     def _watch(self, task: StreamTask) -> None:
         for output in task.outputs.each:

@@ -11,7 +11,8 @@ import numpy as np
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import plans_of, recorded_load
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter

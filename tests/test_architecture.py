@@ -635,7 +635,7 @@ def test_the_docstring_of_a_room_names_each_of_its_files_and_no_others(face: Pat
         ("capture/x.py", "from .tap import relay", "capture may not import capture.tap"),
         ("capture/pcap/x.py", "from ..tap import relay", "capture.pcap may not import"),
         ("capture/pcap/x.py", "import socket", "socket may be imported in"),
-        ("simulator/x.py", "from flinknet.predict.recorded import Ramps", "may not import"),
+        ("simulator/x.py", "from flinknet.predict.ramps import Ramps", "may not import"),
         ("predict/x.py", "from flinknet.replay.spark.units import WorkUnit", "may not import"),
         ("replay/spark/x.py", "from ..observe import latency", "replay.spark may not import"),
         ("replay/observe/x.py", "from ..advise import advice", "replay.observe may not import"),
@@ -646,7 +646,7 @@ def test_the_docstring_of_a_room_names_each_of_its_files_and_no_others(face: Pat
         ),
         ("predict/x.py", "import pyarrow", "pyarrow may be imported in"),
         ("predict/x.py", "from .synth.plan import plan", "predict may not import predict.synth"),
-        ("predict/fast_kernel/x.py", "from ..recorded import Ramps", "may not import"),
+        ("predict/fast_kernel/x.py", "from ..ramps import Ramps", "may not import"),
     ],
 )
 def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: str) -> None:

@@ -78,8 +78,9 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench again runs/run-0001 --buffer-timeout 0,5ms,50ms
 
     The records of RUN leave at the same instants over real sockets, and each measurement stands
-    next to what the model predicted from the trace. --duration sends only those of the first TIME;
-    of a run at the highest rate, new ones for that long. Keys that are not given are as recorded.
+    next to what the model predicted from the trace. With --duration, only the records of the first
+    TIME are sent; of a run at the highest rate, new records for that long. Keys that are not given
+    are as recorded.
 
     RUN may also be a recording of a real Flink by `trace tap` or `trace import`. Then each channel
     gets as many records, all of the same size, at instants that agree with the recorded buffers.

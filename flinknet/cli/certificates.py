@@ -35,10 +35,12 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
 
     \b
     flinknet certificates --out certs
+        for TaskManagers on this machine
     flinknet bench --flink-conf certs/config.yaml \\
         -D security.ssl.internal.enabled=false,true
         what TLS costs
     flinknet certificates --out certs --host tm1.example --host 10.0.0.7
+        for TaskManagers on other machines
     flinknet trace tap … --tls-cert certs/node.pem --tls-key certs/node.pem \\
         --tls-ca certs/ca.pem --tls-password-file certs/password
         a tap between TaskManagers that use these files

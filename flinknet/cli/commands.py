@@ -53,7 +53,25 @@ _LONGEST_LINE = 200
 """What a list of commands shows of the first sentence of one; they are all shorter."""
 
 
-class SectionedCommand(click.Command):
+class _Named(click.Command):
+    """A command whose errors say where help on it is, those of click's parser, too."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if error.ctx is None:
+                error.ctx = click.Context(self, parent, info_name)
+            raise
+
+
+class SectionedCommand(_Named):
     """A command with more options than a list of them could teach.
 
     Attributes:
@@ -104,7 +122,7 @@ def write_sections(
             formatter.write_dl(list(records.values()))
 
 
-class CommandGroup(click.Group):
+class CommandGroup(_Named, click.Group):
     """A group that lists its commands in the order they were added in."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -135,6 +153,13 @@ class CommandGroup(click.Group):
 
     def refuse(self, ctx: click.Context, name: str) -> None:
         """Raises: click.UsageError that says which command may have been meant."""
-        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        names = self.list_commands(ctx)
+        below = [
+            f"{group} {name}"
+            for group in names
+            if isinstance(command := self.get_command(ctx, group), click.Group)
+            and name in command.list_commands(ctx)
+        ]
+        near = below or difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         ctx.fail(f"No such command {name!r}.{hint}")

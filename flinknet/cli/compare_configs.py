@@ -116,12 +116,16 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
 
     \b
     flinknet compare-configs base buffer-timeout=5ms --rate 2k/s
-    flinknet compare-configs old.toml new.toml --runs 10 --json result.json
+        what 5 ms does that the default does not
+    flinknet compare-configs old.toml new.toml --runs 10 --json main.json
+        two files; the more runs, the smaller the difference that can be decided
     flinknet compare-configs conf/config.yaml 'small: segment-size=8kb' \\
         --fail-if 'p99>+10%'
+        a gate for CI: exits with 1 if the limit is broken, with 3 if undecided
     flinknet compare-configs conf/config.yaml --baseline main.json \\
         --fail-if 'p99>+10%' --markdown comment.md --junit junit.xml \\
         --history results --report page.html
+        a gate against an earlier result, with reports
 
     \b
     CONFIG is one of

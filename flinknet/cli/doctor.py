@@ -75,8 +75,8 @@ def check_interpreter() -> Check:
         return Check("interpreter", WARNING, f"{speed}, {build}", "use another for measurements")
     if build is None:
         advice = (
-            "it does not say whether it was built with profile-guided optimisation, which can make"
-            " 1.6 times; see what your distribution's Python comes to"
+            "unknown whether it was built with profile-guided optimisation, which makes it up to"
+            " 1.6 times as fast; compare it with your distribution's Python"
         )
         return Check("interpreter", OK, speed, advice)
     return Check("interpreter", OK, f"{speed}, built with {build}")

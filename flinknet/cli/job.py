@@ -70,6 +70,11 @@ def list_jobs(directory: Path) -> None:
 def status(directory: Path, graph: str | None) -> None:
     """Show the job in DIRECTORY: while it runs, its vertices, TaskManagers and TCP connections, and
     the jobs that share these; later, its result. Of a cluster, show its jobs.
+
+    \b
+    flinknet job run FILE --detached
+        prints the directory DIR
+    flinknet job status DIR
     """
     from flinknet.report.console import console_for
     from flinknet.report.export import dump
@@ -112,7 +117,13 @@ def status(directory: Path, graph: str | None) -> None:
 @job.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 def cancel(directory: Path) -> None:
-    """End the job in DIRECTORY; what it has measured so far is kept."""
+    """End the job in DIRECTORY; what it has measured so far is kept.
+
+    \b
+    flinknet job run FILE --detached
+        prints the directory DIR
+    flinknet job cancel DIR
+    """
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import Contact
 

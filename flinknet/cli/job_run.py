@@ -96,9 +96,13 @@ def run(**values: Any) -> int:
 
     \b
     flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
+        four parallel tasks at each end of a shuffle, on two TaskManagers
     flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
+        what follows -- goes to the program: here, how long its last stage takes
     flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=1s
+        with Flink's latency markers
     flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
+        on a cluster that runs already
 
     FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
     --duration. With metrics.latency.interval they emit latency markers, and what they show is

@@ -129,10 +129,14 @@ def plan(
 
     \b
     flinknet plan bench/jobs/shuffle.py --task-managers 2 --slots 2
+        all four graphs, as text
     flinknet plan job.py --layer physical --format svg > plan.svg
+        a picture of what would run where
     flinknet plan job.py -D taskmanager.memory.network.max=1mb \\
         -D taskmanager.memory.network.min=1mb
+        whether the job would start with this network memory
     flinknet plan --rest http://localhost:8081 --parallelism 16
+        the network memory that the jobs of a running Flink would need
 
     With --rest, the network memory is what TaskManagers report, unless -D or --flink-conf has any
     key of taskmanager.memory. Buffers in use are those of all jobs. The result is text or JSON,

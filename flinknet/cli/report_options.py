@@ -56,6 +56,8 @@ class ReportFiles:
         for path, option in ((page, "--report"), (plot, "--plot")):
             if path is not None:
                 check_writable_file(path, option)
+        if page is not None and not str(page).lower().endswith((".html", ".htm")):
+            raise ConfigError(f"--report: {page} must end in .html; --plot draws .svg and .png")
         if plot is not None:
             _check_plot(plot)
         return cls(page, plot)

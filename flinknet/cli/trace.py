@@ -73,8 +73,12 @@ def trace() -> None:
 @click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
 def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
-    defaults. Of recordings of one job by taps on several hosts: which they are, and what is
-    used of each.
+    defaults.
+
+    \b
+    flinknet trace info RUN
+    flinknet trace info tapped/host-*
+        one job, recorded by taps on several hosts: what is used of each
     """
     from flinknet.replay.recording_sets import sets_of
     from flinknet.report.export import sets_document
@@ -110,6 +114,9 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
 @json_option
 def verify(paths: tuple[str, ...], json: str | None) -> None:
     """Check that a trace is whole, and that credit and sequence numbers add up.
+
+    \b
+    flinknet trace verify RUN
 
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the other
     ones are still checked.

@@ -67,6 +67,7 @@ def convert(
 
     \b
     flinknet trace convert recordings/ --out events
+        all runs in a directory as one table
     flinknet trace convert RUN --format delta --out events \\
         --master spark://host:7077
 

@@ -46,10 +46,15 @@ ports outside this range: they are 0 by default, too, and RPC must not pass the 
 Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
 
-Metrics for --trigger, once a second: no_credit, credit_starved and blocked are each a share of the
-last second, of the worst channel: a consumer had stopped reading; the same while data was known to
-wait; a barrier blocked the channel. The others are backlog_buffers, throughput (bytes/s), records
-(per s), connections and added_delay (p99).
+--trigger takes these metrics; they are updated once a second. The first three are shares of that
+second, on the worst channel:
+
+\b
+  no_credit        the channel had no credit: its consumer had stopped reading
+  credit_starved   the same, while data was known to wait
+  blocked          a checkpoint barrier blocked the channel
+  backlog_buffers, throughput (bytes/s), records (per s), connections,
+  added_delay (p99)
 """
 
 
@@ -76,8 +81,8 @@ _SECTIONS = {
     metavar="HOST:PORT[-PORT]|redirected",
     multiple=True,
     required=True,
-    help="Where the TaskManager listens: its taskmanager.data.bind-port; of a range, as many."
-    " redirected: wherever a connection was going when iptables redirected it to the tap.",
+    help="Where the TaskManager listens: its taskmanager.data.bind-port, or a range of as many"
+    " ports. redirected: wherever a connection was going when iptables redirected it to the tap.",
 )
 @click.option("--out", metavar="DIR", required=True, help="New run directory for the trace.")
 @click.option(

@@ -84,8 +84,11 @@ def watch(
 
     \b
     flinknet trace watch recordings/
+        the last minute of all runs in a directory, until Ctrl-C
     flinknet trace watch RUN --window 10s --every 2s --table looks
+        the last ten seconds; each update also becomes rows of a Parquet table
     flinknet trace watch RUN --once --json
+        one look, for a script
 
     DIR is a run directory or a directory of them: of a tap, also with --ring or --rotate, or of a
     bench or a job that is still running. Spark's Structured Streaming follows the files; after each

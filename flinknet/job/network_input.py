@@ -19,6 +19,7 @@ from flinknet.core.consumer import (
     SpillStore,
     UnionInputGate,
 )
+from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_consumed
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
@@ -105,8 +106,8 @@ class NetworkInput(Generic[ReceiverT]):
             event = decode_event(buffer.payload)
         finally:
             buffer.recycle()
-        if isinstance(event, EndOfInputChannelStateEvent):  # never sent over the network
-            self.gate.end_recovered_state(channel)
+        if sequence_number == RECOVERED and isinstance(event, EndOfInputChannelStateEvent):
+            self.gate.end_recovered_state(channel)  # that of a producer means nothing, as in Flink
             return event
         if data_type != _PRIORITIZED_EVENT:  # priority events may arrive inside a record
             self._readers[channel.index_in_input].check_between_records(channel.index)

@@ -3,8 +3,9 @@ settings.
 
 In the order of their use:
 
-- the data that fit and model share: `recorded`, an exchange and what a prediction answers; `grid`,
-  which settings to try; `measured_part`, the window that counts; `intervals`, sets of time.
+- the data that fit and model share: `recorded`, an exchange, and `ramps`, when its records came;
+  `simulated`, what a prediction answers; `grid`, which settings to try; `measured_part`, the window
+  that counts; `intervals`, sets of time.
 - from a trace to the contract: `exchange`, and `captured` for traces of messages between processes
   (`tapped_consumers`: who reads a channel; `local_channels`: those that nobody saw;
   `recorded_sizes`: of records); what they fit is in `fit`, also for runs at the highest rate.

@@ -30,7 +30,7 @@ from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.trace.recordings import RunPlace, open_recordings
 from flinknet.units import format_duration_ns
 
-from .exchange import recorded_channels, recorded_network
+from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import Seen, fit_pattern
 from .fit.bursts import find_bursts
 from .fit.busy import busy_ns_per_record
@@ -197,6 +197,7 @@ def load_captured(
         measured_to_ns=to_ns,
         seed=manifest.seed,
         costs=found.costs,
+        partitioner=recorded_partitioner(manifest),
         flush_overhead_ns=overhead_ns,
         wakeups=found.wakeups,
         has_instants=False,

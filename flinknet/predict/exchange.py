@@ -24,7 +24,8 @@ from .fit.saturation import Saturation, fit_saturation
 from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
-from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange, Setting
 
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""
@@ -150,6 +151,7 @@ def load_exchange(
         measured_to_ns=to_ns,
         seed=manifest.seed,
         costs=fitted.fit.costs,
+        partitioner=recorded_partitioner(manifest),
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=places(manifest),
         flush_overhead_ns=flush_overhead_ns(window.rows.sent, network.buffer_timeout_ns),
@@ -159,6 +161,19 @@ def load_exchange(
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
     )
     return exchange, fitted.fit
+
+
+def recorded_partitioner(manifest: RunManifest) -> str:
+    """The partitioner of the edge of a manifest; where it is not stated, that of Flink's between
+    stages of unlike parallelism."""
+    numbers = {each.edge for each in manifest.channels}
+    job: Any = manifest.scenario.get("job") or {}
+    for edge in job.get("edges", ()):
+        if numbers == {edge["index"]} and "partitioner" in edge:
+            return str(edge["partitioner"]).lower()
+    workload: Any = manifest.scenario.get("workload") or {}
+    stated = workload.get("partitioner")
+    return str(stated) if stated and not workload.get("relays") else "rebalance"
 
 
 def recorded_channels(

@@ -17,11 +17,13 @@ from flinknet.core.wire.events import (
     EndOfPartitionEvent,
     encode_pipelined,
 )
+from flinknet.histogram import BUCKETS
+from flinknet.job.barriers import barrier_of
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
-from flinknet.simulator.link import LinkSettings
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 
@@ -40,18 +42,20 @@ def one_way_ns(exchange: RecordedExchange) -> int:
 
 def memory_of_run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
-) -> tuple[IntArray, dict[int, slice]]:
-    """The memory that the kernel starts with; and where, by channel, it will note when each record
-    is done with, if the exchange asks for that.
+) -> tuple[IntArray, dict[int, slice], list[int]]:
+    """The memory that the kernel starts with; and, if the exchange asks for departures, where it
+    will note when each record is done with, by channel, and from where on when checkpoints are
+    aligned, by sink.
     """
     layout = _Layout(exchange, network, load)
     layout.put_head()
+    layout.put_checkpoints()
     layout.put_channels()
     layout.put_connections()
     layout.put_sources()
     layout.put_sinks()
     layout.put_task_managers()
-    return layout.memory.to_array(), layout.departures
+    return layout.memory.to_array(), layout.departures, layout.alignments
 
 
 class _Memory:
@@ -101,7 +105,7 @@ class _Layout:
         self._exchange, self._network, self._load = exchange, network, load
         self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
         self._period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
-        self._wakes = memory.timetable(load.task_managers)
+        self._wakes = memory.timetable(load.task_managers + 1)  # and the coordinator
         self._ring = _power_of_two(network.exclusive_buffers + network.floating_buffers + 4)
         self._channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self._channel_at = {
@@ -110,10 +114,11 @@ class _Layout:
         }
         self._source_at = [memory.take(k.SOURCE_WORDS) for _ in load.sources]
         self._sink_at = [memory.take(k.SINK_WORDS) for _ in load.sinks]
-        self._managers = memory.take(load.task_managers * k.TASK_MANAGER_WORDS)
+        self._managers = memory.take((load.task_managers + 1) * k.TASK_MANAGER_WORDS)
         self._manager_at = [
             self._managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
         ]
+        self._boundaries = _boundaries(network)
         self._outputs = [task.outputs[0].channels for task in load.sources]
         remote = [
             (each.task_manager, task.task_manager)
@@ -127,6 +132,7 @@ class _Layout:
         }
         self._ends: list[list[int]] = [[] for _ in self._manager_at]
         self.departures: dict[int, slice] = {}
+        self.alignments: list[int] = []
 
     def put_head(self) -> None:
         """What does not change in a run."""
@@ -173,11 +179,64 @@ class _Layout:
             },
         )
 
-    def _beats(self) -> int:
-        """How often flushers beat, roughly."""
-        if self._network.buffer_timeout_ns <= 0:
+    def put_checkpoints(self) -> None:
+        """When they begin, and room for what becomes of them."""
+        network, interval_ns = self._network, self._network.checkpoint_interval_ns
+        if interval_ns is None:
+            self.memory.record(0, {k.STEPS_AT_RECORDS: int(network.buffer_timeout_ns == 0)})
+            return
+        barrier = barrier_of(network, self._load.scenario.workload.partitioner, 1, 0)
+        self.memory.record(
+            0,
+            {
+                k.STEPS_AT_RECORDS: 1,
+                k.IS_UNALIGNED: int(barrier.is_unaligned),
+                k.BOUNDARIES_MASK: self._boundaries - 1,
+                k.INTERVAL_NS: interval_ns,
+                k.EXPIRES_NS: network.checkpoint_timeout_ns,
+                k.BARRIER_BYTES: len(encode_pipelined(barrier)),
+                k.SINKS: len(self._sink_at),
+                k.FIRST_SINK: self._sink_at[0],
+                k.TIMES: k.COUNTS + 4 * BUCKETS,
+                k.TIME_SUMS: self.memory.take(k.TIME_KINDS * k.TIME_WORDS),
+                k.NEXT_CHECKPOINT_NS: self._first_checkpoint_ns,
+                k.TURNS_ASKED: 1,
+            },
+        )
+        self.memory.record(
+            self._managers + self._load.task_managers * k.TASK_MANAGER_WORDS, {k.ASKED: 1}
+        )
+
+    @property
+    def _first_checkpoint_ns(self) -> int:
+        """When the coordinator begins the first one; NEVER if there is none, or tasks before the
+        sources pass them on."""
+        interval_ns = self._network.checkpoint_interval_ns
+        if interval_ns is None or self._exchange.barriers_ns is not None:
+            return k.NEVER
+        start_ns, since_ns = self._exchange.measured_from_ns, self._exchange.checkpoints_from_ns
+        if since_ns is None:
+            return start_ns + interval_ns
+        return since_ns + ((start_ns - since_ns) // interval_ns + 1) * interval_ns
+
+    def _alignments(self) -> int:
+        """How many checkpoints sinks note at most."""
+        exchange, interval_ns = self._exchange, self._network.checkpoint_interval_ns
+        if interval_ns is None or not exchange.keeps_departures:
             return 0
-        return 2 * len(self._source_at) * self._exchange.duration_ns // self._period_ns
+        if exchange.barriers_ns is not None:
+            return max(len(each) for each in exchange.barriers_ns)
+        return 1 + 2 * (exchange.duration_ns // interval_ns)
+
+    def _beats(self) -> int:
+        """How often flushers beat and checkpoints begin, roughly."""
+        duration_ns, interval_ns = self._exchange.duration_ns, self._network.checkpoint_interval_ns
+        beats = 0
+        if interval_ns is not None:
+            beats = 10 * (self._load.task_managers + 1) * (duration_ns // interval_ns)
+        if self._network.buffer_timeout_ns > 0:
+            beats += 2 * len(self._source_at) * duration_ns // self._period_ns
+        return beats
 
     def put_channels(self) -> None:
         """The channels, each with its arrivals and what has left its subpartition before."""
@@ -221,6 +280,7 @@ class _Layout:
                     k.FRONT_EVENT: 1,
                     k.CREDIT: exclusive_buffers,
                     k.FREE_EXCLUSIVE: exclusive_buffers,
+                    k.BOUNDARIES: memory.take(self._boundaries),
                     k.RING: memory.take((1 if is_local else self._ring) * k.MESSAGE_WORDS),
                 },
             )
@@ -265,6 +325,8 @@ class _Layout:
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
+            barriers_ns = exchange.barriers_ns[source].tolist() if exchange.barriers_ns else []
+            barriers = self.memory.list_of(barriers_ns)
             phase_ns = self._phase_ns(exchange.flushers_before + source)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
             self.memory.record(
@@ -278,6 +340,8 @@ class _Layout:
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
+                    k.NEXT_BARRIER: barriers,
+                    k.BARRIERS_END: barriers + len(barriers_ns),
                 },
             )
 
@@ -296,6 +360,10 @@ class _Layout:
             gate = task.inputs[0]
             inputs = gate.channels
             width = _power_of_two(len(inputs) + 1)
+            most = self._alignments()
+            alignments = memory.take(most)
+            if most:
+                self.alignments.append(alignments)
             memory.record(
                 address,
                 {
@@ -307,6 +375,11 @@ class _Layout:
                     k.POOL_FREE: gate.pool.max_buffers,
                     k.LISTENERS: memory.take(width),
                     k.GATE_MASK: width - 1,
+                    k.OPEN_INPUTS: len(inputs),
+                    k.BLOCKED: memory.take(len(inputs)),
+                    k.PRIORITIES: memory.take(width),
+                    k.ALIGNMENTS: alignments,
+                    k.ALIGNMENTS_END: alignments + most,
                 },
             )
 
@@ -343,12 +416,23 @@ class _Layout:
                     k.UNSENT: memory.timetable(len(ends) // k.END_WORDS),
                 },
             )
-        leaves = _power_of_two(len(self._manager_at))
+        leaves = _power_of_two(len(self._manager_at) + 1)
         due_ns = dict.fromkeys(range(leaves, leaves + len(self._manager_at)), start_ns)
+        due_ns[leaves + len(self._manager_at)] = self._first_checkpoint_ns
         for node in range(leaves - 1, 0, -1):
             below = (due_ns.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
             due_ns[node] = min(below)
         memory.record(self._wakes, due_ns)
+
+
+def _boundaries(network: NetworkConfig) -> int:
+    """Room for places in a subpartition where barriers have closed segments: an aligned one has to
+    leave before the next one comes."""
+    if network.checkpoint_interval_ns is None:
+        return 1
+    if not network.unaligned_checkpoints:
+        return 2
+    return _power_of_two(network.max_buffers_per_channel + 2)
 
 
 def _power_of_two(count: int) -> int:

@@ -2,9 +2,10 @@
 
 Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
 passing; any number of channels, local or over connections with credit and exclusive buffers;
-network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a
-writer would have to wait, or if the sockets of a connection are full; everything else is told by
-`is_covered`. What is not covered is simulated with the real core.
+checkpoints whose barriers are aligned for good, or not at all; network memory for all pools,
+writers that never wait for buffers. The kernel notices by itself if a writer would have to wait, if
+the sockets of a connection are full, or if a checkpoint takes longer than it may; everything else
+is told by `is_covered`. What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density; records of a turn are written channel by channel, not in batches of 128
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.job.barriers import EXACTLY_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
@@ -30,16 +32,18 @@ from flinknet.simulator.cluster import OPENING_NS
 from .fast_kernel import words as k
 from .fast_layout import memory_of_run, one_way_ns
 from .recorded import RecordedExchange
+from .simulated import CheckpointTimes
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
-    """What the kernel came to, in the terms of `recorded.SimulatedOutcome`; `last_ns` is
+    """What the kernel came to, in the terms of `simulated.SimulatedOutcome`; `last_ns` is
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
-    by channel, if they were asked for (`RecordedExchange.keeps_departures`); `memory_bytes` is the
-    most that all pools can take; `local_messages`: of the messages, within a TaskManager.
+    by channel, if they were asked for (`RecordedExchange.keeps_departures`), and with them
+    `aligned_ns`, when each consumer had aligned successive checkpoints; `memory_bytes` is the most
+    that all pools can take; `local_messages`: of the messages, within a TaskManager.
     """
 
     latency: LogLinearHistogram
@@ -55,6 +59,8 @@ class FastOutcome:
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
     local_messages: int = 0
+    aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
+    checkpoints: CheckpointTimes | None = None
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -67,11 +73,21 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
-        and network.checkpoint_interval_ns is None
+        and knows_checkpoints(network)
         and not network.debloating_enabled
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and one_way_ns(exchange) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
+    )
+
+
+def knows_checkpoints(network: NetworkConfig) -> bool:
+    """Whether there are none, or those whose barriers are aligned for good or never."""
+    times_out = network.unaligned_checkpoints and network.aligned_checkpoint_timeout_ns > 0
+    return network.checkpoint_interval_ns is None or (
+        network.checkpoint_mode == EXACTLY_ONCE
+        and network.checkpoints_after_tasks_finish
+        and not times_out
     )
 
 
@@ -81,9 +97,11 @@ def run_fast(
     """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
     from .fast_kernel.run import run
 
-    memory, departures = memory_of_run(exchange, network, load)
+    memory, departures, alignments = memory_of_run(exchange, network, load)
     costs = exchange.costs
-    numbers = np.zeros(k.COUNTS + 4 * BUCKETS + 1)
+    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
+    kinds = 4 if network.checkpoint_interval_ns is None else 4 + k.TIME_KINDS
+    numbers = np.zeros(k.COUNTS + kinds * BUCKETS + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
     numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
@@ -103,6 +121,35 @@ def run_fast(
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         departures_ns={channel: memory[place] for channel, place in departures.items()},
+        aligned_ns={
+            sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)]
+            for sink, first in enumerate(alignments)
+        },
+        checkpoints=_checkpoints(numbers, memory) if has_coordinator else None,
+    )
+
+
+def _word_of_sink(memory: IntArray, sink: int, word: int) -> int:
+    return int(memory[memory[k.FIRST_SINK] + sink * k.SINK_WORDS + word])
+
+
+def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointTimes:
+    times = []
+    for kind in range(k.TIME_KINDS):
+        sums = memory[k.TIME_SUMS] + kind * k.TIME_WORDS
+        first = memory[k.TIMES] + kind * BUCKETS
+        time = LogLinearHistogram()
+        time.counts += numbers[first : first + BUCKETS].astype(np.int64)
+        time.add_totals(*memory[sums : sums + k.TIME_WORDS].tolist())
+        times.append(time)
+    return CheckpointTimes(
+        triggered=int(memory[k.TRIGGERED]),
+        completed=int(memory[k.COMPLETED]),
+        unaligned=int(memory[k.UNALIGNED_TOTAL]),
+        processed_bytes=int(memory[k.PROCESSED_BYTES]),
+        overtaken_bytes=int(memory[k.OVERTAKEN_TOTAL]),
+        overtaken_bytes_max=int(memory[k.OVERTAKEN_MAX]),
+        times=tuple(times),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from flinknet.histogram import LogLinearHistogram
 
 from .likely import DRAWS, Figures, LikelyRange, likely_range
-from .recorded import merged
+from .simulated import merged
 
 PHASES = DRAWS
 """Times that a job is computed with other phases of its flushers."""

@@ -19,7 +19,7 @@ for how full the buffers before it stand depends on more than was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,10 +28,11 @@ from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 
-from .fast_path import FastOutcome, is_covered
+from .fast_path import FastOutcome, is_covered, knows_checkpoints
 from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
-from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting, merged
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange, Setting
 from .recorded_job import (
     BEHIND_UNKNOWN,
     NO_RECORDS,
@@ -40,6 +41,7 @@ from .recorded_job import (
     Departures,
     RecordedJob,
 )
+from .simulated import merged
 from .what_if import (
     duration_ns,
     recorded_load,
@@ -72,7 +74,7 @@ BEATS_PER_BARRIER = 10
 buffers leave."""
 
 BARRIERS_LEFT_OUT = (
-    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and block channels"
+    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
 )
 
 THREADS_WOKEN = 2
@@ -95,8 +97,8 @@ AT_TIMES_FROM = 0.995
 
 _HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
-    "the compiled model does not know this exchange (checkpoints, debloating, tcp mode, the highest"
-    " rate, or no exclusive buffers)"
+    "the compiled model does not know this exchange (an aligned timeout of checkpoints,"
+    " debloating, tcp mode, the highest rate, or no exclusive buffers)"
 )
 _NOT_FOLLOWING = (
     "its records do not follow those that its task receives (a window, a timer, a call that waits),"
@@ -141,13 +143,13 @@ def simulate_job(
 
 
 def leaves_barriers_out(setting: Setting) -> bool:
-    """Whether checkpoints are so rare beside beats that a job is computed without their barriers,
-    which the kernel does not know."""
-    timeout_ns, interval_ns = (
-        setting.network.buffer_timeout_ns,
-        setting.network.checkpoint_interval_ns,
-    )
-    return interval_ns is not None and 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
+    """Whether a job is computed without the barriers of checkpoints: of those that the kernel does
+    not know, where they are rare beside beats."""
+    network = setting.network
+    timeout_ns, interval_ns = network.buffer_timeout_ns, network.checkpoint_interval_ns
+    if interval_ns is None or knows_checkpoints(network):
+        return False
+    return 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
 
 
 def _without_barriers(setting: Setting) -> Setting:
@@ -231,6 +233,7 @@ class _JobRun:
         self._job, self._phase = job, phase
         self._settings = [_without_barriers(each) for each in settings]
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
+        self._aligned_ns: list[dict[int, IntArray]] = []  # likewise: of successive checkpoints
         self._flushers = 0
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
@@ -254,6 +257,7 @@ class _JobRun:
         if why is not None:
             self.hops.append(HopOutcome(why_unknown=why))
             self._departed.append({})
+            self._aligned_ns.append({})
         self._flushers += edge.exchange.producers
 
     def _behind_unknown(self, number: int) -> str:
@@ -307,6 +311,7 @@ class _JobRun:
         last_ns = max((int(each.arrivals.last_ns[-1]) for each in channels), default=0)
         exchange = replace(
             exchange,
+            barriers_ns=_passed_on(self._aligned_ns[before], exchange.producers),
             channels=tuple(channels),
             measured_to_ns=max(exchange.measured_to_ns, last_ns),
             has_instants=True,
@@ -345,6 +350,7 @@ class _JobRun:
             since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
             by_consumer.setdefault(each.consumer, []).append(Departures(done_ns, aged_ns))
         self._departed.append({key: _in_order(own) for key, own in by_consumer.items()})
+        self._aligned_ns.append(dict(fast.aligned_ns))
         messages = fast.messages
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages -= fast.local_messages
@@ -397,6 +403,23 @@ def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
     part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
     came_per_s = part.records * 1e9 / part.duration_ns
     return min((simulate_in_full(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
+
+
+def _passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...] | None:
+    """When each producer passes on barriers: when it has aligned them as a consumer; of one that
+    no record came to nothing is known, so it does when the first of the others does.
+
+    Returns: None where no checkpoint was aligned.
+    """
+    found = [each for each in aligned_ns.values() if len(each)]
+    if not found:
+        return None
+    most = max(map(len, found))
+    padded = np.full((len(found), most), np.iinfo(np.int64).max)
+    for row, each in zip(padded, found, strict=True):
+        row[: len(each)] = each
+    first: IntArray = padded.min(axis=0)
+    return tuple(aligned_ns.get(producer, first) for producer in range(producers))
 
 
 def _in_order(parts: Sequence[Departures]) -> Departures:

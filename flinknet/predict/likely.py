@@ -17,7 +17,8 @@ from flinknet.results import LatencySummary
 
 from .fit.delays import Delays
 from .fit.unseen import Unseen
-from .recorded import RecordedExchange, Setting, SimulatedOutcome
+from .recorded import RecordedExchange, Setting
+from .simulated import SimulatedOutcome
 
 Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
 

@@ -38,7 +38,8 @@ from .fit.busy import (
 )
 from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .fit.unseen import Unseen
-from .recorded import Ramps, RecordedChannel, RecordedExchange
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange
 
 BUFFERS_IN_LOCAL = "numBuffersInLocal"
 
@@ -353,6 +354,7 @@ class LocalEdge:
             costs=replace(like.costs, consume_ns_per_record=consume_ns),
             task_managers=edge.places,
             has_instants=False,
+            partitioner=edge.partitioner,
         )
 
 

@@ -27,10 +27,14 @@ from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
 from .outcome_probes import BacklogProbe, WaitBoundsProbe
-from .recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
+from .recorded import RecordedChannel, RecordedExchange
+from .simulated import SimulatedOutcome
 
 FAST_FROM_MESSAGES = 5_000
 """With fewer the simulator is done before the kernel is loaded."""
+
+MESSAGES_PER_STEP = 0.25
+"""What a step of a source takes the simulator, in messages."""
 
 
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
@@ -81,6 +85,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
+    consumers = sorted({each.consumer for each in exchange.channels if each.records})
     exchange = without_idle_tasks(exchange)
     if not exchange.channels:
         return None
@@ -89,7 +94,10 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     if not is_covered(exchange, network, load):
         return None
     found = run_fast(exchange, network, load)
-    return None if found is None else replace(found, memory_bytes=memory_bytes(load))
+    if found is None:
+        return None
+    aligned_ns = {consumers[sink]: each for sink, each in found.aligned_ns.items()}
+    return replace(found, memory_bytes=memory_bytes(load), aligned_ns=aligned_ns)
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
@@ -167,15 +175,18 @@ def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkC
 
 
 def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
-    """How many messages there will be, roughly and at most."""
+    """How many messages there will be, roughly and at most; with checkpoints, as many as take the
+    simulator as long: its sources have a step for each record then.
+    """
     timeout_ns, records = network.buffer_timeout_ns, exchange.records
     if timeout_ns == 0:
         return records
+    steps = 0.0 if network.checkpoint_interval_ns is None else records * MESSAGES_PER_STEP
     sizes = sum(each.records * each.record_wire_bytes for each in exchange.channels)
     messages = sizes / network.segment_size_bytes + len(exchange.channels)
     if timeout_ns > 0:
         messages += len(exchange.channels) * exchange.duration_ns / timeout_ns
-    return min(messages, records)
+    return min(messages + steps, records)
 
 
 def duration_ns(
@@ -237,6 +248,7 @@ def _outcome_of(
         credit_messages=fast.credit_messages,
         method="kernel",
         latency_bounds=fast.latency_bounds,
+        checkpoints=None if fast.checkpoints is None else fast.checkpoints.summary(),
     )
 
 
@@ -256,6 +268,9 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
         {each: place for place, each in enumerate(own)} for own in (producers, consumers)
     )
     costs = exchange.costs
+    if exchange.barriers_ns is not None:
+        barriers_ns = tuple(exchange.barriers_ns[each] for each in producers)
+        exchange = replace(exchange, barriers_ns=barriers_ns)
     if exchange.task_managers[0]:
         of_producers, of_consumers = exchange.task_managers
         exchange = replace(
@@ -331,6 +346,7 @@ def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPla
             producers=exchange.producers,
             consumers=exchange.consumers,
             record_size=RecordSize(value_bytes, value_bytes),
+            partitioner=exchange.partitioner,
         ),
         task_managers=1 + max(*upstream, *downstream),
         seed=exchange.seed,

@@ -19,7 +19,7 @@ from .advise.caveats import caveats, warnings_of
 from .advise.edges import edge_name
 from .advise.judged import judged
 from .observe.flink_metrics import flink_metrics
-from .observe.observed import ObservedRun
+from .observe.observed_run import ObservedRun
 from .observe.reported_checkpoints import since_trigger
 from .observe.summaries import (
     latency_distribution,

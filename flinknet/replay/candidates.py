@@ -14,7 +14,7 @@ from flinknet.storage import AnyPath
 from .advise.targets import refined_settings
 from .observe.arrivals import Slice, Slicing, slice_edges, slicing_of
 from .observe.checkpoints import interval_ns_of
-from .observe.observed import ObservedRun
+from .observe.observed_run import ObservedRun
 from .outcome import Candidate, Window
 from .read import RecordedRun
 from .windows import (

@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from flinknet.errors import TraceFormatError
 from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
 from flinknet.trace.growing import WholeBlock, process_of, whole_blocks
 from flinknet.trace.run import TRACE_SUFFIX
+
+from .observe.time_slices import even_cuts
 
 MARGIN_NS = 10_000_000_000
 """What is copied before the part, to know how each channel stood when it began."""
@@ -25,6 +29,11 @@ works writes what it has recorded every second."""
 
 LIFE_MAX_NS = 10_000_000_000
 """The end of the part is not held back by more, for the sake of records that take longer."""
+
+
+EVENTS_MAX = 20_000_000
+"""Of the part, and of what is copied before it: both are shorter where there were more. So a look
+takes some 20 s of processor time at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,7 @@ class GrowingRun:
         """Copy the newest part into a new directory.
 
         Args:
-            span_ns: length of the part, if the run is that old.
+            span_ns: length of the part, if the run is that old and has not too many events.
 
         Raises: TraceFormatError if nothing can be said of the run yet, or if it is damaged.
         """
@@ -64,12 +73,14 @@ class GrowingRun:
         processes = {file: process_of(file) for file in known}
         to_ns = _known_to_ns(known, processes)
         from_ns = max(to_ns - span_ns, min(each.first_ns for own in known.values() for each in own))
+        from_ns = _from_ns(known, from_ns, to_ns)
         if to_ns <= from_ns:
             raise TraceFormatError(f"{self.path}: too little has been written yet")
         directory.mkdir()
+        before_ns = _from_ns(known, from_ns - MARGIN_NS, from_ns)
         copied = []
         for file, blocks in known.items():
-            wanted = [each for each in blocks if each.last_ns >= from_ns - MARGIN_NS]
+            wanted = [each for each in blocks if each.last_ns >= before_ns]
             self._old_bytes[file.name] = wanted[0].from_byte if wanted else blocks[-1].to_byte
             if wanted:
                 _copy(file, wanted, directory, processes[file])
@@ -100,6 +111,27 @@ class GrowingRun:
         except FileNotFoundError:  # dropped by a ring meanwhile
             return []
         return [each for each in blocks if each.type is BlockType.EVENTS]
+
+
+def _from_ns(known: dict[Path, list[WholeBlock]], from_ns: int, to_ns: int) -> int:
+    """From when on a part has EVENTS_MAX events at most, taken as evenly spread in each block."""
+    near = [
+        each
+        for own in known.values()
+        for each in own
+        if each.last_ns >= from_ns and each.first_ns < to_ns
+    ]
+    first_ns, last_ns, events = (
+        np.array([(each.first_ns, each.last_ns, each.events) for each in near], np.int64)
+        .reshape(-1, 3)
+        .T
+    )
+    starts_ns, ends_ns = np.maximum(first_ns, from_ns), np.minimum(last_ns + 1, to_ns)
+    counts = events * ((ends_ns - starts_ns) / (last_ns + 1 - first_ns))
+    parts = -(-int(counts.sum()) // EVENTS_MAX)
+    return (
+        even_cuts(from_ns, to_ns, starts_ns, ends_ns, counts, parts)[-2] if parts > 1 else from_ns
+    )
 
 
 def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, ProcessInfo]) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.flushes import flushes_factor
 from flinknet.predict.grid import aligned_timeout_of
-from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.results import LatencySummary
 from flinknet.units import human_bytes, human_duration
 

@@ -37,7 +37,7 @@ from .advise.job_graph import (
 )
 from .candidates import grids_for, settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
-from .observe.observed import ObservedRun
+from .observe.observed_run import ObservedRun
 from .outcome import Window
 from .predicted import Predicted
 from .read import RecordedRun

@@ -12,7 +12,8 @@ from flinknet.results import Measured, SimulatedPart
 
 from .candidates import Candidates
 from .observe.latency import ChannelLatency, latency_percentiles
-from .observe.observed import ObservedRun, latency_summary
+from .observe.measured import latency_summary
+from .observe.observed_run import ObservedRun
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
 from .simulations import Simulate, predict

@@ -26,7 +26,7 @@ from flinknet.results import (
 from flinknet.trace.metrics import Series
 
 from .observe.flink_metrics import series_of
-from .observe.observed import ObservedRun
+from .observe.observed_run import ObservedRun
 
 BUFFER_RESPONSE_BYTES = 47
 """Header of a buffer on the wire, from Flink 2.0 on; 4 less before."""

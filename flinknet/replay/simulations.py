@@ -21,12 +21,8 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.flushes import flushes_factor
 from flinknet.predict.likely import likely_around
-from flinknet.predict.recorded import (
-    RecordedExchange,
-    Setting,
-    SimulatedOutcome,
-    joined_outcomes,
-)
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.simulated import SimulatedOutcome, joined_outcomes
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
@@ -325,7 +321,9 @@ def _simulate_windows(
         if found is not None:
             return exchanges, found
         exchanges = _first_of(exchanges, part_ns)
-    simulate = simulate or what_if.simulate
+    if simulate is None:  # with assumed instants there are many simulations (`likely`)
+        has_instants = all(each.has_instants for each in exchanges)
+        simulate = what_if.simulate if has_instants else what_if.simulate_quickly
     return exchanges, [simulate(each.under(setting), setting.network) for each in exchanges]
 
 

@@ -3,17 +3,18 @@ counts and some time after it.
 
 A slice begins where the simulation of the whole run would stand, as far as that follows from the
 records: the flusher on its beat, the segment of each channel filled as far as by the records that
-came before. Queues start empty and fill within the warm-up, for in what the compiled kernel covers
-no writer ever waits: no channel has more than its quota of buffers. What is left are beats that
-drift by the length of turns. Latencies count for the records that came in the slice, messages and
-credit for those sent in it; outcomes of slices add up. A setting that the kernel does not cover is
-simulated again, as far as it is without slices.
+came before, checkpoints at their interval. Queues start empty and fill within the warm-up, for in
+what the compiled kernel covers no writer ever waits: no channel has more than its quota of buffers.
+What is left are beats that drift by the length of turns, segments that barriers ended before the
+warm-up, and checkpoints that take longer than their interval. Latencies count for the records that
+came in the slice, messages and credit for those sent in it; outcomes of slices add up. A setting
+that the kernel does not cover is simulated again, as far as it is without slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -25,7 +26,9 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.recorded import ChannelRamps, RecordedExchange, Setting, SimulatedOutcome
+from flinknet.predict.ramps import ChannelRamps
+from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.simulated import CheckpointTimes, SimulatedOutcome, added_checkpoints
 from flinknet.results import BacklogSummary
 from flinknet.trace import RunManifest
 from flinknet.trace.index import Stamp, stamps_of
@@ -122,6 +125,28 @@ class SlicePart:
     last_ns: int = 0
     memory_bytes: int = 0
     histogram: bytes = b""
+    checkpoints_triggered: int = 0
+    checkpoints_completed: int = 0
+    checkpoints_unaligned: int = 0
+    processed_bytes: int = 0
+    overtaken_bytes: int = 0
+    overtaken_bytes_max: int = 0
+    checkpoint_times: list[bytes] = field(default_factory=list)
+
+    @property
+    def checkpoints(self) -> CheckpointTimes | None:
+        """What became of the checkpoints that began in the slice; None without any."""
+        if not self.checkpoint_times:
+            return None
+        return CheckpointTimes(
+            self.checkpoints_triggered,
+            self.checkpoints_completed,
+            self.checkpoints_unaligned,
+            self.processed_bytes,
+            self.overtaken_bytes,
+            self.overtaken_bytes_max,
+            tuple(map(LogLinearHistogram.from_bytes, self.checkpoint_times)),
+        )
 
 
 def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
@@ -160,6 +185,18 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
                     memory_bytes=outcome.memory_bytes,
                     histogram=outcome.latency.to_bytes(),
                 )
+                found = outcome.checkpoints
+                if found is not None:
+                    part = replace(
+                        part,
+                        checkpoints_triggered=found.triggered,
+                        checkpoints_completed=found.completed,
+                        checkpoints_unaligned=found.unaligned,
+                        processed_bytes=found.processed_bytes,
+                        overtaken_bytes=found.overtaken_bytes,
+                        overtaken_bytes_max=found.overtaken_bytes_max,
+                        checkpoint_times=[each.to_bytes() for each in found.times],
+                    )
         yield part
 
 
@@ -248,6 +285,7 @@ def _part(
         costs=frame.costs_under(setting),
         measured_from_ns=start_ns,
         measured_to_ns=scaled(load_to_ns),
+        checkpoints_from_ns=run_from_ns,
         ends_its_data=frame.ends_its_data and load_to_ns == unit.to_ns,
         counted_ns=(
             scaled(unit.slice_from_ns) if unit.slice_from_ns > unit.from_ns else 0,
@@ -313,6 +351,7 @@ def added_up(
     messages = sum(part.messages for part in parts)
     backlog_total = sum(part.backlog_total for part in parts)
     last_ns = max(part.last_ns for part in parts)
+    checkpoints = [each for each in (part.checkpoints for part in parts) if each is not None]
     return SimulatedOutcome(
         latency,
         records,
@@ -324,4 +363,5 @@ def added_up(
         memory_bytes=max(part.memory_bytes for part in parts),
         credits=sum(part.credits for part in parts),
         method="kernel",
+        checkpoints=added_checkpoints(checkpoints).summary() if checkpoints else None,
     )

@@ -1,7 +1,8 @@
 """What happens in traces that are still being written: Structured Streaming follows them, and after
 each micro-batch the newest part of every run is observed and judged as a replay would do it.
 
-Nothing is predicted. The driver copies and reads that part itself (`excerpt`), for it is small.
+Nothing is predicted. The driver copies and reads that part itself (`excerpt`): it has a bounded
+number of events, and is worked off in the units of a replay, one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from flinknet.trace.growing import trace_files
 from .advise.edges import edge_name
 from .advise.judged import JudgedEdge, judged
 from .excerpt import Excerpt, GrowingRun
-from .observe.observed import ObservedRun, observe_here
+from .observe.observed import observe_here
+from .observe.observed_run import ObservedRun
 from .observe.regimes import REGIMES
 from .observe.summaries import regime_shares
 from .read import WHOLE, AskedPart, open_runs
@@ -227,7 +229,7 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     is_between = RunManifest.load(excerpt.directory).is_from_between
     runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
     of_job: dict[Any, list[ObservedRun]] = {}
-    for each in observe_here(runs):
+    for each in observe_here(runs, split=None):
         of_job.setdefault(each.run.job, []).append(each)
     edges: list[WatchedEdge] = []
     said = []

@@ -194,6 +194,8 @@ def amount(value: float | None, unit: str) -> str:
     """A value of a metric with three digits."""
     if unit == "ns":
         return human_duration(value)
+    if unit == "cores" and value is not None and value < 1:
+        return f"{value:.3f}"
     return human_bytes(value) if unit == "bytes" else human_count(value)
 
 

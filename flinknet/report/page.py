@@ -23,6 +23,7 @@ from .job_answer_console import job_lines, job_price_line, setting_of
 from .model_error import doubts_of, model_error_text
 from .page_parts import Page
 from .prediction_notes import notes_of
+from .price_cells import price_line
 from .recording_lines import recording_lines
 from .settings_in_words import settings_of, what_varies
 
@@ -85,6 +86,7 @@ def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
     return document | {
         "model_error_text": to_plain(model_error_text(answer)),
         "doubts": [*recording_lines(answer.trace), *doubts_of(answer)],
+        "trade": price_line(answer),
         "recommendations": [to_plain(each) for each in recommendations(answer)],
         "frontier_meaning": FRONTIER,
         "varies": what_varies(points),

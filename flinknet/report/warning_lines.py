@@ -100,12 +100,13 @@ def warning_lines(
     for kind, found in sorted(by_kind.items(), key=lambda item: item[0].validity):
         label, style = _LABELS[kind.validity]
         text = merged_text([text for _, text in found])
-        where = names = ""
-        if len(runs) > 1:
+        where = shown_names = ""
+        names = list(dict.fromkeys(name for name, _ in found if name))
+        is_of_a_file = len(names) == 1 and text.startswith(f"{names[0]}: ")  # not of its runs
+        if len(runs) > 1 and not is_of_a_file:
             where = f" in {len(found)} of {len(runs)} runs"
-            names = ", ".join(dict.fromkeys(name for name, _ in found if name))
-            names = f" ({names})" if names else ""
-        line = Text.assemble((label, style), f"{where}{names}: {text}")
+            shown_names = f" ({', '.join(names)})" if names else ""
+        line = Text.assemble((label, style), f"{where}{shown_names}: {text}")
         if not is_explained and line.cell_len > width:
             line = Text.assemble((label, style), f"{where}: {text}")
         lines.append(line)

@@ -30,6 +30,7 @@ class SimulatedCheckpoints:
         is_over: whether the cluster has finished or failed.
         interval_ns: between the beginnings of two checkpoints.
         start_ns: when the tasks start.
+        end_ns: no checkpoint begins from this instant on; None for no end.
         lost_triggers: that do not come to sources.
     """
 
@@ -44,6 +45,7 @@ class SimulatedCheckpoints:
         interval_ns: int,
         timeout_ns: int,
         start_ns: int,
+        end_ns: int | None,
         lost_triggers: LostTriggers,
         seed: int,
     ) -> None:
@@ -60,6 +62,7 @@ class SimulatedCheckpoints:
             interval_ns=interval_ns,
             timeout_ns=timeout_ns,
             start_ns=start_ns,
+            end_ns=end_ns,
         )
         self._planned: int | None = None
 

@@ -8,17 +8,10 @@ from functools import partial
 from flinknet.config import Scenario
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
-from flinknet.core.producer import (
-    ResultPartition,
-)
+from flinknet.core.producer import ResultPartition
 from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.job.barriers import ignore
-from flinknet.job.debloating import GateDebloating
-from flinknet.job.descriptor import (
-    SubtaskKey,
-    TaskDeploymentDescriptor,
-)
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.stream_task import StreamTask
@@ -26,17 +19,17 @@ from flinknet.job.stream_task import StreamTask
 from .channels import Channels
 from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
-from .debloating import start_debloating
+from .deployed_tasks import DeployedTasks
+from .direction import LinkSettings
 from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LostTriggers
 from .hosts import SimulatedHosts
-from .link import LinkSettings
 from .load import OPENING_NS, SimulatedLoad
 from .scheduler import START_NS
 from .simulated_job import SimulatedJob
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
-from .task_manager import SimulatedTaskManager, SteppedTask
+from .task_manager import SimulatedTaskManager
 from .wiring import Wiring
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
@@ -106,9 +99,17 @@ class Cluster:
         self.link_settings = self._wiring.settings
         self.producer_connections = self._wiring.producer_connections
         self.consumer_connections = self._wiring.consumer_connections
-        self.tasks: dict[SubtaskKey, StreamTask] = {}
-        self._stepped: list[SteppedTask] = []
-        self.debloated_gates: list[GateDebloating] = []
+        self._deployed = DeployedTasks(
+            job,
+            self.scheduler,
+            self.task_managers,
+            self._probes,
+            self._channels,
+            self.cancel,
+            lambda: self.is_over,
+        )
+        self.tasks = self._deployed.each
+        self.debloated_gates = self._deployed.debloated_gates
         self.stages: Stages | None = None
         if job.scheduling is not None:
             self.stages = Stages(
@@ -129,6 +130,7 @@ class Cluster:
                 interval_ns=self.network.checkpoint_interval_ns,
                 timeout_ns=self.network.checkpoint_timeout_ns,
                 start_ns=job.start_ns,
+                end_ns=faults.checkpoints_end_ns and job.start_ns + faults.checkpoints_end_ns,
                 lost_triggers=LostTriggers(faults),
                 seed=job.seed,
             )
@@ -335,7 +337,7 @@ class Cluster:
         give everything back. The first error is kept.
         """
         self.error = self.error or error
-        self._replace_tasks([])
+        self._deployed.stop_stepping()
         if breaks_links:
             for link in self.links.values():
                 link.reset(now_ns=self.now_ns)
@@ -399,58 +401,18 @@ class Cluster:
     def _start_tasks(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
         if self.error is not None:
             return
-        self._replace_tasks([(each.task_manager, self._create_task(each)) for each in subtasks])
-        for index, task_manager in enumerate(self.task_managers):
-            task_manager.has_local_channels |= any(
-                channel.is_local
-                for each in subtasks
-                if each.task_manager == index
-                for gate in each.inputs
-                for channel in gate.channels
-            )
-            task_manager.wake(self.now_ns)
-            if self.network.debloating_enabled:
-                own = [each.task for each in self._stepped if each in task_manager.tasks]
-                self.debloated_gates += start_debloating(
-                    own, task_manager, self.scheduler, self.network, lambda: self.is_over
-                )
+        self._deployed.start(subtasks, self.checkpoints)
         if self._stage == 0:
             self._disturbances().schedule(self.faults, start_ns=self._start_ns)
             if self.checkpoints is not None:
                 self.checkpoints.advance()
-
-    def _replace_tasks(self, placed: Sequence[tuple[int, SteppedTask]]) -> None:
-        """Let TaskManagers step these instead of those of the stage before."""
-        for each in self._stepped:
-            each.is_cancelled = True
-        self._stepped = [each for _, each in placed]
-        for each in self._stepped:
-            each.fail = self.cancel
-        for index, task_manager in enumerate(self.task_managers):
-            own = [each for where, each in placed if where == index]
-            task_manager.tasks = [e for e in task_manager.tasks if not e.is_cancelled] + own
-
-    def _create_task(self, subtask: TaskDeploymentDescriptor) -> SteppedTask:
-        stepped = self.job.create_task(
-            subtask,
-            [self.partition_of[each.edge, subtask.subtask] for each in subtask.outputs],
-            [self.gate_of[each.edge, subtask.subtask] for each in subtask.inputs],
-            self.task_managers[subtask.task_manager],
-            self._probes[subtask.task_manager],
-            ignore if self.checkpoints is None else self.checkpoints.receive,
-        )
-        self.tasks[subtask.key] = stepped.task
-        return stepped
 
     def _disturbances(self) -> Disturbances:
         return Disturbances(
             self.scheduler,
             self.hosts,
             self.links,
-            [
-                [gate for each in task_manager.tasks for gate in each.task.gates]
-                for task_manager in self.task_managers
-            ],
+            self._deployed.gates,
             self._consumers(),
             self.cancel,
             lambda: self.is_over,

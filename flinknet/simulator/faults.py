@@ -67,6 +67,7 @@ class FaultPlan:
         closes_gates_first: a job that ends early gives up its gates while its tasks still read, as
             Flink's canceler does.
         lost_triggers: share of all triggers of checkpoints that do not reach their source.
+        checkpoints_end_ns: no checkpoint begins from this instant on; None for no end.
         late_partitions_ns: requests arrive before partitions are registered; None: afterwards.
         tick_ns: one wake-up of a TaskManager in so many is lost, and it goes on at the next tick of
             this length; 0 for none.
@@ -90,6 +91,7 @@ class FaultPlan:
     late_buffers_ns: int = 0
     closes_gates_first: bool = False
     lost_triggers: float = 0.0
+    checkpoints_end_ns: int | None = None
     late_partitions_ns: int | None = None
     tick_ns: int = 0
     clocks: tuple[HostClock, ...] = ()

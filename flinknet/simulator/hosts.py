@@ -13,9 +13,11 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import FlinknetError
 from flinknet.job.gates import blocking_storage
 
+from .direction import LinkSettings
 from .faults import NO_FAULTS, FaultPlan, LostWakeups
-from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from .link import LinkEnd, SimulatedLink
 from .scheduler import Scheduler
+from .socket_costs import SendCosts
 from .task_manager import SimulatedTaskManager
 
 

@@ -26,8 +26,8 @@ from flinknet.job.task_worker import TaskWorker
 
 from .cluster import NO_PREEMPTIONS, Cluster
 from .cost_model import CostModel, Preemptions
+from .direction import LinkSettings
 from .faults import NO_FAULTS, FaultPlan
-from .link import LinkSettings
 from .scheduler import START_NS
 from .simulated_job import SimulatedJob
 from .task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask

@@ -14,10 +14,12 @@ from flinknet.job.descriptor import InputChannelDescriptor
 from flinknet.job.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.job.gates import request_backoff_of
 
+from .direction import LinkSettings
 from .faults import FaultPlan, LinkFaults
 from .hosts import SimulatedHosts
-from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
+from .link import LinkEnd, SimulatedLink
 from .simulated_job import SimulatedJob
+from .socket_costs import socket_costs
 
 
 class Wiring:

@@ -20,6 +20,7 @@ from flinknet.config import (
     WorkloadConfig,
 )
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import OPENING_NS, START_NS
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
@@ -30,7 +31,7 @@ from tests.pair import partition_id
 
 from .disk import SOUND, DiskFaults
 from .draw import Draw
-from .hostile import ends_within_a_frame, hostile_bytes
+from .hostile import cancels_a_channel, ends_within_a_frame, hostile_bytes
 
 MS = 1_000_000
 NEVER = -1
@@ -44,8 +45,12 @@ LOOP_COSTS = replace(
 )
 
 SILENCE_NS = 200 * MS
-"""After which a job is cancelled that may wait for the rest of a message that never comes, as in
-Flink."""
+"""After which a job is cancelled that may wait for what never comes, as in Flink: the rest of a
+message, data of a channel that was cancelled in its name."""
+
+CHECKPOINTS_END_NS = 2 * DURATION_NS
+"""After which no checkpoint begins: barriers that come faster than they pass a channel would make
+the job ever slower, and its end a question of time."""
 
 MEMORY_BUFFERS = 256
 """Of each TaskManager, at most; checking them takes its time."""
@@ -59,60 +64,74 @@ class Exchange:
     """A trial.
 
     Attributes:
+        shape: what the plans of its jobs and their attempts depend on.
         load: of the job that things happen to.
         neighbour: a job on the same hosts to which nothing of its own happens; None for none.
         is_encrypted: TLS around every connection.
-        capacity_bytes: of the sockets of a link.
+        capacity_bytes, high_water_bytes: of the sockets of a link.
         interval_steps: between two looks at the invariants.
         costs: of the steps; with those of a loop, sockets are read in streams, and buffers in runs.
     """
 
+    shape: Scenario
     load: LoadPlan
     faults: FaultPlan
     neighbour: LoadPlan | None = None
     is_encrypted: bool = False
     disk: DiskFaults = SOUND
     capacity_bytes: int = 4 << 20
+    high_water_bytes: int = 0
     interval_steps: int = 1
     costs: CostModel = TYPICAL_COSTS
 
 
 def drawn_exchange(draw: Draw) -> Exchange:
     """Anything."""
-    load = _load_of(draw)
+    shape = _shape(draw.of_group(SHAPE_SEEDS))
+    load = _load_of(draw, shape)
     scenario, workload = load.scenario, load.scenario.workload
-    has_neighbour = draw.chance("neighbour", 8)
+    has_neighbour = draw.chance("neighbour", 10)
     neighbour = None
     if has_neighbour:
         records = draw.one_of("neighbour records", (1, 5, 20))
-        neighbour = another(load, 1, replace(workload, records=records))
+        neighbour = another(shape, load, 1, replace(workload, records=records))
     is_encrypted = draw.chance("encrypted", 48)
     is_pipelined = not workload.is_blocking
     disk = SOUND if is_pipelined else _disk_faults(draw)
     faults = replace(
         _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
-        first_sequence_number=(
-            draw.one_of("first number", (0, 0, 0, 2**31 - 3)) if is_pipelined else 0
-        ),
+        first_sequence_number=_first_number(draw) if is_pipelined else 0,
+        closes_gates_first=draw.chance("gates first", 2),
+        lost_triggers=draw.one_of("lost triggers", (0.0, 0.3)),
+        checkpoints_end_ns=CHECKPOINTS_END_NS,
+        late_buffers_ns=draw.one_of("late buffers", (0, MS // 2)),
         storage_fails=disk.may_end_the_job,
     )
     workload = replace(workload, slow_consumers=faults.slow_consumers)
     return Exchange(
+        shape,
         replace(load, scenario=replace(scenario, workload=workload)),
         faults,
         neighbour,
         is_encrypted,
         disk,
-        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 4 << 20, 1000)),
+        draw.one_of("capacity bytes", (4 << 20, 4 << 20, 1000)),
+        draw.one_of("high water bytes", (0, 1000, 100)),
         draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
         draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
     )
 
 
-def another(load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
+def _first_number(draw: Draw) -> int:
+    """0, or so high that numbers wrap after a few messages."""
+    last = draw.one_of("first number", (0, 2**31 - 1))
+    return last and last - draw.below("numbers before the wrap", 9)
+
+
+def another(shape: Scenario, load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
     """Another job, or attempt, of the same shape."""
-    shape = replace(load.scenario, seed=load.scenario.seed + job, workload=workload)
-    return load_plan_of(shape)
+    plan = _plan_of(replace(shape, seed=shape.seed + job))
+    return _with_load(plan, load.scenario.network, workload, load.scenario.seed + job)
 
 
 def read_partition(load: LoadPlan) -> ResultPartitionID:
@@ -132,14 +151,13 @@ def _disk_faults(draw: Draw) -> DiskFaults:
     )
 
 
-_plan_of = lru_cache(maxsize=8)(load_plan_of)
+_plan_of = lru_cache(maxsize=16)(load_plan_of)
 
 
-def _load_of(draw: Draw) -> LoadPlan:
+def _load_of(draw: Draw, shape: Scenario) -> LoadPlan:
     """A job. What its plan depends on is the same for SHAPE_SEEDS successive seeds: planning takes
     as long as a trial.
     """
-    shape = _shape(draw.of_group(SHAPE_SEEDS))
     return _with_load(_plan_of(shape), *_run_of(draw, shape), draw.seed)
 
 
@@ -147,14 +165,21 @@ def _with_load(
     plan: LoadPlan, network: NetworkConfig, workload: WorkloadConfig, seed: int
 ) -> LoadPlan:
     scenario = replace(plan.scenario, network=network, workload=workload, seed=seed)
-    return replace(plan, scenario=scenario)
+    tasks = tuple(_with_timeout(each, network.buffer_timeout_ns) for each in plan.tasks)
+    return replace(plan, scenario=scenario, tasks=tasks)
+
+
+def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploymentDescriptor:
+    """A task that flushes what it writes so often."""
+    outputs = (replace(each, buffer_timeout_ns=timeout_ns) for each in task.outputs)
+    return replace(task, outputs=tuple(outputs))
 
 
 def _shape(draw: Draw) -> Scenario:
     """What a plan depends on."""
     one_of = draw.one_of
-    relays = one_of("relays", (0, 0, 0, 0, 0, 0, 0, 1))
-    producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
+    relays = one_of("relays", (0,) * 11 + (1,))
+    producers, consumers = one_of("parallelism", ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2), (1, 1)))
     partitioner = one_of("partitioner", [each for each in PARTITIONERS if each != "forward"])
     if producers == consumers and draw.chance("forward", 3):
         partitioner = "forward"
@@ -163,12 +188,12 @@ def _shape(draw: Draw) -> Scenario:
         (*[PIPELINED_BOUNDED] * 9, PIPELINED, PIPELINED_APPROXIMATE, BLOCKING),
     )
     is_blocking = partition_type == BLOCKING
-    flow_control = one_of("flow control", (CREDIT,) * 7 + (TCP,))
+    flow_control = one_of("flow control", (CREDIT,) * 5 + (TCP,))
     segment_size_bytes = one_of("segment size bytes", (256, 64, 1024, 4096))
     network = NetworkConfig(
         segment_size_bytes=segment_size_bytes,
         network_memory_bytes=segment_size_bytes * MEMORY_BUFFERS,
-        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 2, 4)),
+        exclusive_buffers=one_of("exclusive buffers", (2, 0, 1, 0, 4)),
         floating_buffers=one_of("floating buffers", (8, 1, 4)),
         max_buffers_per_channel=one_of("buffers per channel", (10, 3)),
         max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
@@ -179,12 +204,12 @@ def _shape(draw: Draw) -> Scenario:
         max_tcp_connections=one_of("connections", (1, 1, 1, 2)),
     )
     if not is_blocking and flow_control == CREDIT:
-        mode = one_of("checkpoints", ("none",) * 4 + ("aligned", "unaligned", "timing out"))
+        mode = one_of("checkpoints", ("none",) * 3 + ("aligned", "unaligned", "timing out"))
         if mode != "none":
             network = replace(
                 network,
                 checkpoint_interval_ns=one_of("checkpoint interval", (3 * MS, MS // 2)),
-                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS)),
+                checkpoint_timeout_ns=one_of("checkpoint timeout", (1000 * MS, 2 * MS, MS)),
                 unaligned_checkpoints=mode != "aligned",
                 aligned_checkpoint_timeout_ns=MS // 5 if mode == "timing out" else 0,
             )
@@ -218,13 +243,13 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
         debloating_target_ns=MS,
         min_segment_size_bytes=32,
         starting_segment_size_bytes=64,
-        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS)),
-        request_backoff_initial_ms=one_of("request backoff", (100, 1)),
+        partition_request_timeout_ns=one_of("request timeout", (10_000 * MS, MS, 0)),
+        request_backoff_initial_ms=one_of("request backoff", (100, 1, 150)),
     )
     return network, replace(
         workload,
         rate_per_s=one_of("rate", (0.0, 10_000.0, 50_000.0)),
-        records=one_of("records", (1, 0, 2, 5, 5, 10, 10, 20, 20, 60)),
+        records=one_of("records", (1, 0, 2, 3, 5, 5, 10, 10, 20, 40)),
         record_size=RecordSize(low_bytes, high_bytes),
         arrivals=one_of("arrivals", ("constant", "poisson", "bursts")),
     )
@@ -252,24 +277,33 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         "end",
         (
             *("none",) * 8,
-            *("reset", "half-open", "crash", "cancel", "injection"),
+            *("reset", "half-open", "crash", "cancel", "injection", "cancel"),
         ),
     )
     if not links and end in ("reset", "half-open", "injection"):
         end = "cancel"
     link, side = below("end link", max(links, 1)), below("end side", 2)
+    end_at_ns = at_ns("end")
+    end_ns = end_at_ns // one_of("end sooner", (1, 4, 16))
     slow: tuple[SlowConsumer, ...] = ()
     if chance("slow consumer", 3):
         delay_ns = one_of("slow delay", (100, 10_000, 100_000))
         slow = (SlowConsumer(below("slow index", consumers), delay_ns),)
     injections: tuple[Injection, ...] = ()
-    cancels_at_ns = (at_ns("end"),) if end == "cancel" else ()
+    cancels_at_ns: tuple[int, ...] = ()
+    resets: tuple[tuple[int, int], ...] = ()
+    if end == "reset":
+        resets = ((link, end_ns),)
+    elif end == "cancel":
+        cancels_at_ns = (end_ns,)
+        if links and chance("reset behind the end", 2):
+            resets = ((link, cancels_at_ns[0] + below("reset behind the end by", MS)),)
     if end == "injection":
         receivers = [each.receiver_id for each in load.channels if not each.is_local]
         partition = read_partition(load)
         data = hostile_bytes(draw, "injection", receivers, partition)
-        injections = (Injection(link, side, at_ns("end"), data),)
-        if ends_within_a_frame(data):
+        injections = (Injection(link, side, end_ns, data),)
+        if ends_within_a_frame(data) or cancels_a_channel(data, receivers):
             cancels_at_ns = (SILENCE_NS,)
     pieces = one_of("pieces", (0, 0, 10, 40))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
@@ -278,12 +312,10 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         piece_bytes_max=pieces and max(_bytes_of(scenario) // pieces, 200 if is_encrypted else 20),
         delay_ns_max=one_of("delay", (0, 1000, MS)),
         stalls=intervals("stall", links) if links else (),
-        resets=((link, at_ns("end")),) if end == "reset" else (),
-        half_opens=((link, side, at_ns("end")),) if end == "half-open" else (),
+        resets=resets,
+        half_opens=((link, side, end_ns),) if end == "half-open" else (),
         crashes=(
-            ((below("end TaskManager", scenario.task_managers), at_ns("end")),)
-            if end == "crash"
-            else ()
+            ((below("end TaskManager", scenario.task_managers), end_ns),) if end == "crash" else ()
         ),
         cancels_at_ns=cancels_at_ns,
         injections=injections,

@@ -16,11 +16,12 @@ from flinknet.core.probe import NullProbe, Probe
 from flinknet.job.flow_control import create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
-from flinknet.simulator.checkers import ProtocolChecker, Watched, check_memory, run_all_checked
+from flinknet.simulator.checkers import Watched, check_memory, run_all_checked
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.hosts import SimulatedHosts, no_wrap
-from flinknet.simulator.link import LinkSettings
+from flinknet.simulator.protocol_checker import ProtocolChecker
 from flinknet.simulator.source_plan import plan_sources
 from tests.pair import partition_id
 
@@ -125,10 +126,15 @@ class ExchangeRun:
         faults = self.exchange.faults
         for index, _ in faults.crashes:
             self.hosts.replace(index)
-        sound = FaultPlan(faults.seed, faults.piece_bytes_max, faults.delay_ns_max)
+        sound = FaultPlan(
+            faults.seed,
+            faults.piece_bytes_max,
+            faults.delay_ns_max,
+            checkpoints_end_ns=faults.checkpoints_end_ns,
+        )
         self._disk.repair()
         load = self.exchange.load
-        again = another(load, 2, load.scenario.workload)
+        again = another(self.exchange.shape, load, 2, load.scenario.workload)
         start_ns = self.hosts.scheduler.now_ns + OPENING_NS
         watched = self._watched(again, sound, start_ns)
         run_all_checked([watched], interval_steps=self.exchange.interval_steps, limit=200_000)
@@ -160,7 +166,9 @@ class ExchangeRun:
             exchange.costs,
             start_ns=start_ns,
             probes=(marking,) * load.scenario.task_managers,
-            link=LinkSettings(capacity_bytes=exchange.capacity_bytes),
+            link=LinkSettings(
+                capacity_bytes=exchange.capacity_bytes, high_water_bytes=exchange.high_water_bytes
+            ),
             faults=faults,
             hosts=self.hosts,
         )

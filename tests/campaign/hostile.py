@@ -91,6 +91,11 @@ def ends_within_a_frame(data: bytes) -> bool:
     return False
 
 
+def cancels_a_channel(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
+    """Whether a channel of the job is cancelled in its name: its consumer waits on."""
+    return any(CancelPartitionRequest(each).encode() in data for each in receivers)
+
+
 @cache
 def _strange_requests() -> bytes:
     """More than a connection may make."""

@@ -121,6 +121,14 @@ class Observer:
             ("another task took the memory", faults.exhaustions),
         ):
             marks[name] += any(each.from_ns < ran_ns for each in intervals)
+        marks["buffers of another task came back late"] += faults.late_buffers_ns > 0 and any(
+            each.to_ns < ran_ns for each in faults.exhaustions
+        )
+        is_early = first.error is not None
+        marks["gates were closed before their tasks"] += is_early and faults.closes_gates_first
+        marks["a connection broke behind a cancelled job"] += any(
+            at_ns < ran_ns for _, at_ns in faults.resets for _ in faults.cancels_at_ns
+        )
         marks["bytes came in pieces"] += bool(faults.piece_bytes_max)
         marks["requests came before their partitions"] += faults.late_partitions_ns is not None
         for clock in faults.clocks:
@@ -143,6 +151,9 @@ class Observer:
             if 0 < partition.stored_data_bytes < partition.data_bytes:
                 marks["a compressed partition was written"] += 1
         if cluster.checkpoints is not None:
+            marks["a source heard nothing of a checkpoint"] += (
+                cluster.checkpoints.lost_triggers.lost
+            )
             summary = cluster.checkpoints.summary()
             marks["a checkpoint was completed"] += summary.completed
             marks["an unaligned checkpoint was completed"] += summary.unaligned

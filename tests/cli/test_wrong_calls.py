@@ -21,6 +21,10 @@ TAP = "trace tap --listen 127.0.0.1:0 --upstream 127.0.0.1:1 --out new"
 
 WRONG = {
     "benchh": "No such command 'benchh'. Did you mean 'bench'?",
+    "replay run": "No such command 'replay'. Did you mean 'trace replay'?",
+    "run": "No such command 'run'. Did you mean 'bench run' or 'job run'?",
+    "bench --no-trace --rate": "'--rate' requires an argument (see flinknet bench --help)",
+    "bench --report page.pdf": "page.pdf must end in .html",
     "helpme": "No such command 'helpme' (see flinknet --help)",
     "--versoin": "No such option '--versoin'. Did you mean '--version'?",
     "bench 5ms": "No such command '5ms' (see flinknet bench --help)",

@@ -26,7 +26,7 @@ from flinknet.core.wire.events import (
     WatermarkEvent,
     decode_event,
 )
-from flinknet.errors import ConfigError
+from flinknet.errors import ConfigError, FrameCorruptedError
 from flinknet.job.barriers import (
     AT_LEAST_ONCE,
     InputCheckpoints,
@@ -180,6 +180,7 @@ def test_a_channel_that_has_ended_is_not_waited_for(event: Event, end_first: boo
     steps.append((event, data_type, 2))
     pair.partition.broadcast_event(event)
     pair.drive()
+    pair.inputs.handle(EndOfData(), DataType.END_OF_DATA, pair.gate.channels[1], 1, now_ns=0)
     resumed = []
     for told, told_type, index in steps:
         pair.inputs.handle(told, told_type, pair.gate.channels[index], 1, now_ns=0)
@@ -199,10 +200,24 @@ def test_the_end_of_the_last_channel_that_is_waited_for_lets_the_others_go_on() 
         pair.inputs.handle(event, DataType.ALIGNED_WATERMARK_EVENT, channel, 1, now_ns=0)
     pair.drive()
     assert all(each.is_blocked for each in pair.partition.subpartitions)
-    end = EndOfPartitionEvent()
-    pair.inputs.handle(end, DataType.EVENT_BUFFER, pair.gate.channels[1], 1, now_ns=0)
+    for end in (EndOfData(), EndOfPartitionEvent()):
+        pair.inputs.handle(end, DataType.EVENT_BUFFER, pair.gate.channels[1], 1, now_ns=0)
     pair.drive()
     assert [each.is_blocked for each in pair.partition.subpartitions] == [False, True, False]
+
+
+def test_a_channel_that_ends_before_its_data_fails_the_task() -> None:
+    pair = CheckpointedPair(ALIGNED, channels=2)
+    with pytest.raises(FrameCorruptedError, match="channel 1 ended before its data did"):
+        pair.inputs.handle(EndOfPartitionEvent(), 10, pair.gate.channels[1], 1, now_ns=0)
+
+
+def test_a_channel_whose_data_ends_twice_fails_the_task() -> None:
+    pair = CheckpointedPair(ALIGNED, channels=2)
+    pair.inputs.handle(EndOfData(), DataType.END_OF_DATA, pair.gate.channels[1], 1, now_ns=0)
+    with pytest.raises(FrameCorruptedError, match="channel 1 has ended its data twice"):
+        pair.inputs.handle(EndOfData(), DataType.END_OF_DATA, pair.gate.channels[1], 2, now_ns=0)
+    assert pair.inputs.ended_data_channels == 1
 
 
 def types_of(pair: CheckpointedPair, channel: int) -> list[int]:
@@ -500,7 +515,8 @@ def test_a_checkpoint_that_an_input_gives_up_is_cancelled_downstream() -> None:
     first, second = pair.channels
     pair.forwarding.handle(barrier_of(ALIGNED, "rebalance", 4, 0), 4, first, 1, now_ns=0)
     assert pair.forwarded() == []
-    pair.forwarding.handle(EndOfPartitionEvent(), 10, second, 1, now_ns=0)
+    for end in (EndOfData(), EndOfPartitionEvent()):
+        pair.forwarding.handle(end, 10, second, 1, now_ns=0)
     assert [event for event, _ in pair.forwarded()] == [CancelCheckpointMarker(4)]
     assert pair.declined() == {4}
 

@@ -90,15 +90,15 @@ def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
 @pytest.mark.parametrize(
     ("instants_ns", "is_on_off", "words"),
     [
-        (regular(3 * MS), False, r"evenly spaced, for the variance .* is 0\.\d+ times its mean \("),
-        (poisson(2 * MS), False, r"at random instants, for the variance .* [01]\.\d+ times its"),
+        (regular(3 * MS), False, r"evenly spaced, estimated .* flushes: variance 0\.\d+ times the"),
+        (poisson(2 * MS), False, r"at random instants, estimated .*: variance [01]\.\d+ times"),
         (
             clumps(1 * MS, 10),
             False,
-            r"in groups of about 3\.\d \(1 to 1\d\), by how much their num",
+            r"in groups of about 3\.\d \(1 to 1\d\), estimated from how much their num",
         ),
-        (clumps(1 * MS, 10), True, r"in groups of about \d+ \(.*\) in bursts, by how much their"),
-        (poisson(2 * MS)[:50], False, r"evenly spaced or at random: too few flushes to be sure"),
+        (clumps(1 * MS, 10), True, r"in groups of about \d+ \(.*\) in bursts, estimated from how"),
+        (poisson(2 * MS)[:50], False, r"evenly spaced to random: too few flushes to see how their"),
     ],
     ids=["even", "random", "groups", "bursts", "few"],
 )

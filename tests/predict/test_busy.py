@@ -15,7 +15,8 @@ from flinknet.config import NetworkConfig
 from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.busy import busy_ns_per_record
 from flinknet.predict.fit.round_trips import WORK_UNKNOWN
-from flinknet.predict.recorded import RecordedExchange, SimulatedOutcome
+from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.predict.what_if import simulate
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME

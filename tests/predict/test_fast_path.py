@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from flinknet.config import TCP, NetworkConfig
 from flinknet.histogram import LogLinearHistogram, bucket_index
 from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
-from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import FAST_FROM_MESSAGES, recorded_load, simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel
 from tests.comparisons import compares, compares_in
@@ -105,6 +106,8 @@ networks = st.builds(
     segment_size_bytes=st.sampled_from([4096, 32768]),
     exclusive_buffers=st.integers(1, 4),
     floating_buffers=st.integers(1, 8),
+    checkpoint_interval_ns=st.sampled_from([None, None, MS, 7 * MS, 50 * MS]),
+    unaligned_checkpoints=st.booleans(),
 )
 
 
@@ -131,6 +134,8 @@ def assert_alike(
     assert fast.backlog_total / fast.messages == pytest.approx(full.backlog_buffers.mean)
     assert fast.latency.mean == pytest.approx(full.latency.mean, rel=0, abs=2)
     assert_percentiles_alike(fast.latency, full.latency)
+    found = None if fast.checkpoints is None else fast.checkpoints.summary()
+    assert found == full.checkpoints
     assert (fast.latency_bounds is None) == (full.latency_bounds is None) == exchange.has_instants
     for ours, theirs in zip(fast.latency_bounds or (), full.latency_bounds or (), strict=True):
         assert ours.mean == pytest.approx(theirs.mean, rel=0, abs=2)
@@ -190,6 +195,14 @@ def sendable(exchange: RecordedExchange, network: NetworkConfig) -> RecordedExch
     return exchange.under(Setting(network, rate_factor=1 / slower))
 
 
+def features_of(fast: FastOutcome | None) -> list[str]:
+    """What is worth counting."""
+    found = None if fast is None else fast.checkpoints
+    if found is None or not found.completed:
+        return []
+    return ["aligned checkpoints" if not found.unaligned else "unaligned checkpoints"]
+
+
 @compares_in(0.9)
 @settings(max_examples=EXCHANGES)
 @given(case=cases())
@@ -198,7 +211,7 @@ def test_the_kernel_gives_the_numbers_of_the_real_core(
 ) -> None:
     exchange, network = case
     fast = run_if_covered(exchange, network)
-    assume(compares(fast is not None))
+    assume(compares(fast is not None, *features_of(fast)))
     assert_alike(fast, exchange, network)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,13 @@ from flinknet.predict.fit.unseen import Unseen
 from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import (
     _follows,
+    _passed_on,
     checked,
     leaves_barriers_out,
     simulate_job,
 )
-from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import (
     Departures,
     JobEdge,
@@ -54,6 +57,8 @@ def recorded(run: Simulated) -> RecordedJob:
         if row.records > 0:
             own = row.records, row.first_record_ns, row.last_record_ns
             arrivals.setdefault(row.channel, []).append(own)
+    outputs = (output for task in run.load.tasks for output in task.outputs)
+    partitioners = {output.edge: output.partitioner for output in outputs}
     last_ns = max(row.last_record_ns for row in run.rows.buffers())
     edges = []
     for number in range(relays + 1):
@@ -81,14 +86,15 @@ def recorded(run: Simulated) -> RecordedJob:
             last_ns + 1,
             scenario.seed,
             replace(COSTS, consume_ns_per_record=(consume_ns,) * consumers),
+            partitioner=partitioners[number],
         )
         edges.append(JobEdge(number, number + 1, exchange, has_own_instants=number == 0))
     return RecordedJob(edges)
 
 
-def chain(seed: int) -> tuple[Scenario, int]:
+def chain(seed: int) -> tuple[Scenario, Scenario]:
     """A source, one or two relays and a sink of up to three subtasks each, recorded with timeout 0;
-    and another timeout."""
+    and with another timeout, two in three with checkpoints, aligned or not."""
     chance = random.Random(seed)
     relays, size = chance.randint(1, 2), chance.choice([100, 700])
     scenario = Scenario(
@@ -107,7 +113,14 @@ def chain(seed: int) -> tuple[Scenario, int]:
         task_managers=relays + 2,
         seed=seed,
     )
-    return scenario, chance.choice([0, MS, 5 * MS, 10 * MS])
+    timeout_ns = chance.choice([0, MS, 5 * MS, 10 * MS])
+    network = replace(
+        scenario.network,
+        buffer_timeout_ns=timeout_ns,
+        checkpoint_interval_ns=chance.choice([None, 13 * MS, 40 * MS]),
+        unaligned_checkpoints=chance.choice([False, True]),
+    )
+    return scenario, replace(scenario, network=network)
 
 
 def under(scenario: Scenario, timeout_ns: int) -> Scenario:
@@ -136,9 +149,8 @@ def is_within_the_bound(job: RecordedJob, found: JobOutcome, real: Simulated) ->
 def test_jobs_from_end_to_end_have_the_figures_of_the_real_core() -> None:
     within = []
     for seed in range(CHAINS):
-        scenario, timeout_ns = chain(seed)
+        scenario, then = chain(seed)
         job = recorded(simulated(scenario))
-        then = under(scenario, timeout_ns)
         found = predicted(job, Setting(then.network))
         if found.why_unknown is None:
             within.append(is_within_the_bound(job, found, simulated(then)))
@@ -175,21 +187,37 @@ def test_phases_show_how_beats_lie_to_each_other() -> None:
     assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
 
 
-def test_rare_barriers_are_left_out() -> None:
+def with_checkpoints(setting: Setting, **more: Any) -> Setting:
+    network = replace(setting.network, checkpoint_interval_ns=1_000 * MS, **more)
+    return replace(setting, network=network)
+
+
+def test_rare_barriers_that_the_kernel_does_not_know_are_left_out() -> None:
     job = recorded(simulated(steady()))
 
-    def with_checkpoints(timeout_ns: int) -> list[Setting]:
+    def timing_out(timeout_ns: int) -> list[Setting]:
         return [
-            replace(each, network=replace(each.network, checkpoint_interval_ns=1_000 * MS))
+            with_checkpoints(each, unaligned_checkpoints=True, aligned_checkpoint_timeout_ns=MS)
             for each in timeouts(job, timeout_ns, timeout_ns)
         ]
 
     without = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
-    rare = simulate_job(job, with_checkpoints(20 * MS))
+    rare = simulate_job(job, timing_out(20 * MS))
     assert rare.latency.to_bytes() == without.latency.to_bytes()
-    assert all(leaves_barriers_out(each) for each in with_checkpoints(100 * MS))
-    often = simulate_job(job, with_checkpoints(101 * MS))
+    assert all(leaves_barriers_out(each) for each in timing_out(100 * MS))
+    often = simulate_job(job, timing_out(101 * MS))
     assert "checkpoints" in (often.why_unknown or "")
+    aligned = [with_checkpoints(each) for each in timeouts(job, 20 * MS, 20 * MS)]
+    assert not any(leaves_barriers_out(each) for each in aligned)
+
+
+def test_a_task_without_records_passes_barriers_on_with_the_first_of_the_others() -> None:
+    at_ns = [np.array(each, np.int64) for each in ([30, 70], [20, 90, 110], [])]
+    aligned_ns = dict(enumerate(at_ns))
+    passed_on = _passed_on(aligned_ns, 4)
+    assert passed_on is not None
+    assert [each.tolist() for each in passed_on] == [[30, 70], [20, 90, 110], [], [20, 70, 110]]
+    assert _passed_on({0: at_ns[2]}, 2) is None
 
 
 def test_a_saturated_edge_holds_the_job_up() -> None:

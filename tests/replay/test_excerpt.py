@@ -11,9 +11,17 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.errors import TraceFormatError
+from flinknet.replay import excerpt
 from flinknet.replay.excerpt import GrowingRun
 from flinknet.replay.watch import watched
-from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter, open_run
+from flinknet.trace import (
+    ProcessInfo,
+    RunManifest,
+    TraceReader,
+    TraceWriter,
+    file_index,
+    open_run,
+)
 from flinknet.trace.growing import whole_blocks
 from tests.recorded_run import (
     CONSUME_NS,
@@ -60,6 +68,23 @@ def test_the_newest_part_is_a_run_of_its_own(tmp_path: Path) -> None:
     later = run.excerpt(tmp_path / "later", 20 * SECOND)
     assert later.to_ns > first.to_ns + 20 * SECOND
     assert not run.has_ended()
+
+
+def test_of_a_part_with_very_many_events_the_newest_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_run(tmp_path / "run", period_ns=SECOND, block_events=8)
+    whole = GrowingRun(path).excerpt(tmp_path / "whole", 60 * SECOND)
+    (of_whole,), _ = watched("run", whole)
+    events = sum(file_index(file).events for file in open_run(whole.directory).files)
+    monkeypatch.setattr(excerpt, "EVENTS_MAX", events // 7)
+    part = GrowingRun(path).excerpt(tmp_path / "part", 60 * SECOND)
+    assert part.to_ns == whole.to_ns
+    assert 5 * SECOND < part.to_ns - part.from_ns < 15 * SECOND
+    assert sum(file_index(file).events for file in open_run(part.directory).files) < events // 2
+    (edge,), _ = watched("run", part)
+    assert edge.records_per_s == pytest.approx(of_whole.records_per_s, rel=0.15)
+    assert (edge.verdict, edge.backlog_buffers.max) == ("flush-limited", 3)
 
 
 def test_all_is_known_of_the_newest_part(tmp_path: Path) -> None:

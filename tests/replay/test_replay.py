@@ -20,7 +20,7 @@ from flinknet.predict.exchange import (
 )
 from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
 from flinknet.predict.grid import Grid
-from flinknet.predict.recorded import SimulatedOutcome
+from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.replay.figures import GROWS
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_recorded_run, open_runs

@@ -14,7 +14,8 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.grid import Grid
-from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import simulate
 from flinknet.replay import figures, simulations, windows
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld

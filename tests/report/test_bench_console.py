@@ -215,6 +215,18 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
 
 
+def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
+    out, stream = console()
+    ignored = RunWarning("ignored-keys", "main.yaml: ignored, not network keys: rest.port")
+    settings = [
+        tables.Setting("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
+        tables.Setting("new.yaml", [result(1.0)]),
+    ]
+    tables.print_doubts(out, settings)
+    assert lines(stream)[-1].endswith(": main.yaml: ignored, not network keys: rest.port")
+    assert "runs" not in lines(stream)[-1]
+
+
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
     out, stream = console()
     one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")

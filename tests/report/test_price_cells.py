@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flinknet.report.page import page_of
 from flinknet.report.price_cells import price_cells, price_line
 from flinknet.report.trade_words import cpu_text
 from tests.page_answer import answer, typed
@@ -43,6 +44,7 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
         "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
         " (90.0 us a message, assumed: as measured)" in line
     )
+    assert line in page_of([priced()])
 
 
 def test_without_prices_there_is_no_sentence() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import InvariantViolatedError
+from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.simulator.checkers import (
-    ProtocolChecker,
+    FlushChecker,
     check_credits,
     check_invariants,
     check_memory,
@@ -17,6 +22,8 @@ from flinknet.simulator.checkers import (
     run_checked,
 )
 from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.protocol_checker import ProtocolChecker
+from tests.pair import records_of
 from tests.simulation import MS, Rows, finished, scenario
 
 REQUEST = int(MessageKind.PARTITION_REQUEST)
@@ -109,6 +116,14 @@ def test_a_backlog_that_is_not_that_of_the_queue_is_noticed(error: int) -> None:
         cluster.run_until_idle()
 
 
+def leave_a_closed_channel_in_the_line(cluster: Cluster) -> None:
+    queue = cluster.producer_connections[0].queue
+    (reader,) = queue.readers.values()
+    if not reader.is_enqueued:
+        queue.available.append(reader)
+    queue.readers.clear()
+
+
 def give_back_twice(cluster: Cluster) -> None:
     pool = cluster.partitions[0].pool
     buffer = pool.try_request()
@@ -182,6 +197,7 @@ def announce_too_much(cluster: Cluster) -> None:
         (spend_credit_that_is_not_there, "credit -1"),
         (starve_with_credit, "starved with credit 1"),
         (announce_too_much, r"unannounced credit \d+ with \d+ free buffers"),
+        (leave_a_closed_channel_in_the_line, "channel 0 is closed and queued"),
     ],
 )
 def test_what_breaks_an_invariant_is_noticed_at_once(
@@ -223,3 +239,86 @@ def test_memory_is_not_whole_before_the_end() -> None:
     cluster, _ = running()
     with pytest.raises(InvariantViolatedError, match="pools are left"):
         check_memory(cluster)
+
+
+def test_a_consumer_that_wants_other_buffers_than_its_backlog_says_is_noticed() -> None:
+    cluster, checker = running()
+    cluster.gates[0].remote_channels[0].buffers.required_buffers += 1
+    with pytest.raises(InvariantViolatedError, match=r"channel 0 wants .* for a backlog of"):
+        check_credits(cluster, checker)
+
+
+def line_of(*channels: int) -> Any:
+    """A connection whose channels are 0 and 1, and those of them that stand in its line."""
+    readers = {each: SimpleNamespace(channel=each, receiver_id=each) for each in (0, 1)}
+    queue = SimpleNamespace(readers=readers, available=[readers[each] for each in channels])
+    return SimpleNamespace(queue=queue)
+
+
+def test_two_turns_in_a_row_are_noticed_if_somebody_waited() -> None:
+    checker = ProtocolChecker(seed=42)
+    checker._connections = (line_of(1, 0),)
+    tell(checker, FIRST_TWO[:2])
+    with pytest.raises(InvariantViolatedError, match=r"two turns in a row, and \{1\} had none"):
+        tell(checker, FIRST_TWO[2:])
+
+
+def test_who_left_the_line_is_owed_nothing() -> None:
+    checker = ProtocolChecker(seed=42)
+    connection = line_of(1)
+    checker._connections = (connection,)
+    tell(checker, FIRST_TWO[:2])
+    connection.queue.available.clear()
+    tell(checker, FIRST_TWO[2:])
+
+
+@pytest.mark.parametrize("timeout_ns", [0, MS])
+def test_bytes_that_wait_for_a_flush_for_too_long_are_noticed(timeout_ns: int) -> None:
+    cluster = Cluster.of_scenario(scenario(timeout_ns, rate_per_s=100_000.0, records=2000))
+    checker = FlushChecker(cluster)
+    cluster.run_until(START_NS + 5 * MS)
+    checker.check()
+    (queue,) = cluster.partitions[0].subpartitions
+    while (piece := queue.poll()) is not None:
+        piece.recycle()
+    cluster.partitions[0].emit(0, records_of([20]))
+    assert queue.unflushed_bytes >= 20
+    if timeout_ns:
+        checker.check()
+        cluster.scheduler.now_ns += 4 * MS
+    with pytest.raises(InvariantViolatedError, match="bytes wait for a flush"):
+        checker.check()
+
+
+def test_a_checkpoint_that_is_complete_without_an_answer_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def complete(coordinator: CheckpointCoordinator, *_: object) -> None:
+        coordinator._pending = None
+
+    each = scenario(MS, rate_per_s=100_000.0, records=2000)
+    network = replace(each.network, checkpoint_interval_ns=2 * MS)
+    cluster = Cluster.of_scenario(replace(each, network=network))
+    monkeypatch.setattr(CheckpointCoordinator, "_complete", complete)
+    with pytest.raises(
+        InvariantViolatedError, match="checkpoint 1 is complete with 1 answers of 2"
+    ):
+        cluster.run()
+
+
+def test_priority_events_that_change_places_are_noticed() -> None:
+    checker = ProtocolChecker(seed=42, first_number=2**31 - 1)
+    priority = int(DataType.PRIORITIZED_EVENT_BUFFER)
+
+    def note(point: int, number: int) -> None:
+        row = (0, 0, point, BUFFER, priority, 0, number, 10, 0, 0, 0, 0, -1, -1, -1, -1, -1)
+        checker.record(*row)
+
+    numbers = (2**31 - 1, -(2**31), -(2**31) + 1)
+    for point in (SENT, RECEIVED):
+        for number in numbers:
+            note(point, number)
+    for number in numbers[::2]:
+        note(CONSUMED, number)
+    with pytest.raises(InvariantViolatedError, match="consumed -2147483648 behind -2147483647"):
+        note(CONSUMED, numbers[1])

@@ -14,9 +14,10 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, connection
 from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import InvariantViolatedError, RemoteTransportError
-from flinknet.simulator.checkers import ProtocolChecker, run_checked
+from flinknet.simulator.checkers import run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Interval
+from flinknet.simulator.protocol_checker import ProtocolChecker
 from tests.campaign.trial import failure_of
 from tests.simulation import MS, NEVER, Rows, disturbed_scenario, run_disturbed, scenario
 
@@ -34,17 +35,17 @@ def test_trials_of_the_campaign_come_to_their_end_and_break_no_rule(first: int) 
 ONCE_FAILED = {
     "a pool grew and who waited for it was not served": (
         154,
-        {"segment size bytes": 1, "record bytes": 2, "records": 3, "delay": 2, "exhaustions": 3}
+        {"segment size bytes": 1, "record bytes": 2, "records": 4, "delay": 2, "exhaustions": 3}
         | {"exhaustion 0 length": 3_266_871, "exhaustion 0 index": 1},
     ),
     "an empty buffer of a local channel was not traced": (
         42,
-        {"exclusive buffers": 1, "floating buffers": 1, "placement": 3, "records": 7},
+        {"exclusive buffers": 1, "floating buffers": 1, "placement": 3, "records": 8},
     ),
     "buffers came back to a writer while nothing was sent": (
         3037,
         {"flow control": 7, "buffers per channel": 1, "record bytes": 2, "buffer timeout": 3}
-        | {"records": 7, "capacity bytes": 3},
+        | {"records": 8, "capacity bytes": 3},
     ),
     "nothing at all was injected into a link that cuts": (
         29651906128,
@@ -57,20 +58,48 @@ ONCE_FAILED = {
     ),
     "a buffer whose records could not be read was not given back": (
         800430,
-        {"partition type": 11, "segment size bytes": 1, "record bytes": 3, "records": 5}
+        {"partition type": 11, "segment size bytes": 1, "record bytes": 3, "records": 6}
         | {"disk": 4, "disk byte": 347},
     ),
     "a full socket was read and a source that waited for it did not go on": (
         424242719,
-        {"flow control": 7, "floating buffers": 1, "record bytes": 3, "rate": 1, "records": 5}
+        {"flow control": 7, "floating buffers": 1, "record bytes": 3, "rate": 1, "records": 6}
         | {"stalls": 4, "stall 1 at": 348_497, "stall 1 length": 337_840, "capacity bytes": 3},
     ),
     "a stranger woke a TaskManager in the middle of its turn, and turns overlapped for ever": (
         18216101112,
         {"parallelism": 2, "segment size bytes": 1, "exclusive buffers": 1, "floating buffers": 2}
         | {"placement": 3, "record bytes": 3, "record spread bytes": 2, "buffer timeout": 1}
-        | {"records": 3, "slow consumer": 2, "slow delay": 2, "costs": 1, "strangers": 7}
+        | {"records": 4, "slow consumer": 2, "slow delay": 2, "costs": 1, "strangers": 7}
         | {"stranger 0 at": 1_018_114},
+    ),
+    "a barrier timed out behind that of the next checkpoint": (
+        2667960788,
+        {"parallelism": 3, "exclusive buffers": 1, "checkpoints": 6, "checkpoint timeout": 1}
+        | {"rate": 1, "records": 8, "delay": 2, "stalls": 3}
+        | {"stall 0 at": 2_869_987, "stall 0 length": 4_605_685},
+    ),
+    "two priority events waited behind the barrier of a blocked channel": (
+        160753,
+        {"parallelism": 4, "exclusive buffers": 1, "checkpoints": 5, "checkpoint timeout": 1}
+        | {"delay": 2, "stalls": 3, "stall 0 at": 1_953_964, "stall 0 length": 8_046_036}
+        | {"capacity bytes": 2, "high water bytes": 2, "costs": 1},
+    ),
+    "a channel was cancelled by somebody else, and its consumer waited": (
+        13064944535,
+        {"record spread bytes": 3, "records": 4, "end": 12, "end side": 1, "end at": 10_902_148}
+        | {"end sooner": 1, "injection receiver": 1, "injection message": 24}
+        | {"pieces": 2, "delay": 2},
+    ),
+    "a disk changed the end of data into another event": (
+        13064939818,
+        {"parallelism": 3, "partitioner": 5, "partition type": 11, "codec": 1}
+        | {"record bytes": 2, "buffer timeout": 1, "rate": 2, "records": 4}
+        | {"disk": 4, "disk byte": 748},
+    ),
+    "a relay flushed less often than the network says": (
+        2667960297,
+        {"relays": 11, "rate": 1, "records": 2},
     ),
 }
 
@@ -295,3 +324,11 @@ def test_a_connection_may_break_when_its_job_has_been_cancelled() -> None:
     cluster = checked(FaultPlan(cancels_at_ns=(5 * MS,), resets=((0, 6 * MS),)), each)
     assert "it was cancelled" in str(cluster.error)
     assert all(end.is_closed for link in cluster.links.values() for end in link.ends)
+
+
+def test_no_checkpoint_begins_behind_the_end_of_checkpoints() -> None:
+    each = scenario(MS, rate_per_s=20_000.0, records=2000)
+    network = replace(each.network, checkpoint_interval_ns=5 * MS)
+    cluster = checked(FaultPlan(checkpoints_end_ns=15 * MS), replace(each, network=network))
+    assert cluster.checkpoints is not None
+    assert cluster.checkpoints.summary().triggered == 2  # at 5 and at 10 ms

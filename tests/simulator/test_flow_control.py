@@ -17,8 +17,8 @@ from flinknet.job.load.load_tasks import run_input_of
 from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import Cluster
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.faults import FaultPlan, Interval
-from flinknet.simulator.link import LinkSettings
 from tests.simulated_fill_levels import fill_bounds, fill_sample
 from tests.simulation import MS, START_NS, US, Rows, S, finished, received_records, scenario
 

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.errors import InvariantViolatedError, TransportError
 from flinknet.runtime.transport import TcpTransport
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
-from flinknet.simulator.link import LinkEnd, LinkSettings, ReceiveCosts, SendCosts, SimulatedLink
+from flinknet.simulator.link import LinkEnd, SimulatedLink
 from flinknet.simulator.loop_costs import TCP_BYTES
+from flinknet.simulator.socket_costs import ReceiveCosts, SendCosts
 
 
 class Line:

@@ -17,6 +17,7 @@ from flinknet.core.wire.events import (
     Event,
     EventAnnouncement,
 )
+from flinknet.errors import FrameCorruptedError
 
 from .barrier_tracker import CheckpointBarrierTracker
 from .checkpoint_barriers import (
@@ -109,6 +110,7 @@ class CheckpointedInput:
         self._reading: tuple[int, int] = (-1, -1)
         self._waiting: dict[int, list[InputChannel]] = {}
         self._ended_channels = 0
+        self._ended_data: set[int] = set()
         self.ended_data_channels = 0
         self.is_recovered = False
         self.overtaken_bytes = 0
@@ -122,13 +124,22 @@ class CheckpointedInput:
         *,
         now_ns: int,
     ) -> None:
-        """Handle an event read from a channel."""
+        """Handle an event read from a channel.
+
+        Raises: FrameCorruptedError for a channel that ends its data twice, or never. Where it is
+            never, Flink's task ends without finishing its operators.
+        """
         handler = self._handler
         place = channel.index_in_input
         if isinstance(event, EndOfData):
+            if place in self._ended_data:
+                raise FrameCorruptedError(f"channel {channel.index} has ended its data twice")
+            self._ended_data.add(place)
             self.ended_data_channels += 1
             channel.acknowledge_all_records_processed()
         elif isinstance(event, EndOfPartitionEvent):
+            if place not in self._ended_data:
+                raise FrameCorruptedError(f"channel {channel.index} ended before its data did")
             self._gate.end_channel(channel)
             self._ended_channels += 1
             for waited_for in list(self._waiting):

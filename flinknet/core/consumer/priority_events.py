@@ -27,17 +27,20 @@ def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
 def add_priority_event(
     received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
 ) -> bool:
-    """Queue a priority event after others of its kind and before the rest.
+    """Queue a priority event after those that were sent before it, and before the rest.
 
     Returns: whether it is the only one.
     """
-    position = 0
-    for queued, _ in received:
+    position, is_only = 0, True
+    for queued, number in received:
         if queued.data_type != PRIORITIZED_EVENT:
+            break
+        is_only = False
+        if _is_before(sequence_number, number):
             break
         position += 1
     received.insert(position, (buffer, sequence_number))
-    return position == 0
+    return is_only
 
 
 def announce_barrier(
@@ -54,6 +57,10 @@ def announce_barrier(
 def make_unaligned(received: ReceivedBuffers, sequence_number: int, channel: int) -> bool:
     """Replace the announced barrier with this number by an unaligned one, which overtakes the data
     before it.
+
+    Differs from Flink in that a barrier of the next checkpoint may have arrived, since a blocked
+    producer sends that one to a channel without credit; Flink's task fails then
+    (RemoteInputChannel.convertToPriorityEvent: lastBarrierSequenceNumber).
 
     Args:
         channel: index of the channel, for the error.

@@ -33,6 +33,7 @@ from .peer_trust import FIRST_FRAME_BYTES_MAX, PeerTrust
 from .request_queue import PartitionRequestQueue
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
+from .subpartition import PipelinedSubpartition
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 
@@ -219,7 +220,7 @@ class ProducerConnection:
 
     def check_invariants(self) -> None:
         """Assert the credit of all open channels, and that exactly the readers that can send are
-        queued.
+        queued, but those that wait for their consumer.
         """
         readers = self.queue.readers
         for reader in self.queue.available:
@@ -231,8 +232,12 @@ class ProducerConnection:
             assert reader.is_enqueued == (reader in self.queue.available), (
                 f"channel {reader.channel} is enqueued or is not"
             )
+            read = reader.subpartition
             assert (
-                reader.is_enqueued or not reader.is_available or reader in self._handler.notified
+                reader.is_enqueued
+                or not reader.is_available
+                or reader in self._handler.notified
+                or (isinstance(read, PipelinedSubpartition) and read.awaits_resumption)
             ), f"channel {reader.channel} may send and is on no list"
 
     def _frame(

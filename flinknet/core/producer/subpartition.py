@@ -28,6 +28,7 @@ from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpar
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import decode_event, encode_pipelined
+from flinknet.core.wire.plain_frames import next_sequence_number
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)
@@ -47,6 +48,7 @@ class PipelinedSubpartition:
     failure_cause: str | None = None
 
     __slots__ = (
+        "_blocked_at",
         "_flush_requested",
         "_listener",
         "_priority_elements",
@@ -72,6 +74,7 @@ class PipelinedSubpartition:
         self.is_released = False
         self.is_blocked = False
         self.is_acknowledged = False
+        self._blocked_at = 0
         self._flush_requested = False
         self._queue: deque[BufferConsumer | BufferSlice] = deque()
         self._priority_elements = 0
@@ -130,6 +133,13 @@ class PipelinedSubpartition:
     def has_priority_events(self) -> bool:
         """Whether the next element is a priority event."""
         return self._priority_elements > 0
+
+    @property
+    def awaits_resumption(self) -> bool:
+        """Whether it is blocked and a priority event has left since: its reader is not notified of
+        another one until it may go on, as in Flink.
+        """
+        return self.is_blocked and self._sequence_number != next_sequence_number(self._blocked_at)
 
     @property
     def has_view(self) -> bool:
@@ -298,6 +308,7 @@ class PipelinedSubpartition:
             piece.reason = _EVENT
             if piece.data_type in IS_BLOCKING_UPSTREAM:
                 self.is_blocked = True
+                self._blocked_at = self._sequence_number
         elif not is_finished:
             piece.reason = _FLUSH
         if count and not self.is_blocked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
-from .input_channel import notify_credit, queue_channel, request_floating
+from .input_channel import notify_credit, queue_barrier, queue_channel, request_floating
 from .latencies import longest_wait_ns
 from .subpartition import append_reader, may_send, note, notify, poll
 from .timetable import due_ns, set_due
@@ -67,13 +67,16 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
                 count_message(m, started_ns, backlog)
             if following and (m[channel + w.CREDIT] > 0 or following == 2):
                 append_reader(m, connection, channel)
-            message = m[channel + w.RING] + (m[channel + w.SENT] & m[w.RING_MASK]) * w.MESSAGE_WORDS
-            m[channel + w.SENT] += 1
-            m[message] = kind
-            m[message + 1] = records
-            if kind == w.DATA and not m[w.HAS_INSTANTS]:
-                m[message + 3] = now
-                m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
+            if kind != w.PRIORITY_BARRIER:
+                slot = m[channel + w.SENT] & m[w.RING_MASK]
+                message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
+                m[channel + w.SENT] += 1
+                m[message] = kind
+                m[message + 1] = records
+                m[message + 5] = size
+                if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                    m[message + 3] = now
+                    m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
             entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
             m[connection + w.DOWN_END] += 1
             size += m[w.HEADER_BYTES]
@@ -81,6 +84,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             m[entry + 1] = backlog
             m[entry + 2] = size
             m[entry + 3] = m[connection + w.PIECES]
+            m[entry + 5] = kind
             messages += 1
             sent_bytes += size
             left -= size
@@ -176,6 +180,23 @@ def pump_down(m: Words, connection: int, now: int) -> None:
 
 
 @compiled
+def _receive(m: Words, channel: int) -> None:
+    """RemoteInputChannel.receive_buffer."""
+    message = m[channel + w.RING] + (m[channel + w.RECEIVED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
+    if m[message] == w.DATA:
+        m[channel + w.REQUIRED] -= 1
+        m[message + 2] = 0
+        if m[channel + w.FREE_FLOATING] > 0:
+            m[channel + w.FREE_FLOATING] -= 1
+            m[message + 2] = 1
+        else:
+            m[channel + w.FREE_EXCLUSIVE] -= 1
+    m[channel + w.RECEIVED] += 1
+    if not m[channel + w.IS_QUEUED]:
+        queue_channel(m, channel)
+
+
+@compiled
 def receive_down(m: Words, connection: int, now: int) -> int:
     """Read what has arrived, piece by piece. Returns: when the next piece arrives."""
     mask, left, piece = m[connection + w.SLOTS_MASK], m[w.RECEIVE_BYTES], -1
@@ -189,18 +210,11 @@ def receive_down(m: Words, connection: int, now: int) -> int:
         left -= m[entry + 2]
         m[connection + w.UNREAD_BYTES] -= m[entry + 2]
         channel = m[entry]
-        message = m[channel + w.RING] + (m[channel + w.RECEIVED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
-        if m[message] == w.DATA:
-            m[channel + w.REQUIRED] -= 1
-            m[message + 2] = 0
-            if m[channel + w.FREE_FLOATING] > 0:
-                m[channel + w.FREE_FLOATING] -= 1
-                m[message + 2] = 1
-            else:
-                m[channel + w.FREE_EXCLUSIVE] -= 1
-        m[channel + w.RECEIVED] += 1
-        if not m[channel + w.IS_QUEUED]:
-            queue_channel(m, channel)
+        if m[entry + 5] == w.PRIORITY_BARRIER:
+            m[channel + w.BARRIER_BEHIND] = m[channel + w.RECEIVED]
+            queue_barrier(m, channel)
+        else:
+            _receive(m, channel)
         required = m[entry + 1] + m[w.EXCLUSIVE_BUFFERS]
         m[channel + w.REQUIRED] = required
         free = m[channel + w.FREE_FLOATING] + m[channel + w.FREE_EXCLUSIVE]

@@ -107,6 +107,27 @@ def recycle_held(m: Words, sink: int) -> None:
 
 
 @compiled
+def queue_barrier(m: Words, channel: int) -> None:
+    """SingleInputGate._queue_priority_channel: a channel with an unaligned barrier is read before
+    others, also if it is queued."""
+    if m[channel + w.IS_BARRIER_RECEIVED] or m[channel + w.IS_RELEASED]:
+        return
+    sink = m[channel + w.SINK]
+    mask, ready = m[sink + w.GATE_MASK], m[sink + w.READY]
+    if m[channel + w.IS_QUEUED]:
+        place = m[sink + w.READY_BEGIN]
+        while m[ready + (place & mask)] != channel:
+            place += 1
+        m[sink + w.READY_END] -= 1
+        while place < m[sink + w.READY_END]:
+            m[ready + (place & mask)] = m[ready + (place + 1 & mask)]
+            place += 1
+    m[channel + w.IS_QUEUED] = m[channel + w.IS_BARRIER_RECEIVED] = 1
+    m[m[sink + w.PRIORITIES] + (m[sink + w.PRIORITIES_END] & mask)] = channel
+    m[sink + w.PRIORITIES_END] += 1
+
+
+@compiled
 def queue_channel(m: Words, channel: int) -> None:
     sink = m[channel + w.SINK]
     m[channel + w.IS_QUEUED] = 1

@@ -9,7 +9,7 @@ from .words import Numbers, Words
 
 
 @compiled
-def _bucket(value: int) -> int:
+def bucket(value: int) -> int:
     """histogram.bucket_index: the exponent of 2 and the seven bits behind the first one."""
     if value < 128:
         return max(value, 0)
@@ -37,7 +37,7 @@ def _count(m: Words, f: Numbers, slopes: int, first_ns: int, last_ns: int, recor
     m[w.LATENCY_TOTAL] += (first_ns + last_ns) * records // 2
     m[w.SMALLEST] = min(m[w.SMALLEST], low)
     m[w.LARGEST] = max(m[w.LARGEST], high)
-    low_bucket, high_bucket = _bucket(low), _bucket(high)
+    low_bucket, high_bucket = bucket(low), bucket(high)
     if low_bucket == high_bucket:
         f[w.COUNTS + low_bucket] += records
         return
@@ -45,12 +45,12 @@ def _count(m: Words, f: Numbers, slopes: int, first_ns: int, last_ns: int, recor
     wide_ns = float(256 << ((bits(half + 1.0) >> 52) - 1023))  # from here buckets are wider
     counted, at_ns = 0, float(low)
     while counted < records and at_ns < wide_ns:
-        f[w.COUNTS + _bucket(int(at_ns + 0.5))] += 1.0
+        f[w.COUNTS + bucket(int(at_ns + 0.5))] += 1.0
         counted += 1
         at_ns = low + 2.0 * half * counted
     if counted == records:
         return
-    low_bucket = _bucket(int(at_ns + 0.5))
+    low_bucket = bucket(int(at_ns + 0.5))
     if low_bucket == high_bucket:
         f[w.COUNTS + low_bucket] += records - counted
         return
@@ -124,8 +124,8 @@ def count_bounds(
     """
     buckets = slopes - w.COUNTS
     lows, highs = slopes + buckets, slopes + 2 * buckets
-    f[lows + _bucket(low_ns)] += records
-    f[highs + _bucket(high_ns)] += records
+    f[lows + bucket(low_ns)] += records
+    f[highs + bucket(high_ns)] += records
     m[w.LOW_TOTAL] += low_ns * records
     m[w.LOW_SMALLEST] = min(m[w.LOW_SMALLEST], low_ns)
     m[w.LOW_LARGEST] = max(m[w.LOW_LARGEST], low_ns)

@@ -1,8 +1,9 @@
-"""A run: the TaskManagers take turns, whichever has something to do first."""
+"""A run: TaskManagers and the coordinator take turns, whichever has something to do first."""
 
 from __future__ import annotations
 
 from . import words as w
+from .checkpoints import take_coordinators_turn
 from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .sink import step_sink
@@ -87,7 +88,8 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
 
     Args:
         memory: laid out by `fast_path`.
-        numbers: costs, and room for four times as many numbers as there are buckets.
+        numbers: costs, and room for four times as many numbers as there are buckets; as much
+            again for the durations of checkpoints.
         buckets: of a latency histogram.
 
     Returns: DONE, or why it must be run by the simulator.
@@ -98,6 +100,7 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
         start_source(m, m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS)
     for number in range(m[w.CHANNELS]):
         notify(m, m[w.FIRST_CHANNEL] + number * w.CHANNEL_WORDS)
+    coordinator = m[w.FIRST_TASK_MANAGER] + m[w.TASK_MANAGERS] * w.TASK_MANAGER_WORDS
     while m[w.ENDED] == w.DONE:
         now = earliest_ns(m, m[w.WAKES])
         if now == w.NEVER:
@@ -105,5 +108,10 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
         m[w.TURNS] += 1
         if m[w.TURNS] > m[w.TURNS_MAX]:
             return w.TOO_LONG
-        _turn(m, f, w.COUNTS + buckets, _next_task_manager(m, now), now)
+        m[w.TURN_NS] = now
+        task_manager = _next_task_manager(m, now)
+        if task_manager == coordinator:
+            take_coordinators_turn(m, f, now)
+        else:
+            _turn(m, f, w.COUNTS + buckets, task_manager, now)
     return m[w.ENDED]

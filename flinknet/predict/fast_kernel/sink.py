@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from . import words as w
+from .checkpoints import end_input, receive_barrier, receive_priority_barrier
 from .compiling import compiled
 from .connection import count_message
 from .input_channel import queue_channel, recycle_held, release, say
 from .latencies import count_bounds, longest_wait_ns, take_records
-from .subpartition import is_data_available, note, notify, poll
+from .subpartition import poll, resume_consumption
 from .words import Numbers, Words
 
 
@@ -15,14 +16,7 @@ from .words import Numbers, Words
 def _resume_all(m: Words, sink: int) -> None:
     """Every channel of a sink has told its recovery: all may go on."""
     for place in range(m[sink + w.INPUTS], m[sink + w.INPUTS] + m[sink + w.INPUTS_COUNT]):
-        channel = m[place]
-        if m[channel + w.CONNECTION]:
-            say(m, channel, w.RESUME)
-            continue
-        m[channel + w.IS_BLOCKED] = 0
-        note(m, channel)
-        if is_data_available(m, channel):
-            notify(m, channel)
+        resume_consumption(m, m[place])
 
 
 @compiled
@@ -51,6 +45,7 @@ def _poll_local(m: Words, channel: int, now: int) -> int:
         if m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]:
             m[w.LOCAL_MESSAGES] += 1
         m[message + 1] = records
+        m[message + 5] = size
         if not m[w.HAS_INSTANTS]:
             m[message + 3] = now
             m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
@@ -83,15 +78,48 @@ def _poll_gate(m: Words, sink: int, now: int) -> tuple[int, int]:
 
 
 @compiled
+def _take_priority_barriers(m: Words, f: Numbers, sink: int, now: int) -> None:
+    """TaskInputs.take_priority_events."""
+    m[sink + w.MAIL_NS] = 0
+    while m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]:
+        place = m[sink + w.PRIORITIES_BEGIN] & m[sink + w.GATE_MASK]
+        channel = m[m[sink + w.PRIORITIES] + place]
+        m[sink + w.PRIORITIES_BEGIN] += 1
+        m[channel + w.IS_BARRIER_RECEIVED] = m[channel + w.IS_QUEUED] = 0
+        if m[channel + w.CONNECTION] == 0:
+            _poll_local(m, channel, now)
+        elif m[channel + w.CONSUMED] < m[channel + w.RECEIVED]:
+            queue_channel(m, channel)
+        receive_priority_barrier(m, f, channel, now)
+
+
+@compiled
+def _read_mail(m: Words, f: Numbers, sink: int, now: int) -> int:
+    """Unaligned barriers are read between records. Returns: when to step again, at work."""
+    until_ns, record_ns = m[sink + w.BUSY_UNTIL_NS], max(m[sink + w.CONSUME_NS], 1)
+    if m[sink + w.PRIORITIES_BEGIN] == m[sink + w.PRIORITIES_END]:
+        return until_ns
+    if m[sink + w.MAIL_NS] == 0:
+        m[sink + w.MAIL_NS] = until_ns - (until_ns - now) // record_ns * record_ns
+    if now < m[sink + w.MAIL_NS]:
+        return min(m[sink + w.MAIL_NS], until_ns)
+    _take_priority_barriers(m, f, sink, now)
+    return until_ns
+
+
+@compiled
 def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[int, int]:
     """SimulatedSink.step. Returns: when the loop is done with that, and when to step again."""
     if now < m[sink + w.BUSY_UNTIL_NS]:
-        return now, m[sink + w.BUSY_UNTIL_NS]
+        return now, _read_mail(m, f, sink, now)
     delay_ns = m[sink + w.CONSUME_NS]
     for _ in range(m[w.STEPS_PER_TURN]):
-        is_ready = m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
+        has_barriers = m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]
+        is_ready = has_barriers or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
         if is_ready:
             now += m[w.RECEIVE_NS]
+        if has_barriers:
+            _take_priority_barriers(m, f, sink, now)
         recycle_held(m, sink)
         if not is_ready:
             return now, w.NEVER
@@ -101,6 +129,8 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
         done_ns = now
         if m[message] == w.DATA:
             records = m[message + 1]
+            m[sink + w.READ_BYTES] += m[message + 5]
+            m[channel + w.CHANNEL_BYTES] += m[message + 5]
             if records:
                 take_records(m, f, slopes, channel, records, now, delay_ns)
             done_ns = now + delay_ns * records
@@ -117,8 +147,11 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
                 _resume_all(m, sink)
         elif m[message] == w.END_OF_DATA:
             _acknowledge(m, channel)
+        elif m[message] == w.BARRIER:
+            receive_barrier(m, f, channel, now)
         else:
             release(m, channel)
+            end_input(m, f, channel, now)
         if done_ns == now and m[sink + w.READY_BEGIN] == m[sink + w.READY_END]:
             return now, w.NEVER
         if done_ns - now > m[w.BUSY_NS]:

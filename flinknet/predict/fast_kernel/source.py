@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import words as w
 from .compiling import compiled
 from .ramps import instant, records_until
-from .subpartition import elements_of, emit, flush, note, notify
+from .subpartition import emit, flush, note, notify, notify_of_event, write_barrier
 from .timetable import earliest_ns, next_due, set_due
 from .words import Numbers, Words
 
@@ -61,7 +61,7 @@ def _emit_until(m: Words, source: int, until_ns: int) -> int:
         emit(m, channel, records)
         if m[w.TIMEOUT_NS] == 0:
             flush(m, channel)
-        else:
+        elif not m[w.STEPS_AT_RECORDS]:
             _follow_segment(m, source, channel)
         is_lent = m[channel + w.CONNECTION] == 0 and m[source + w.LENT] > 0
         if m[channel + w.SEGMENTS] + (1 if is_lent else 0) >= m[w.QUOTA_BUFFERS]:
@@ -86,6 +86,43 @@ def _flush_all(m: Words, source: int, now: int) -> None:
 
 
 @compiled
+def write_barriers(m: Words, source: int) -> None:
+    """Behind what was written to each channel comes the barrier of a checkpoint."""
+    low = m[source + w.OUTPUTS]
+    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
+        write_barrier(m, m[place])
+
+
+@compiled
+def _next_barrier_ns(m: Words, source: int) -> int:
+    """When a source passes on the next barrier. One waits until those before it have left: a
+    checkpoint begins only when the one before it is complete.
+    """
+    if m[source + w.NEXT_BARRIER] == m[source + w.BARRIERS_END]:
+        return w.NEVER
+    low = m[source + w.OUTPUTS]
+    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
+        if m[m[place] + w.BARRIER_PLACE] or m[m[place] + w.HAS_PRIORITY_BARRIER]:
+            return w.NEVER
+    return m[m[source + w.NEXT_BARRIER]]
+
+
+@compiled
+def _pass_barriers(m: Words, source: int, until_ns: int) -> int:
+    """Write the barriers that have come up to an instant, each behind the records before it.
+    Returns: the number of these.
+    """
+    emitted = 0
+    barrier_ns = _next_barrier_ns(m, source)
+    while barrier_ns <= until_ns:
+        emitted += _emit_until(m, source, barrier_ns)
+        write_barriers(m, source)
+        m[source + w.NEXT_BARRIER] += 1
+        barrier_ns = _next_barrier_ns(m, source)
+    return emitted
+
+
+@compiled
 def _await_acknowledgement(m: Words, source: int, now: int) -> int:
     """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
 
@@ -96,7 +133,8 @@ def _await_acknowledgement(m: Words, source: int, now: int) -> int:
     if m[source + w.FLUSH_NS] <= now:
         _flush_all(m, source, now)
     if m[source + w.UNACKNOWLEDGED] > 0:
-        return m[source + w.FLUSH_NS]
+        _pass_barriers(m, source, now)
+        return min(m[source + w.FLUSH_NS], _next_barrier_ns(m, source))
     m[source + w.STATE] = w.FINISHED
     low = m[source + w.OUTPUTS]
     for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
@@ -122,9 +160,7 @@ def _end_data(m: Words, source: int) -> None:
         channel = m[place]
         m[channel + w.TAIL_EVENT] = 1
         note(m, channel)
-        is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
-        if not is_told and not m[channel + w.IS_BLOCKED]:
-            notify(m, channel)
+        notify_of_event(m, channel)
 
 
 @compiled
@@ -132,21 +168,25 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if m[source + w.STATE] != w.RUNNING:
         return now, _await_acknowledgement(m, source, now)
-    timeout_ns = m[w.TIMEOUT_NS]
-    if timeout_ns != 0 and now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0:
+    is_idle = now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0
+    if is_idle and not m[w.STEPS_AT_RECORDS]:
         return now, m[source + w.AGAIN_NS]
     first_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     emitted = 0
     if m[source + w.FLUSH_NS] <= now:
+        emitted += _pass_barriers(m, source, m[source + w.FLUSH_NS] - 1)
         emitted += _emit_until(m, source, m[source + w.FLUSH_NS] - 1)
         _flush_all(m, source, now)
+    emitted += _pass_barriers(m, source, now)
     emitted += _emit_until(m, source, now)
     next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
     if next_ns <= now and not has_records:
         _end_data(m, source)
-        next_ns = m[source + w.FLUSH_NS]
-    elif timeout_ns != 0:
+        next_ns = min(m[source + w.FLUSH_NS], _next_barrier_ns(m, source))
+    elif m[w.STEPS_AT_RECORDS]:
+        next_ns = min(next_ns, m[source + w.FLUSH_NS], _next_barrier_ns(m, source))
+    else:
         next_ns = min(m[source + w.END_NS], m[source + w.FLUSH_NS])
         next_ns = min(next_ns, earliest_ns(m, m[source + w.SEGMENTS_DUE]))
     m[source + w.AGAIN_NS] = next_ns

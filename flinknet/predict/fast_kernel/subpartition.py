@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
-from .input_channel import queue_channel
+from .input_channel import queue_barrier, queue_channel, say
 from .timetable import set_due
 from .words import Words
 
@@ -12,15 +12,45 @@ from .words import Words
 @compiled
 def segments_of(m: Words, channel: int) -> int:
     """Data buffers of a subpartition, the open one too."""
-    return ((m[channel + w.EMITTED] + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS]) - m[
-        channel + w.HEAD
-    ]
+    if m[channel + w.BOUNDARIES_BEGIN] == m[channel + w.BOUNDARIES_END]:
+        size = m[channel + w.EMITTED] - m[channel + w.SEGMENTS_FROM]
+        return _segments(m, size) - m[channel + w.HEAD]
+    open_bytes = m[channel + w.EMITTED] - m[channel + w.OPEN_FROM]
+    return m[channel + w.CLOSED_SEGMENTS] + _segments(m, open_bytes)
+
+
+@compiled
+def _segments(m: Words, size: int) -> int:
+    """Segments that so many bytes take."""
+    return (size + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS]
+
+
+@compiled
+def _close_buffer(m: Words, channel: int) -> None:
+    """What is written next begins another segment."""
+    emitted = m[channel + w.EMITTED]
+    if emitted == m[channel + w.OPEN_FROM]:
+        return
+    segments = segments_of(m, channel)
+    m[channel + w.OPEN_FROM] = emitted
+    if segments == 0:
+        m[channel + w.SEGMENTS_FROM] = emitted
+        m[channel + w.HEAD] = 0
+        return
+    place = m[channel + w.BOUNDARIES_END] & m[w.BOUNDARIES_MASK]
+    m[m[channel + w.BOUNDARIES] + place] = emitted
+    m[channel + w.BOUNDARIES_END] += 1
+    m[channel + w.CLOSED_SEGMENTS] = segments
 
 
 @compiled
 def elements_of(m: Words, channel: int) -> int:
     """Buffers and events of a subpartition."""
-    return m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT] + segments_of(m, channel)
+    events = m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT]
+    events += m[channel + w.HAS_PRIORITY_BARRIER]
+    if m[channel + w.BARRIER_PLACE]:
+        events += 1
+    return events + segments_of(m, channel)
 
 
 @compiled
@@ -44,13 +74,50 @@ def notify(m: Words, channel: int) -> None:
     """
     connection = m[channel + w.CONNECTION]
     if connection == 0:
-        if not m[channel + w.IS_QUEUED] and not m[channel + w.IS_RELEASED]:
+        if m[channel + w.HAS_PRIORITY_BARRIER]:
+            queue_barrier(m, channel)
+        elif not m[channel + w.IS_QUEUED] and not m[channel + w.IS_RELEASED]:
             queue_channel(m, channel)
     elif not m[channel + w.IS_NOTIFIED]:
         m[channel + w.IS_NOTIFIED] = 1
         m[m[connection + w.NOTIFIED] + m[connection + w.NOTIFIED_COUNT]] = channel
         m[connection + w.NOTIFIED_COUNT] += 1
         set_due(m, m[m[connection + w.UPSTREAM] + w.UNSENT], m[connection + w.UPSTREAM_PLACE], 0)
+
+
+@compiled
+def write_barrier(m: Words, channel: int) -> None:
+    """Close the open buffer, and append an aligned barrier, or put an unaligned one in front."""
+    _close_buffer(m, channel)
+    if m[w.IS_UNALIGNED]:
+        m[channel + w.HAS_PRIORITY_BARRIER] = 1
+        note(m, channel)
+        notify(m, channel)
+        return
+    is_last = m[channel + w.TAIL_EVENT] == 0
+    m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL if is_last else w.BEHIND_TAIL
+    note(m, channel)
+    notify_of_event(m, channel)
+
+
+@compiled
+def notify_of_event(m: Words, channel: int) -> None:
+    """Tell the reader of an event that was appended, unless it knows that there is something."""
+    is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
+    if not is_told and not m[channel + w.IS_BLOCKED]:
+        notify(m, channel)
+
+
+@compiled
+def resume_consumption(m: Words, channel: int) -> None:
+    """Let the producer of a channel go on behind an event that blocks it."""
+    if m[channel + w.CONNECTION]:
+        say(m, channel, w.RESUME)
+        return
+    m[channel + w.IS_BLOCKED] = 0
+    note(m, channel)
+    if is_data_available(m, channel):
+        notify(m, channel)
 
 
 @compiled
@@ -94,9 +161,19 @@ def is_data_available(m: Words, channel: int) -> bool:
 def may_send(m: Words, channel: int) -> bool:
     if m[channel + w.CREDIT] > 0:
         return is_data_available(m, channel)
-    if m[channel + w.IS_BLOCKED] or elements_of(m, channel) == 0:
-        return False
-    return m[channel + w.FRONT_EVENT] > 0 or segments_of(m, channel) == 0
+    if m[channel + w.IS_BLOCKED]:
+        return m[channel + w.HAS_PRIORITY_BARRIER] > 0
+    return elements_of(m, channel) > 0 and _is_event_next(m, channel)
+
+
+@compiled
+def _is_event_next(m: Words, channel: int) -> bool:
+    """Whether an event comes first, of what there is."""
+    if m[channel + w.FRONT_EVENT] or m[channel + w.HAS_PRIORITY_BARRIER]:
+        return True
+    if m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL and m[channel + w.CLOSED_SEGMENTS] == 0:
+        return True
+    return segments_of(m, channel) == 0
 
 
 @compiled
@@ -122,7 +199,7 @@ def poll(m: Words, channel: int) -> tuple[int, int, int, int]:
 
 @compiled
 def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
-    if m[channel + w.IS_BLOCKED]:
+    if m[channel + w.IS_BLOCKED] and not m[channel + w.HAS_PRIORITY_BARRIER]:
         return w.NOTHING, 0, 0, 0
     count = elements_of(m, channel)
     if count == 0:
@@ -131,15 +208,28 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     while True:
         if count == 1:
             m[channel + w.FLUSH_REQUESTED] = 0
+        if m[channel + w.HAS_PRIORITY_BARRIER]:
+            m[channel + w.HAS_PRIORITY_BARRIER] = 0
+            count -= 1
+            kind, size = w.PRIORITY_BARRIER, m[w.BARRIER_BYTES]
+            break
         if m[channel + w.FRONT_EVENT]:
             m[channel + w.FRONT_EVENT] = 0
             m[channel + w.IS_BLOCKED] = 1
             count -= 1
             kind, size = w.RECOVERY, m[w.RECOVERY_BYTES]
             break
-        segments = segments_of(m, channel)
-        if segments == 0:
+        is_before_tail = m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL
+        if is_before_tail and m[channel + w.CLOSED_SEGMENTS] == 0:
+            m[channel + w.BARRIER_PLACE] = w.NOWHERE
+            m[channel + w.IS_BLOCKED] = 1
+            count -= 1
+            kind, size = w.BARRIER, m[w.BARRIER_BYTES]
+            break
+        if segments_of(m, channel) == 0:
             m[channel + w.TAIL_EVENT] = 0
+            if m[channel + w.BARRIER_PLACE]:
+                m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL
             count -= 1
             if m[channel + w.IS_FINISHED]:
                 kind, size = w.END_OF_PARTITION, m[w.END_OF_PARTITION_BYTES]
@@ -147,16 +237,25 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
                 kind, size = w.END_OF_DATA, m[w.END_OF_DATA_BYTES]
             break
         kind = w.DATA
-        whole = (m[channel + w.HEAD] + 1) << m[w.SEGMENT_BITS]
-        end = min(whole, m[channel + w.EMITTED])
-        is_closed = segments == 1 and m[channel + w.TAIL_EVENT] == 1
-        size = end - m[channel + w.POLLED]
-        m[channel + w.POLLED] = end
-        if end == whole or is_closed:
+        is_closed, end = m[channel + w.TAIL_EVENT] == 1, m[channel + w.EMITTED]
+        has_boundary = m[channel + w.BOUNDARIES_BEGIN] < m[channel + w.BOUNDARIES_END]
+        if has_boundary:
+            place = m[channel + w.BOUNDARIES_BEGIN] & m[w.BOUNDARIES_MASK]
+            is_closed, end = True, m[m[channel + w.BOUNDARIES] + place]
+        stretch = _segments(m, end - m[channel + w.SEGMENTS_FROM]) - m[channel + w.HEAD]
+        whole = m[channel + w.SEGMENTS_FROM] + ((m[channel + w.HEAD] + 1) << m[w.SEGMENT_BITS])
+        reached = min(whole, end)
+        size = reached - m[channel + w.POLLED]
+        m[channel + w.POLLED] = reached
+        if reached == whole or (is_closed and stretch == 1):
             m[channel + w.HEAD] += 1
-            if end < whole:
-                m[channel + w.EMITTED] = m[channel + w.POLLED] = whole
             count -= 1
+            if has_boundary:
+                m[channel + w.CLOSED_SEGMENTS] -= 1
+            if has_boundary and stretch == 1:
+                m[channel + w.BOUNDARIES_BEGIN] += 1
+                m[channel + w.SEGMENTS_FROM] = end
+                m[channel + w.HEAD] = 0
         elif size == 0:
             return w.NOTHING, 0, 0, 0
         if size > 0:
@@ -167,7 +266,9 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     if count and not m[channel + w.IS_BLOCKED]:
         segments = segments_of(m, channel)
         is_all = m[channel + w.FLUSH_REQUESTED] or m[channel + w.TAIL_EVENT]
+        if m[channel + w.BARRIER_PLACE] and m[channel + w.OPEN_FROM] == m[channel + w.EMITTED]:
+            is_all = 1  # the barrier is last
         backlog = segments if is_all else max(segments - 1, 0)
         if count > 1 or m[channel + w.FLUSH_REQUESTED] or segments == 0:
-            following = 1 if segments else 2
+            following = 2 if _is_event_next(m, channel) else 1
     return kind, size, backlog, following

@@ -17,13 +17,13 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-DONE, WRITER_WAITS, LINK_FULL, TOO_LONG = range(4)
+DONE, WRITER_WAITS, LINK_FULL, TOO_LONG, CHECKPOINT_EXPIRES = range(5)
 """How a run ended; anything but DONE is for the simulator to answer."""
 
 NEVER = 2**62
-DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, NOTHING = 0, 1, 2, 3, -1
+DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, PRIORITY_BARRIER, NOTHING = range(7)
 """What a message is; an EndOfPartition is sent when every channel of its source has acknowledged
-the end of data."""
+the end of data. A PRIORITY_BARRIER is an unaligned one, which overtakes data."""
 
 RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
 """What a consumer says that is no credit."""
@@ -85,12 +85,49 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     TURNS_ASKED,
     LOCAL_MESSAGES,
 ) = range(32, 52)
-HEAD_WORDS = 64
+# Checkpoints: words 52 to 75. What does not change in a run; then the one that is under way, and
+# what became of those before.
+(
+    STEPS_AT_RECORDS,
+    IS_UNALIGNED,
+    BOUNDARIES_MASK,
+    INTERVAL_NS,
+    EXPIRES_NS,
+    BARRIER_BYTES,
+    SINKS,
+    FIRST_SINK,
+    TIMES,
+    TIME_SUMS,
+    TURN_NS,
+    NEXT_CHECKPOINT_NS,
+    CHECKPOINT,
+    IS_PENDING,
+    BEGAN_NS,
+    UNCONFIRMED,
+    OVERTAKEN_BYTES,
+    WAS_UNALIGNED,
+    TRIGGERED,
+    COMPLETED,
+    PROCESSED_BYTES,
+    UNALIGNED_TOTAL,
+    OVERTAKEN_TOTAL,
+    OVERTAKEN_MAX,
+) = range(52, 76)
+HEAD_WORDS = 80
+
+# Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
+# total, a minimum and a maximum from word TIME_SUMS on.
+CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
+TIME_KINDS, TIME_WORDS = 4, 4
 
 # A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
 # reader, its messages under way, its input channel; whether it has come to its end, at either side;
 # what its source has counted of it; where it is unknown when records came, what was sent last;
-# where to note when its next record is done with, 0 for nowhere.
+# where to note when its next record is done with, 0 for nowhere; the aligned barrier in its
+# subpartition, if there is one, and whether there is an unaligned one; barriers close segments: a
+# queue of the bytes behind which they did, the bytes where the first segment and the open one are
+# counted from, and how many segments are closed so; whether an unaligned barrier waits to be read,
+# the message that it came behind; bytes read, whether they count as overtaken, and from which on.
 (
     SOURCE,
     PLACE,
@@ -135,11 +172,27 @@ HEAD_WORDS = 64
     SENT_POSITION,
     LAST_SENT_NS,
     DEPARTURES,
-) = range(43)
-CHANNEL_WORDS = 43
+    BARRIER_PLACE,
+    HAS_PRIORITY_BARRIER,
+    BOUNDARIES,
+    BOUNDARIES_BEGIN,
+    BOUNDARIES_END,
+    SEGMENTS_FROM,
+    OPEN_FROM,
+    CLOSED_SEGMENTS,
+    IS_BARRIER_RECEIVED,
+    BARRIER_BEHIND,
+    CHANNEL_BYTES,
+    IS_COUNTING,
+    COUNTED_FROM_BYTES,
+) = range(56)
+CHANNEL_WORDS = 56
+NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
+"""Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
-MESSAGE_WORDS = 5  # kind, records, whether its buffer is a floating one, when sent, longest wait
+MESSAGE_WORDS = 6
+"""Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
 
 # A connection: its two TaskManagers, and which of their ends it has there; queues as address, begin
 # and end, and how long they are, less one; all lengths are powers of two.
@@ -170,12 +223,13 @@ MESSAGE_WORDS = 5  # kind, records, whether its buffer is a floating one, when s
 ) = range(23)
 CONNECTION_WORDS = 23
 CONTROL_WORDS = 2  # channel, what to say
-DOWN_WORDS = 5  # channel, backlog, bytes, piece, when it arrives
+DOWN_WORDS = 6  # channel, backlog, bytes, piece, when it arrives, kind
 UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 
 # A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
 # timetables of its channels, of their next records and of those that open their next segments; sums
-# over its channels, and the buffers that local consumers work on.
+# over its channels, and the buffers that local consumers work on; when it is to pass on barriers,
+# where no coordinator begins checkpoints.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -192,11 +246,17 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     ALL_ELEMENTS,
     AVAILABLE,
     LENT,
-) = range(15)
-SOURCE_WORDS = 15
+    NEXT_BARRIER,
+    BARRIERS_END,
+) = range(17)
+SOURCE_WORDS = 17
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
-# A sink: its channels, its work, its gate's queue, its pool of floating buffers.
+# A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
+# not ended; the last checkpoint that it confirmed; whether it aligns barriers, since when and how
+# many bytes, of how many channels and from how many it has them, those it has blocked; where to
+# note when it has passed on the next checkpoint, and where there is no more room; channels with
+# unaligned barriers, when it reads these if it is at work, and the bytes that they have overtaken.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -213,8 +273,26 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     LISTENERS_BEGIN,
     LISTENERS_END,
     GATE_MASK,
-) = range(15)
-SINK_WORDS = 15
+    OPEN_INPUTS,
+    READ_BYTES,
+    CONFIRMED,
+    IS_ALIGNING,
+    BEGUN_NS,
+    START_DELAY_NS,
+    BEGUN_BYTES,
+    TO_ALIGN,
+    ALIGNED,
+    BLOCKED,
+    BLOCKED_COUNT,
+    ALIGNMENTS,
+    ALIGNMENTS_END,
+    PRIORITIES,
+    PRIORITIES_BEGIN,
+    PRIORITIES_END,
+    MAIL_NS,
+    COUNTED_BYTES,
+) = range(33)
+SINK_WORDS = 33
 
 # A TaskManager: its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
-from ..recorded import Ramps
+from ..ramps import Ramps
 from . import SAMPLES_MIN
 
 FloatArray = npt.NDArray[np.float64]
@@ -139,20 +139,15 @@ class Pattern:
         """The pattern, and what it was read from."""
         where = " in bursts" if self.is_on_off else ""
         if (self.low, self.high) == DISPERSION_UNKNOWN:
-            return f"evenly spaced or at random{where}: too few flushes to be sure"
+            return f"evenly spaced to random{where}: too few flushes to see how their number varies"
         low = self.low if self.varying is None else self.varying
         value = f"{self.dispersion:.2g}"
         least_most = f"{low:.2g} to {self.high:.2g}"
+        source = "estimated from how much their number varies between flushes"
         if self.dispersion > RANDOM_MAX:
-            return (
-                f"in groups of about {value} ({least_most}){where}, by how much their number"
-                " varies between flushes"
-            )
+            return f"in groups of about {value} ({least_most}){where}, {source}"
         how = "evenly spaced" if self.dispersion <= EVEN_MAX else "at random instants"
-        return (
-            f"{how}{where}, for the variance of their number per flush is {value} times its mean"
-            f" ({least_most})"
-        )
+        return f"{how}{where}, {source}: variance {value} times the mean ({least_most})"
 
     def draw(self, random: np.random.Generator, number: int) -> float:
         """A dispersion that may be the true one; of two that are as likely by turns."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..recorded import Ramps, RecordedExchange
+from ..ramps import Ramps
+from ..recorded import RecordedExchange
 from .arrivals import Pattern, Seen
 from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip

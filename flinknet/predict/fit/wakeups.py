@@ -101,12 +101,12 @@ class Wakeups:
         (quick_ns, *_, slow_ns), gaps_ns = self.transit_ns, self.gaps_ns
         return (
             f"a message takes about {quick_ns / 1e3:.0f} us right behind another, and"
-            f" {slow_ns / 1e3:.0f} us after a pause of {human_duration(gaps_ns[-1])}, by the round"
-            " trips"
+            f" {slow_ns / 1e3:.0f} us after a pause of {human_duration(gaps_ns[-1])}, estimated"
+            " from round trips"
         )
 
     def times(self, factor: float, steepness: float = 1.0) -> Wakeups:
-        """The same where the way takes so many times as long, and short gaps spare so many times as
+        """The same where transit takes so many times as long, and short gaps spare so many times as
         much."""
         longest_ns = self.transit_ns[-1]
         return replace(

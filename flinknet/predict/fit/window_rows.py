@@ -13,7 +13,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
-from ..recorded import ChannelRamps, Ramps
+from ..ramps import ChannelRamps, Ramps
 
 _COLUMNS = (
     "at_ns",

@@ -12,7 +12,7 @@ import numpy as np
 from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict, VertexMetrics
 
 from ..observe.flink_metrics import flink_metrics
-from ..observe.observed import ObservedRun
+from ..observe.observed_run import ObservedRun
 from ..observe.unanswered import LONG_NS
 from .channel_times import channel_ends, times_between
 from .diagnose import SKEWED_FROM, ChannelTimes, diagnose_captured, in_groups, named

@@ -11,7 +11,7 @@ from flinknet.predict.exchange import recorded_network
 from flinknet.results import EdgeShare, Measured
 from flinknet.units import human_count, human_duration
 
-from ..observe.observed import ObservedRows, ObservedRun
+from ..observe.observed_run import ObservedRows, ObservedRun
 from ..read import RecordedRun, result_of
 from .channel_times import channel_ends
 

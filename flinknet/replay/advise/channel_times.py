@@ -7,7 +7,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.trace import RunManifest
 
-from ..observe.observed import ObservedRun
+from ..observe.observed_run import ObservedRun
 from ..observe.regimes import REGIMES
 from .diagnose import ChannelTimes, in_groups
 from .edges import ends_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flinknet.predict.exchange import is_blocking
 from flinknet.results import Bottleneck, Cause, Verdict
 
-from ..observe.observed import ObservedRun
+from ..observe.observed_run import ObservedRun
 from .between import bottleneck_between, judge_between
 from .bottleneck import bottleneck_of
 from .channel_times import channel_times

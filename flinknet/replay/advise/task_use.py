@@ -11,7 +11,7 @@ import numpy as np
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.trace import ChannelInfo, RunManifest
 
-from ..observe.observed import ObservedRun
+from ..observe.observed_run import ObservedRun
 from ..observe.task_times import (
     AT_BARRIER,
     AT_CONSUMER,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import is_max_rate
-from flinknet.predict.recorded import Ramps
+from flinknet.predict.ramps import Ramps
 from flinknet.trace.event_block import EventBlock
 
 from ..read import RecordedRun

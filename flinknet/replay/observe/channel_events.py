@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -131,15 +132,25 @@ class ChannelEvents:
         channels = self.channels[places].tolist()
         return ChannelEvents.of_channels({channel: self[channel] for channel in channels})
 
-    def replace(self, events: Mapping[int, SortedEvents]) -> None:
-        """Take other events for some channels."""
-        if not events:
+    def of_range(self, start: int, end: int) -> ChannelEvents:
+        """Those of channels in a range of places."""
+        rows, bounds = {}, {}
+        for key, columns in self.rows.items():
+            own = self.bounds[key][start : end + 1]
+            low, high = int(own[0]), int(own[-1])
+            if high > low:
+                rows[key] = {name: values[low:high] for name, values in columns.items()}
+                bounds[key] = own - low
+        return ChannelEvents(self.channels[start:end], rows, bounds)
+
+    def replace(self, others: Sequence[ChannelEvents]) -> None:
+        """Take other events for the channels of others, each of which has some of them."""
+        if not others:
             return
-        other = ChannelEvents.of_channels(events)
-        places = np.array([self._place_of[each] for each in events])
+        others_places = [[self._place_of[each] for each in own.channels.tolist()] for own in others]
         is_kept = np.ones(len(self.channels), bool)
-        is_kept[places] = False
-        for key in {**self.rows, **other.rows}:
+        is_kept[np.concatenate(others_places)] = False
+        for key in dict.fromkeys(chain(self.rows, *(other.rows for other in others))):
             own = self.rows.pop(key, {})
             counts = np.diff(self.bounds.pop(key, np.zeros(len(self.channels) + 1, np.int64)))
             keep = np.repeat(is_kept, counts)
@@ -147,9 +158,10 @@ class ChannelEvents:
             if keep.any():
                 place = np.repeat(np.arange(len(self.channels)), counts)[keep]
                 parts.append((place, {name: own.pop(name)[keep] for name in list(own)}))
-            if key in other.rows:
-                more = np.repeat(places, np.diff(other.bounds[key]))
-                parts.append((more, other.rows[key]))
+            for other, places in zip(others, others_places, strict=True):
+                if key in other.rows:
+                    more = np.repeat(places, np.diff(other.bounds[key]))
+                    parts.append((more, other.rows.pop(key)))
             if parts:
                 joined = ChannelEvents.of_parts(self.channels, {key: parts})
                 self.rows[key], self.bounds[key] = joined.rows[key], joined.bounds[key]

@@ -24,6 +24,7 @@ from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
 from ..spark.units import Asked, Question, Tally, WorkUnit, ask, is_measured, of_all_channels
+from .few_latencies import FewLatencies
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,8 +46,11 @@ _RECORDS_AT_ONCE = 1 << 20
 CHANNELS_HELD_MAX = 1_000
 """Of which a unit keeps histograms that can be added to: 45 KB for each."""
 
+FEW_HELD_MAX = 1 << 20
+"""Records, of channels with few of them, that are held until rows are made of them."""
+
 COMPILED_FROM_RECORDS = 200
-"""Below that the plain way is as fast."""
+"""Of a channel in a block. Below that the plain way is as fast, for many channels at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,7 @@ class _Latencies(Tally):
     def __init__(self, unit: WorkUnit, question: Question) -> None:
         super().__init__(unit, question)
         self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
+        self._few = FewLatencies()
 
     def take(self, block: EventBlock) -> None:
         """Count the records of a block that were consumed."""
@@ -198,7 +203,7 @@ class _Latencies(Tally):
         rows = block.data_at(TracePoint.CONSUMED)
         if not len(rows["records"]):
             return
-        _add_bare_buffers(unit, rows, self._consumed)
+        self._take_bare_buffers(rows)
         keep = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
         keep &= rows["first_record_ns"] < unit.to_ns
         keep &= rows["last_record_ns"] >= unit.from_ns
@@ -206,11 +211,16 @@ class _Latencies(Tally):
         if not keep.all():
             kept = np.flatnonzero(keep)
             wanted = {name: values.take(kept) for name, values in wanted.items()}
-        for start, end in _pieces(wanted["channel"], wanted["records"]):
+        if not len(wanted["channel"]):
+            return
+        many, few = _by_records(wanted["channel"], wanted["records"])
+        for start, end in many:
             channel = int(wanted["channel"][start])
             piece = {name: values[start:end] for name, values in wanted.items()}
             _add(unit, piece, self._consumed[channel])
-        if len(self._consumed) > CHANNELS_HELD_MAX:
+        if len(few):
+            self._take_few({name: values.take(few) for name, values in wanted.items()})
+        if len(self._consumed) > CHANNELS_HELD_MAX or self._few.size > FEW_HELD_MAX:
             self._pack()
 
     def answers(self) -> Iterable[Columns]:
@@ -218,8 +228,34 @@ class _Latencies(Tally):
         self._pack()
         return self._answers
 
+    def _take_bare_buffers(self, rows: EventColumns) -> None:
+        """Buffers in which no record ends hold a piece of one: their bytes count by when they were
+        taken."""
+        bare = np.flatnonzero(rows["records"] == 0)
+        if not len(bare):
+            return
+        bare = bare[is_measured(self._unit, rows["at_ns"].take(bare))]
+        channel, payload_bytes = (rows[name].take(bare) for name in ("channel", "payload_bytes"))
+        self._few.add_buffers(channel, payload_bytes, np.zeros(len(bare), np.int64))
+
+    def _take_few(self, rows: EventColumns) -> None:
+        """Buffers of channels that have few records each."""
+        records, at_ns, channel = rows["records"], rows["at_ns"], rows["channel"]
+        buffer, intended_ns = spread_records(
+            records, rows["first_record_ns"], rows["last_record_ns"]
+        )
+        counts = (intended_ns >= self._unit.from_ns) & (intended_ns < self._unit.to_ns)
+        buffer = buffer[counts]
+        inside = np.bincount(buffer, minlength=len(records))
+        # Whole bytes, so that sums do not depend on their order.
+        payload_bytes = rows["payload_bytes"] * inside // records
+        self._few.add_buffers(channel, payload_bytes, np.where(inside > 0, at_ns, 0))
+        self._few.add_records(channel[buffer], at_ns[buffer] - intended_ns[counts])
+
     def _pack(self) -> None:
         """Make rows of what is held: a histogram takes a tenth of the memory then."""
+        few, self._few = self._few, FewLatencies()
+        self._answers += few.answers(self._unit.run)
         parts, self._consumed = self._consumed, defaultdict(_Consumed)
         if not parts:
             return
@@ -240,13 +276,19 @@ def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     yield from tally.answers()
 
 
-def _pieces(channel: IntArray, records: IntArray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of one channel with not many more than _RECORDS_AT_ONCE records; rows are
-    sorted by channel."""
-    if not len(channel):
-        return
-    bounds = [0, *(np.flatnonzero(channel[1:] != channel[:-1]) + 1).tolist(), len(channel)]
-    for low, high in pairwise(bounds):
+def _by_records(channel: IntArray, records: IntArray) -> tuple[Iterator[tuple[int, int]], IntArray]:
+    """Rows, which are sorted by channel, of channels with many records, as pieces of them; and the
+    numbers of all others."""
+    bounds = np.r_[0, np.flatnonzero(channel[1:] != channel[:-1]) + 1, len(channel)]
+    is_few = np.add.reduceat(records, bounds[:-1], dtype=np.int64) < COMPILED_FROM_RECORDS
+    many = np.flatnonzero(~is_few)
+    ranges = zip(bounds[many].tolist(), bounds[many + 1].tolist(), strict=True)
+    return _pieces(ranges, records), np.flatnonzero(np.repeat(is_few, np.diff(bounds)))
+
+
+def _pieces(ranges: Iterable[tuple[int, int]], records: IntArray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with not many more than _RECORDS_AT_ONCE records."""
+    for low, high in ranges:
         before = np.cumsum(records[low:high], dtype=np.int64)
         if before[-1] <= _RECORDS_AT_ONCE:
             yield low, high
@@ -300,18 +342,6 @@ def add_latencies(
     buffer = buffer[counts]
     histogram.add(rows["at_ns"][buffer] - intended_ns[counts])
     return np.bincount(buffer, minlength=len(records))
-
-
-def _add_bare_buffers(unit: WorkUnit, rows: EventColumns, into: dict[int, _Consumed]) -> None:
-    """Buffers in which no record ends hold a piece of one: their bytes count by when they were
-    taken."""
-    keep = rows["records"] == 0
-    if not keep.any():
-        return
-    keep &= is_measured(unit, rows["at_ns"])
-    for channel in np.unique(rows["channel"][keep]).tolist():
-        sizes = rows["payload_bytes"][keep & (rows["channel"] == channel)]
-        into[channel].payload_bytes += float(sizes.sum(dtype=np.int64))
 
 
 LATENCY = Asked(_measure, _COLUMNS, LatencyPart, _Latencies)

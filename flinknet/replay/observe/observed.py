@@ -1,4 +1,4 @@
-"""The observed answers of all runs as tables, and each run's share of them as plain numbers.
+"""The observed answers of all runs as tables, and each run's share of them.
 
 Of a million channels the driver holds a few columns, which all of its verdicts need, and what makes
 an answer about a channel only of those that matter most; the tables have all.
@@ -15,17 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
-from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.job.load.payload import OVERHEAD_BYTES
-from flinknet.results import (
-    BacklogSummary,
-    ChannelMeasured,
-    CreditSummary,
-    FlushCounts,
-    LatencySummary,
-    Measured,
-)
 
 from ..read import RecordedRun
 from ..spark.checkpoint import Checkpoint, digest
@@ -59,7 +48,6 @@ from .blocking import (
 from .checkpoints import (
     BARRIERS,
     BarrierRow,
-    checkpoints_of,
     combine_barriers,
     known_barriers,
     merge_barriers,
@@ -74,12 +62,28 @@ from .latency import (
     merge_latency,
     total_latency,
 )
+from .measured import measured_of
 from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow, total_messages, writer_waits
+from .observed_run import (
+    ChannelBacklog,
+    ChannelConsumed,
+    ChannelRecords,
+    ObservedRows,
+    ObservedRun,
+    RunHistogram,
+    WaitedRow,
+)
 from .one_pass import InPass, InTimeSlices, SliceTable, WorkRow, pass_units
 from .regimes import ChannelRegimes, RegimeRow, merge_regimes, regimes_by_channel
-from .reported_checkpoints import with_reported
 from .sums import Sums
-from .task_times import MERGE_TASK_TIMES, TaskTimeRow, known_task_times, observe_slice
+from .task_times import (
+    MERGE_TASK_TIMES,
+    REGIMES_TABLE,
+    TASK_TIMES,
+    TaskTimeRow,
+    known_task_times,
+    observe_slice,
+)
 from .tree import (
     NamedTable,
     Summary,
@@ -114,52 +118,6 @@ _SAMPLES = ("buffers", "backlog_buffers_sum"), ("backlog_buffers_max",)
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRecords:
-    """Records of a channel in all windows."""
-
-    run: int
-    channel: int
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelBacklog:
-    """Samples of the backlog of a channel in all windows."""
-
-    run: int
-    channel: int
-    buffers: int
-    backlog_buffers_sum: int
-    backlog_buffers_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelConsumed:
-    """Records of a channel whose latency is known; `p99` of it in ns."""
-
-    run: int
-    channel: int
-    count: int
-    p99: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WaitedRow:
-    """A channel on which the writer of its producer noted that it waited for a buffer."""
-
-    run: int
-    channel: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunHistogram:
-    """The latency of all records of a run."""
-
-    run: int
-    histogram: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class ObservedTables:
     """One table a question, over all runs; small, kept by Spark once computed."""
 
@@ -179,59 +137,6 @@ class ObservedTables:
     def packed_arrivals(self) -> DataFrame:
         """The table `arrivals` in parts: rows of NamedTable."""
         return self.whole.where(self.whole["name"] == "arrivals")
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedRows:
-    """The rows of all tables that one run's summary needs.
-
-    Lists have as many rows as there are windows, or kinds of messages. Those by channel are columns
-    of all channels, but for the last three: they make an answer about a channel, and have the
-    channels that an answer is given about.
-
-    Attributes:
-        messages, throughput, backlog: over all channels.
-        histograms: of the latency over all channels; at most one.
-        total_latency: the same in figures; None without records.
-        arrivals: over all channels.
-        blocked: by barriers; recorded between processes, as what was unanswered and the milestones
-            are.
-        milestones: when each first passed on any channel.
-        work: of each unit.
-        regimes: over all windows.
-        channels_untold: how many carried something and are in none of the last three.
-    """
-
-    messages: list[MessagesRow]
-    throughput: list[ThroughputWindow]
-    backlog: list[BacklogWindow]
-    histograms: list[RunHistogram]
-    total_latency: ChannelLatency | None
-    arrivals: list[SliceRecords]
-    milestones: list[MilestoneRow]
-    barriers: list[BarrierRow]
-    work: list[WorkRow]
-    throughput_by_channel: Rows[ChannelRecords]
-    consumed: Rows[ChannelConsumed]
-    waited: Rows[WaitedRow]
-    credit_starved: Rows[StarvedRow]
-    regimes: Rows[ChannelRegimes]
-    blocked: Rows[BlockedRow]
-    unanswered: Rows[UnansweredRow]
-    task_times: Rows[TaskTimeRow]
-    latency: Rows[ChannelLatency]
-    backlog_by_channel: Rows[ChannelBacklog]
-    messages_by_channel: Rows[MessagesRow]
-    channels_untold: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedRun:
-    """What was observed in a run: its summary, and the rows it is made from."""
-
-    run: RecordedRun
-    measured: Measured
-    rows: ObservedRows
 
 
 def observe(
@@ -257,8 +162,12 @@ def observe(
     return ObservedTables(**tables | {"latency": totals.union(tables["latency"])}, whole=whole)
 
 
-def observe_here(runs: Sequence[RecordedRun], split: int = 1) -> list[ObservedRun]:
-    """What `collect` gives, computed in this process without Spark: for small runs."""
+def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[ObservedRun]:
+    """What `collect` gives, computed in this process without Spark: for small runs.
+
+    Args:
+        split: see `observe`; one slice at a time is in memory.
+    """
     return _observed(tables_here(pass_units(runs, split), tree_of(runs, split)), runs)
 
 
@@ -289,8 +198,8 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
     slices = InTimeSlices(
         observe_slice,
         {
-            "regimes": SliceTable(merge_regimes, RegimeRow),
-            "task_times": SliceTable(MERGE_TASK_TIMES, TaskTimeRow, "producer"),
+            REGIMES_TABLE: SliceTable(merge_regimes, RegimeRow),
+            TASK_TIMES: SliceTable(MERGE_TASK_TIMES, TaskTimeRow, "producer"),
         },
     )
     summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
@@ -470,120 +379,9 @@ def _observed(
             total_latency=_channel_latency(totals[0]) if totals else None,
             channels_untold=untold,
         )
-        observed.append(ObservedRun(run, _measured(run, own_rows), own_rows))
+        observed.append(ObservedRun(run, measured_of(run, own_rows), own_rows))
     return observed
 
 
 def _channel_latency(row: LatencyRow) -> ChannelLatency:
     return ChannelLatency(**{each.name: getattr(row, each.name) for each in fields(ChannelLatency)})
-
-
-def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
-    """One run as bench would measure it, from its trace alone.
-
-    `bytes` are those of record values: payload less what the stream adds to each record. The
-    uncorrected latency is not in a trace.
-    """
-    total = rows.total_latency
-    duration_ns = max(run.to_ns, total.consumed_to_ns if total else 0) - run.from_ns
-    records = total.count if total else 0
-    value_bytes = round(total.payload_bytes - OVERHEAD_BYTES * records) if total else 0
-    if run.manifest.is_from_between:
-        records = sum(row.records for row in rows.throughput)
-        payload_bytes = sum(row.payload_bytes for row in rows.throughput)
-        value_bytes = payload_bytes - OVERHEAD_BYTES * records
-    sent = [row for row in rows.messages if row.point == TracePoint.SENT]
-    responses = [row for row in sent if row.kind == MessageKind.BUFFER_RESPONSE]
-    data = [row for row in responses if row.data_type in IS_BUFFER]
-    counted_at = TracePoint.RECEIVED if run.manifest.is_from_between else TracePoint.SENT
-    credit = [
-        row
-        for row in rows.messages
-        if row.kind == MessageKind.ADD_CREDIT and row.point == counted_at
-    ]
-    return Measured(
-        records=records,
-        bytes=value_bytes,
-        buffers=_messages(data),
-        events=_messages(responses) - _messages(data),
-        duration_ns=duration_ns,
-        throughput_records_per_s=records * 1e9 / duration_ns if records else None,
-        throughput_bytes_per_s=value_bytes * 1e9 / duration_ns if records else None,
-        latency_ns=latency_summary(total),
-        latency_uncorrected_ns=LatencySummary(count=0),
-        backlog_buffers=backlog_summary(rows.backlog),
-        credits=CreditSummary(
-            announced=sum(row.credit for row in credit),
-            messages=_messages(credit),
-            starved_ns=int(rows.credit_starved["starved_ns"].sum()),
-        ),
-        flushes=FlushCounts(
-            full=_left_because(data, FlushReason.FULL),
-            timeout=_left_because(data, FlushReason.FLUSH),
-            event=_left_because(data, FlushReason.EVENT, FlushReason.END),
-        ),
-        checkpoints=with_reported(
-            checkpoints_of(
-                rows.barriers,
-                {info.index: info.consumer for info in run.manifest.channels}
-                if rows.barriers
-                else {},
-                (run.from_ns, run.to_ns),
-                is_from_between=run.manifest.is_from_between,
-            ),
-            run,
-        ),
-    )
-
-
-def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
-    """Each channel of the manifest that carried records or buffers, and is one to tell of."""
-    rows, duration_ns = observed.rows, observed.measured.duration_ns
-    backlog = {row.channel: row for row in rows.backlog_by_channel}
-    latency = {row.channel: row for row in rows.latency}
-    measured = []
-    for info in observed.run.manifest.channels:
-        row = latency.get(info.index)
-        if row is None and info.index not in backlog:
-            continue
-        records = row.count if row else 0
-        measured.append(
-            ChannelMeasured(
-                channel=info.index,
-                producer=info.producer,
-                consumer=info.consumer,
-                records=records,
-                throughput_records_per_s=records * 1e9 / duration_ns if records else None,
-                latency_ns=latency_summary(row),
-                backlog_buffers=backlog_summary(
-                    [backlog[info.index]] if info.index in backlog else []
-                ),
-            )
-        )
-    return measured
-
-
-def latency_summary(row: ChannelLatency | None) -> LatencySummary:
-    """The fields of a LatencySummary out of a row that has them."""
-    if row is None:
-        return LatencySummary(count=0)
-    return LatencySummary(**{each.name: getattr(row, each.name) for each in fields(LatencySummary)})
-
-
-def _messages(rows: Sequence[MessagesRow]) -> int:
-    return sum(row.messages for row in rows)
-
-
-def _left_because(rows: Sequence[MessagesRow], *reasons: FlushReason) -> int:
-    return _messages([row for row in rows if row.reason in reasons])
-
-
-def backlog_summary(rows: Sequence[BacklogWindow | ChannelBacklog]) -> BacklogSummary:
-    """Mean and maximum over samples; None without any."""
-    buffers = sum(row.buffers for row in rows)
-    if not buffers:
-        return BacklogSummary(None, None)
-    return BacklogSummary(
-        mean=sum(row.backlog_buffers_sum for row in rows) / buffers,
-        max=max(row.backlog_buffers_max for row in rows),
-    )

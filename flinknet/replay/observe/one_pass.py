@@ -10,7 +10,7 @@ behind its measured part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,11 +35,15 @@ from .time_slices import (
     time_slices_of,
 )
 
-SliceQuestion = Callable[[TimeSlice, ChannelEvents], Mapping[str, Iterable[Columns]]]
-"""As TimeSliceQuestion, with the rows of several tables by name."""
+SliceQuestion = Callable[[TimeSlice, ChannelEvents], Iterable[tuple[str, Columns]]]
+"""As TimeSliceQuestion, with rows of several tables, each with the name of its table."""
 
 WORK = "work"
 """Name of the table of what the units read."""
+
+ROWS_AT_ONCE = 1 << 18
+"""Of an answer that become a table: about a slice of very many channels there are more of them than
+fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,9 @@ def _end_stretch(tallies: Iterable[Tally]) -> None:
 
 def answers_of(
     unit: PassUnit, asked: Mapping[str, Asked], in_time_slices: InTimeSlices
-) -> dict[str, pa.Table]:
-    """The answers to all questions about a unit, as tables by name, and what was read for them."""
+) -> Iterator[tuple[str, pa.Table]]:
+    """The answers to all questions about a unit, and what was read for them, as tables with their
+    names; in several parts where there are many rows."""
     time_slice = unit.time_slice
     window = (time_slice.measured_from_ns, time_slice.measured_to_ns)
     work = WorkUnit(
@@ -199,15 +204,37 @@ def answers_of(
                     aside.take(block, entry.first_ns, entry.last_ns)
         _end_stretch(tallies.values())
         counted.add(reader.counted)
-    answers = {name: tally.answers() for name, tally in tallies.items()}
+    for name in list(tallies):  # let go of one by one
+        answers = tallies.pop(name).answers()
+        yield from _tables(((name, each) for each in answers), {name: asked[name].row})
     if aside is not None:
-        answers |= in_time_slices.question(time_slice, ended_aside(time_slice, aside, counted))
+        found = in_time_slices.question(time_slice, ended_aside(time_slice, aside, counted))
+        del aside
+        yield from _tables(found, {name: each.row for name, each in in_time_slices.tables.items()})
     read = WorkRow(work.run, events, counted.index_bytes, counted.data_bytes)
-    answers[WORK] = [columns_of(WorkRow, [read])]
-    kinds = {name: each.row for name, each in asked.items()} | {WORK: WorkRow}
-    kinds |= {name: each.row for name, each in in_time_slices.tables.items()}
-    schemas = {name: schema_of(kinds[name]) for name in answers}
-    return {
-        name: pa.Table.from_batches(record_batches(each, schemas[name]), schemas[name])
-        for name, each in answers.items()
-    }
+    yield from _tables([(WORK, columns_of(WorkRow, [read]))], {WORK: WorkRow})
+
+
+def _tables(
+    answers: Iterable[tuple[str, Columns]], kinds: Mapping[str, type]
+) -> Iterator[tuple[str, pa.Table]]:
+    """Answers as tables, as many rows at a time as fit into memory.
+
+    Args:
+        kinds: the dataclass of the rows of each table; there is one, with or without rows.
+    """
+    held: dict[str, list[Columns]] = {name: [] for name in kinds}
+    rows = dict.fromkeys(kinds, 0)
+
+    def table_of_held(name: str) -> tuple[str, pa.Table]:
+        own, held[name], rows[name] = held[name], [], 0
+        schema = schema_of(kinds[name])
+        return name, pa.Table.from_batches(record_batches(own, schema), schema)
+
+    for name, columns in answers:
+        held[name].append(columns)
+        rows[name] += len(columns["run"])
+        if rows[name] >= ROWS_AT_ONCE:
+            yield table_of_held(name)
+    for name in kinds:
+        yield table_of_held(name)

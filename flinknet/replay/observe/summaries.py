@@ -23,8 +23,9 @@ from flinknet.results import (
 )
 from flinknet.trace.job_names import channel_names
 
+from .measured import backlog_summary, channels_of
 from .messages import MessagesRow
-from .observed import ObservedRows, ObservedRun, backlog_summary, channels_of
+from .observed_run import ObservedRows, ObservedRun
 from .regimes import REGIMES
 from .sums import sum_by_group
 from .windowed import WINDOWS_MAX, BacklogWindow, ThroughputWindow, window_width_ns

@@ -5,7 +5,7 @@ something to work on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +29,8 @@ from .regimes import (
 )
 from .sums import Sums
 from .time_slices import TimeSlice
+
+REGIMES_TABLE, TASK_TIMES = "regimes", "task_times"
 
 EVERY = -1
 """Stands for the other end of all channels of a task."""
@@ -84,16 +86,14 @@ def known_task_times(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.greater(rows["amount"], 0))
 
 
-def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Mapping[str, Iterable[Columns]]:
-    """Rows of RegimeRow and of TaskTimeRow of a slice."""
+def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
+    """Rows of RegimeRow and of TaskTimeRow of a slice, each with the name of their table."""
     consumers = np.array(unit.consumers, np.int64)
-    regime_parts: list[Columns] = []
-    times = []
     in_queue: dict[int, list[Intervals]] = {consumer: [] for consumer in unit.consumers}
     for places, own, window in events.laid_out(unit.from_ns, unit.to_ns):
         regimes = regimes_in(own, window)
-        regime_parts.append(regime_rows(unit, events.channels[places], regimes, window))
-        times.append(_transits(unit, places, own, window))
+        yield REGIMES_TABLE, regime_rows(unit, events.channels[places], regimes, window)
+        yield TASK_TIMES, _transits(unit, places, own, window)
         queued = _by_channel(unit, regimes.in_receiver_queue, window)
         for consumer, found in zip(consumers[places].tolist(), queued, strict=True):
             in_queue[consumer].append(found)
@@ -103,7 +103,7 @@ def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Mapping[str, Iterab
         for consumer, busy in working.items()
     ]
     rows += _waiting_rows(unit, events, working)
-    return {"regimes": regime_parts, "task_times": [*times, columns_of(TaskTimeRow, rows)]}
+    yield TASK_TIMES, columns_of(TaskTimeRow, rows)
 
 
 def _by_channel(unit: TimeSlice, found: Intervals, window: Window) -> list[Intervals]:

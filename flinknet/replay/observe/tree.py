@@ -7,10 +7,10 @@ adds up the summaries. Nothing is made of all channels in one place but what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -178,17 +178,21 @@ def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
     """What units found, merged as far as it fits."""
     held: dict[tuple[str, int, int], list[pa.Table]] = {}
     held_bytes = 0
-    for unit in units:
-        for name, run, bucket, part in _found(unit, tree):
-            held.setdefault((name, run, bucket), []).append(part)
-            held_bytes += part.nbytes
+    for name, run, bucket, part in chain.from_iterable(_found(unit, tree) for unit in units):
+        held.setdefault((name, run, bucket), []).append(part)
+        held_bytes += part.nbytes
         if held_bytes > HELD_BYTES_MAX:
-            held = {key: [tree.combine(key[0], parts)] for key, parts in held.items()}
+            held = {key: [_combined(tree, key[0], parts)] for key, parts in held.items()}
             held_bytes = sum(part.nbytes for parts in held.values() for part in parts)
-        if held_bytes > HELD_BYTES_MAX:
-            yield from _packed(held, tree.combine)
-            held, held_bytes = {}, 0
-    yield from _packed(held, tree.combine)
+            if held_bytes > HELD_BYTES_MAX // 2:  # else it would be combined again and again
+                yield from _packed(held, tree)
+                held, held_bytes = {}, 0
+    yield from _packed(held, tree)
+
+
+def _combined(tree: Tree, name: str, parts: Sequence[pa.Table]) -> pa.Table:
+    """Answers that have been combined before, as far as they are several."""
+    return tree.combine(name, parts) if len(parts) > 1 else parts[0]
 
 
 def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
@@ -203,18 +207,17 @@ def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table
 
 def _parts_in(unit: PassUnit, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
     asked = {name: each.asked for name, each in tree.questions.items()}
-    for name, found in answers_of(unit, asked, tree.in_time_slices).items():
+    for name, found in answers_of(unit, asked, tree.in_time_slices):
         whole = tree.combine(name, [found])
         for bucket, part in _in_buckets(whole, tree.by(name)):
             yield name, unit.time_slice.run, bucket, part
 
 
-def _packed(
-    tables: Mapping[tuple[str, int, int], Sequence[pa.Table]],
-    merge: Callable[[str, Sequence[pa.Table]], pa.Table],
-) -> Iterator[NamedTable]:
-    for (name, run, bucket), parts in tables.items():
-        yield as_named(name, run, bucket, merge(name, parts))
+def _packed(tables: dict[tuple[str, int, int], list[pa.Table]], tree: Tree) -> Iterator[NamedTable]:
+    """Answers in parts, each let go of when it is packed."""
+    while tables:
+        (name, run, bucket), parts = tables.popitem()
+        yield as_named(name, run, bucket, _combined(tree, name, parts))
 
 
 def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:

@@ -38,6 +38,9 @@ _FAR = 1 << 60
 
 _GROUPS_KEPT = 2
 
+CHANNELS_AT_ONCE = 4096
+"""That are completed together: some 10 KB each, as events of their own."""
+
 ROWS_KEPT = 4096
 """Channels of blocks whose rows a process keeps, some 20 KB each."""
 
@@ -61,9 +64,27 @@ def completed(
         found: the events of each channel within the slice and its margins; used up.
         counted: what is read is added to it, but the index, which each process reads once.
     """
+    parts = []
+    for start in range(0, len(found.channels), CHANNELS_AT_ONCE):
+        own = found.of_range(start, start + CHANNELS_AT_ONCE)
+        widened = _widened(files, window_ns, margin_ns, own, counted)
+        if widened:
+            parts.append(ChannelEvents.of_channels(widened))
+    found.replace(parts)
+    return found
+
+
+def _widened(
+    files: Sequence[TraceFile],
+    window_ns: tuple[int, int],
+    margin_ns: int,
+    events: ChannelEvents,
+    counted: BytesRead,
+) -> dict[int, SortedEvents]:
+    """Of some channels those whose events did not show all about a slice, with more of them."""
     from_ns, to_ns = window_ns
     spans_ns: dict[int, tuple[int, int]] = {}
-    events, changed = found, dict[int, SortedEvents]()
+    changed = dict[int, SortedEvents]()
     while incomplete := list(_incomplete(events, from_ns, to_ns)):
         index = _index_of(files)
         earlier: dict[int, tuple[int, int]] = {}
@@ -82,9 +103,7 @@ def completed(
         before = _read(files, index, earlier, -_FAR, counted)
         after = _read(files, index, later, _FAR, counted)
         widened = {}
-        for channel in events.channels.tolist():
-            if channel not in earlier and channel not in later:
-                continue
+        for channel in sorted({*earlier, *later}):
             (low_ns, high_ns), parts = spans_ns[channel], [events[channel]]
             if channel in earlier:
                 parts.insert(0, before[channel])
@@ -96,8 +115,7 @@ def completed(
             spans_ns[channel] = low_ns, high_ns
         changed |= widened
         events = ChannelEvents.of_channels(widened)
-    found.replace(changed)
-    return found
+    return changed
 
 
 def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:

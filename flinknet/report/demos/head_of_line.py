@@ -21,6 +21,11 @@ from ..demo_console import (
 from ..page_parts import Head, OverTime, Page, Part, Places, Row, Span, Table, TimeSeries
 from .shown import demo_page
 
+CREDIT = (
+    "Credit is the number of buffers that a receiver has promised to a sender on one channel;"
+    " without credit the sender does not send."
+)
+
 
 def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int) -> Page:
     """Both flow controls under one slider, then the table."""
@@ -56,7 +61,7 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
     return demo_page(
         "head-of-line",
         "Why there is credit",
-        setup(pause_ns),
+        f"{setup(pause_ns)} {CREDIT}",
         [lesson(modes), *fullest(modes)],
         doubts(modes),
         parts,

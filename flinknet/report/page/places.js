@@ -60,20 +60,20 @@ function placesPart({names, meanings, runs, curve}) {
 function placesOfRun(run, names, meanings) {
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
-    const level = h("div", {class: "level"}), amount = h("div", {class: "amount"});
+    const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
     const bound = run.bounds_bytes[index];
-    return {level, amount, bound, element: h("li", {class: "place"},
-      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), amount,
-      h("div", {class: "bound"}, `of ${bytes(bound)}`))};
+    return {level, amount, limit, bound, element: h("li", {class: "place"},
+      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), amount, limit)};
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const element = h("div", {class: "placed"}, h("h3", {}, run.name), h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
   function show(at) {
     const one = run.steps[indexAt(instants, at)];
-    parts.forEach(({level, amount, bound, element: place}, index) => {
-      const held = one.levels_bytes[index], share = bound ? Math.min(1, held / bound) : 0;
+    parts.forEach(({level, amount, limit, bound, element: place}, index) => {
+      const held = one.levels_bytes[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
       level.style.height = `${(100 * share).toFixed(1)}%`;
-      place.classList.toggle("full", share >= 0.9);
+      place.classList.toggle("full", isFull);
+      limit.textContent = `of ${bytes(bound)}${isFull ? ": full" : ""}`;
       amount.textContent = bytes(held);
     });
     lines.replaceChildren(...one.lines.map((line) => h("p", {}, line)));

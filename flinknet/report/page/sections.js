@@ -142,7 +142,7 @@ function fillSection(answer) {
   return h("section", {id: "fill"}, h("h2", {}, "How full the buffers were"),
     h("p", {class: "lead"}, `Payload of each data buffer by the segment size of ${bytes(fill.segment_size_bytes)}`,
       fill.mean === null ? "." : `: ${percent(fill.mean)} on average. Emptier buffers mean more messages for the same records.`,
-      fill.full.some(Boolean) ? " One that left because its segment was full may still carry few bytes: what a flush had sent before as a buffer of its own lay in the same segment." : ""),
+      fill.full.some(Boolean) ? " A buffer that left because its segment was full may still carry few bytes: earlier flushes had sent the rest of that segment." : ""),
     legend(FLUSH_REASONS.map(([, text, color, meaning]) => [text, color, meaning])),
     responsive((width) => histogram({
       edges: totals.map((_, index) => [index / fill.bins, (index + 1) / fill.bins]), xFormat: (share) => percent(share, 0), yFormat: count,

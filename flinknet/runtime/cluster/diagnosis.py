@@ -103,7 +103,8 @@ def pace_of(
     downstream = max(reports[each.task_manager].busy_share for each in load.sinks)
     busiest = max(report.busy_share for report in reports)
     remote = sum(not each.is_local for each in load.channels)
-    starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
+    starved_ns = (measured.credits.starved_ns or 0) / max(1, remote)
+    starved = min(1.0, starved_ns / within_ns)  # the last count may come after the end
     unread = max(report.unread_share for report in reports)
     is_reached = requested is not None and requested.is_reached
     return Pace(

@@ -11,7 +11,12 @@ from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, Singl
 from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.consumer.priority_events import unpooled_buffer
 from flinknet.core.probe import NullProbe
-from flinknet.core.wire.events import EndOfInputChannelStateEvent, decode_event
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
+from flinknet.core.wire.events import (
+    EndOfInputChannelStateEvent,
+    EventAnnouncement,
+    decode_event,
+)
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import BufferResponse, PartitionRequest
@@ -251,6 +256,26 @@ def test_priority_events_of_a_channel_keep_their_order() -> None:
     deliver(consumer, 0, payload=b"behind")
     payloads = [payload for _, _, payload in consumer.consume()]
     assert payloads == [b"first", b"second", b"third", b"before", b"behind"]
+
+
+def test_a_barrier_that_times_out_stays_before_that_of_the_next_checkpoint() -> None:
+    consumer = Consumer()
+    (channel,) = consumer.channels
+    deliver(consumer, 0, payload=b"data before it")
+    barriers = [
+        CheckpointBarrier(each, 0, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=1).encode()
+        for each in (1, 2)
+    ]
+    deliver(consumer, 0, DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER, barriers[0])
+    announced = consumer.gate.poll()
+    assert announced is not None
+    assert isinstance(decode_event(announced[1].payload), EventAnnouncement)
+    deliver(consumer, 0, DataType.PRIORITIZED_EVENT_BUFFER, barriers[1])
+    channel.convert_to_priority_event(announced[2])
+    channel.check_invariants()
+    consumer.gate.check_invariants()
+    events = [decode_event(payload) for _, _, payload in consumer.consume()[:2]]
+    assert [each.checkpoint_id for each in events if isinstance(each, CheckpointBarrier)] == [1, 2]
 
 
 @pytest.mark.row("S050")

@@ -24,6 +24,7 @@ from flinknet.core.producer.peer_trust import (
 from flinknet.core.producer.request_queue import PartitionRequestQueue
 from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
 from flinknet.core.producer.view_requests import ENDED_READERS_KEPT
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
 from flinknet.core.wire.events import (
     CancelCheckpointMarker,
     EndOfData,
@@ -299,6 +300,24 @@ def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
     assert types(sent(connection)) == "e"
     receive(connection, ResumeConsumption(RECEIVER))
     assert connection.queue.readers[RECEIVER].credits_available == 0
+
+
+def test_a_second_priority_event_waits_until_a_blocked_channel_may_go_on() -> None:
+    partition, _ = partition_of(exclusive_buffers=0)
+    connection, _ = producer_of(partition)
+    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    receive(connection, request(credit=0))
+    assert types(sent(connection)) == "e"
+    for checkpoint_id in (1, 2):
+        barrier = CheckpointBarrier(checkpoint_id, 0, alignment=AlignmentType.UNALIGNED)
+        partition.broadcast_event(barrier, is_priority=True)
+        connection.check_invariants()
+    for expected in ("e", ""):
+        assert types(sent(connection)) == expected
+        connection.check_invariants()
+    receive(connection, ResumeConsumption(RECEIVER))
+    assert types(sent(connection)) == "e"
+    connection.check_invariants()
 
 
 @pytest.mark.row("S081")

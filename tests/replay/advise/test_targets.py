@@ -11,7 +11,8 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.grid import Grid
-from flinknet.predict.recorded import Setting, SimulatedOutcome
+from flinknet.predict.recorded import Setting
+from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.replay.advise.targets import Target, between, refined_settings
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs

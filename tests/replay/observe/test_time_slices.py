@@ -22,7 +22,7 @@ from flinknet.predict.synth.run import write_file
 from flinknet.replay.observe import channel_events, latency, time_slices, widening
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.task_times import WAITS, observe_slice
+from flinknet.replay.observe.task_times import REGIMES_TABLE, WAITS, observe_slice
 from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.trace import BytesRead, TraceFile, index
@@ -64,7 +64,9 @@ def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     """The sums that `merge_regimes` takes, without Spark."""
     sums: dict[tuple[Any, ...], int] = {}
     for unit in time_slices.time_slices_of([run], split):
-        for answer in observe_slice(unit, read_time_slice(unit))["regimes"]:
+        for name, answer in observe_slice(unit, read_time_slice(unit)):
+            if name != REGIMES_TABLE:
+                continue
             columns_of = (answer[name] for name in ("channel", "from_ns", "regime", "ns"))
             for channel, from_ns, regime, ns in zip(*columns_of, strict=True):
                 key = int(channel), int(from_ns), regime
@@ -91,15 +93,10 @@ def test_regimes_do_not_depend_on_how_time_is_cut(
 def of_a_slice(run: RecordedRun) -> dict[str, list[tuple[Any, ...]]]:
     """The rows about the whole run as one slice, in order."""
     (unit,) = time_slices.time_slices_of([run], 1)
-    tables = observe_slice(unit, read_time_slice(unit))
-    return {
-        name: sorted(
-            row
-            for part in parts
-            for row in zip(*(list(each) for each in part.values()), strict=True)
-        )
-        for name, parts in tables.items()
-    }
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for name, part in observe_slice(unit, read_time_slice(unit)):
+        rows.setdefault(name, []).extend(zip(*(list(each) for each in part.values()), strict=True))
+    return {name: sorted(own) for name, own in rows.items()}
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 700])

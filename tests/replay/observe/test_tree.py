@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.replay.observe import one_pass, time_slices, tree
-from flinknet.replay.observe.observed import ObservedRun, observe_here
+from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.observe.observed_run import ObservedRun
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.frames import Rows
 from flinknet.trace import file_index

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.replay.observe import tree as tree_module
-from flinknet.replay.observe.observed import ObservedRun, _observed, tree_of
+from flinknet.replay.observe.observed import _observed, tree_of
+from flinknet.replay.observe.observed_run import ObservedRun
 from flinknet.replay.observe.one_pass import answers_of, pass_units
 from flinknet.replay.observe.tree import tables_here
 from flinknet.replay.read import RecordedRun, open_recorded_run

@@ -1,0 +1,116 @@
+"""DeployedTasks: the tasks of a cluster, and the TaskManagers that step them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.probe import Probe
+from flinknet.errors import FlinknetError
+from flinknet.job.barriers import ignore
+from flinknet.job.debloating import GateDebloating
+from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor
+from flinknet.job.stream_task import StreamTask
+
+from .channels import Channels
+from .checkpoints import SimulatedCheckpoints
+from .debloating import start_debloating
+from .scheduler import Scheduler
+from .simulated_job import SimulatedJob
+from .task_manager import SimulatedTaskManager, SteppedTask
+
+
+class DeployedTasks:
+    """Starts the tasks of one stage after the other, and ends them.
+
+    Attributes:
+        each: those that have been started, in the order of the job's subtasks.
+        debloated_gates: of the tasks, where debloating is enabled.
+
+    Args:
+        probes: one for each TaskManager.
+        fail: called with an error of a task.
+        is_over: whether the cluster has finished or failed.
+    """
+
+    def __init__(
+        self,
+        job: SimulatedJob,
+        scheduler: Scheduler,
+        task_managers: Sequence[SimulatedTaskManager],
+        probes: Sequence[Probe],
+        channels: Channels,
+        fail: Callable[[FlinknetError], None],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self.each: dict[SubtaskKey, StreamTask] = {}
+        self.debloated_gates: list[GateDebloating] = []
+        self._job = job
+        self._scheduler = scheduler
+        self._task_managers = task_managers
+        self._probes = probes
+        self._channels = channels
+        self._fail = fail
+        self._is_over = is_over
+        self._stepped: list[SteppedTask] = []
+
+    @property
+    def gates(self) -> list[list[SingleInputGate]]:
+        """Those of the tasks of each TaskManager."""
+        return [
+            [gate for each in task_manager.tasks for gate in each.task.gates]
+            for task_manager in self._task_managers
+        ]
+
+    def start(
+        self,
+        subtasks: Sequence[TaskDeploymentDescriptor],
+        checkpoints: SimulatedCheckpoints | None,
+    ) -> None:
+        """Start the tasks of a stage, instead of those of the stage before."""
+        self._replace([(each.task_manager, self._create(each, checkpoints)) for each in subtasks])
+        network = self._job.network
+        for index, task_manager in enumerate(self._task_managers):
+            task_manager.has_local_channels |= any(
+                channel.is_local
+                for each in subtasks
+                if each.task_manager == index
+                for gate in each.inputs
+                for channel in gate.channels
+            )
+            task_manager.wake(self._scheduler.now_ns)
+            if network.debloating_enabled:
+                own = [each.task for each in self._stepped if each in task_manager.tasks]
+                self.debloated_gates += start_debloating(
+                    own, task_manager, self._scheduler, network, self._is_over
+                )
+
+    def stop_stepping(self) -> None:
+        """Let no TaskManager step them any more."""
+        self._replace([])
+
+    def _replace(self, placed: Sequence[tuple[int, SteppedTask]]) -> None:
+        """Let TaskManagers step these instead of those of the stage before."""
+        for each in self._stepped:
+            each.is_cancelled = True
+        self._stepped = [each for _, each in placed]
+        for each in self._stepped:
+            each.fail = self._fail
+        for index, task_manager in enumerate(self._task_managers):
+            own = [each for where, each in placed if where == index]
+            task_manager.tasks = [e for e in task_manager.tasks if not e.is_cancelled] + own
+
+    def _create(
+        self, subtask: TaskDeploymentDescriptor, checkpoints: SimulatedCheckpoints | None
+    ) -> SteppedTask:
+        channels = self._channels
+        stepped = self._job.create_task(
+            subtask,
+            [channels.partition_of[each.edge, subtask.subtask] for each in subtask.outputs],
+            [channels.gate_of[each.edge, subtask.subtask] for each in subtask.inputs],
+            self._task_managers[subtask.task_manager],
+            self._probes[subtask.task_manager],
+            ignore if checkpoints is None else checkpoints.receive,
+        )
+        self.each[subtask.key] = stepped.task
+        return stepped

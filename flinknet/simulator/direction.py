@@ -1,0 +1,148 @@
+"""Direction: the wire between two sockets, one way. Bytes arrive in order and whole, as TCP has it;
+what may differ is when, and in what pieces.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .faults import LinkFaults
+
+BUFFER_RESPONSE_PIECES = 2
+"""Pieces of a message with a payload: header and buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What a link is like.
+
+    Attributes:
+        latency_ns: from the last byte sent until it can be read.
+        bandwidth_bytes_per_s: of each direction; 0 for no limit.
+        capacity_bytes: bytes that may be sent and not yet read before the sender's socket takes no
+            more (the buffers of both sockets). What a connection hands over beyond it waits.
+        high_water_bytes: of what waits there, above which a producer hands over no more, until half
+            of it is gone; 0: as the flow control has it.
+        receive_capacity_bytes: the part of them that the receiver's socket holds, which is TCP's
+            receive window.
+    """
+
+    latency_ns: int = 50_000
+    bandwidth_bytes_per_s: float = 0.0
+    capacity_bytes: int = 4 * 1024 * 1024
+    high_water_bytes: int = 0
+    receive_capacity_bytes: int = 2 * 1024 * 1024
+
+
+class Direction:
+    """One direction of a link: what was sent and not read yet, and when it arrives.
+
+    Args:
+        wake_sender: called with an instant at which the full socket has taken bytes.
+
+    Attributes:
+        wake_receiver: called with the instant at which there is something to read.
+        pieces: what is under way, each with its arrival.
+        is_counted: messages are counted, for a receiver whom they cost something.
+        sent_bytes: so far.
+        in_flight_bytes: of them, not read yet.
+    """
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        disturbance: LinkFaults | None,
+        wake_sender: Callable[[int], None],
+    ) -> None:
+        self.settings = settings
+        self.wake_sender = wake_sender
+        self.wake_receiver: Callable[[int], None] = wake_sender  # until the ends are joined
+        self.is_counted = False
+        self.sent_bytes = 0
+        self.in_flight_bytes = 0
+        self._disturbance = disturbance
+        self.pieces: deque[tuple[int, bytes]] = deque()
+        self._wire_free_ns = 0
+        self._last_arrival_ns = 0
+        self._message_ends: deque[int] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sender's socket takes no more."""
+        return self.in_flight_bytes >= self.settings.capacity_bytes
+
+    def send(self, data: bytes, now_ns: int) -> None:
+        """Put bytes on the wire."""
+        settings = self.settings
+        self.sent_bytes += len(data)
+        self.in_flight_bytes += len(data)
+        sent_ns = max(now_ns, self._wire_free_ns)
+        if settings.bandwidth_bytes_per_s:
+            sent_ns += int(len(data) * 1e9 / settings.bandwidth_bytes_per_s)
+        self._wire_free_ns = sent_ns
+        due_ns = sent_ns + settings.latency_ns
+        arrival_ns = self._last_arrival_ns
+        disturbance = self._disturbance
+        for piece in (data,) if disturbance is None else disturbance.cut(data):
+            late_ns = due_ns if disturbance is None else disturbance.arrival_ns(due_ns)
+            arrival_ns = max(arrival_ns, late_ns)
+            self.pieces.append((arrival_ns, piece))
+        self._last_arrival_ns = arrival_ns
+        self.wake_receiver(self.pieces[0][0])
+
+    def end(self, now_ns: int) -> None:
+        """The sender closes: the receiver reads that, as a piece of no bytes, behind the rest."""
+        self._last_arrival_ns = max(self._last_arrival_ns, now_ns + self.settings.latency_ns)
+        self.pieces.append((self._last_arrival_ns, b""))
+        self.wake_receiver(self.pieces[0][0])
+
+    def note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Where messages end in all that was ever sent; to be called before they are, of a
+        direction whose messages are counted.
+        """
+        end_bytes = self.sent_bytes
+        for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
+            end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
+            self._message_ends.append(end_bytes)
+
+    def is_ended(self, now_ns: int) -> bool:
+        """Whether the sender has closed, and all that it sent before was taken."""
+        pieces = self.pieces
+        return bool(pieces) and not pieces[0][1] and pieces[0][0] <= now_ns
+
+    def take(self, most_bytes: int, now_ns: int) -> list[bytes]:
+        """What has arrived, up to so many bytes; the rest stays."""
+        pieces, left_bytes = self.pieces, most_bytes
+        found: list[bytes] = []
+        while pieces and pieces[0][0] <= now_ns and left_bytes > 0 and pieces[0][1]:
+            at_ns, data = pieces.popleft()
+            if len(data) > left_bytes:
+                pieces.appendleft((at_ns, data[left_bytes:]))
+                data = data[:left_bytes]
+            left_bytes -= len(data)
+            found.append(data)
+        self.in_flight_bytes -= most_bytes - left_bytes
+        return found
+
+    def take_piece(self, now_ns: int) -> bytes | None:
+        """The next piece that has arrived, None if there is none."""
+        if not self.pieces or self.pieces[0][0] > now_ns:
+            return None
+        data = self.pieces.popleft()[1]
+        self.in_flight_bytes -= len(data)
+        return data
+
+    def take_messages(self) -> int:
+        """How many messages have become whole since the last call."""
+        ends, messages = self._message_ends, 0
+        received_bytes = self.sent_bytes - self.in_flight_bytes
+        while ends and ends[0] <= received_bytes:
+            ends.popleft()
+            messages += 1
+        return messages
+
+    def clear(self) -> None:
+        """The connection broke: what is under way is lost."""
+        self.pieces.clear()

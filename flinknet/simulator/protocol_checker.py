@@ -1,0 +1,262 @@
+"""ProtocolChecker: what must hold of the messages of every channel, at any moment."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
+from flinknet.core.consumer.input_gate import RECOVERED
+from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.producer import PipelinedSubpartition, ProducerConnection
+from flinknet.core.wire.plain_frames import next_sequence_number
+from flinknet.errors import InvariantViolatedError
+
+from .cluster import Cluster
+
+# plain ints: a member of an enum costs a look-up each time, for each event
+_SENT, _RECEIVED, _CONSUMED = map(int, (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED))
+_BUFFER_RESPONSE, _PARTITION_REQUEST, _ADD_CREDIT, _RESUME_CONSUMPTION, _BACKLOG = map(
+    int,
+    (
+        MessageKind.BUFFER_RESPONSE,
+        MessageKind.PARTITION_REQUEST,
+        MessageKind.ADD_CREDIT,
+        MessageKind.RESUME_CONSUMPTION,
+        MessageKind.BACKLOG_ANNOUNCEMENT,
+    ),
+)
+_PRIORITIZED = int(DataType.PRIORITIZED_EVENT_BUFFER)
+
+
+@dataclass(slots=True)
+class ChannelView:
+    """One channel as its messages show it.
+
+    Attributes:
+        backlog: what the consumer knows of it; -1 for nothing yet.
+        priority_number: of the priority event that was consumed last.
+        under_way: when each message left, and the backlog it carries.
+    """
+
+    sent_messages: int = 0
+    received_messages: int = 0
+    sent_buffers: int = 0
+    received_buffers: int = 0
+    credit: int = 0
+    is_requested: bool = False
+    has_initial_credit: bool = False
+    is_resetting: bool = False
+    announced: int = 0
+    credited: int = 0
+    backlog: int = -1
+    priority_number: int | None = None
+    under_way: deque[tuple[int, int]] = field(default_factory=deque)
+    to_consume: deque[int] = field(default_factory=deque)
+
+
+class ProtocolChecker:
+    """A Probe of all TaskManagers that follows every message, and hands each event on.
+
+    Sequence numbers are contiguous from 0 where a message leaves, arrives and is consumed; nothing
+    arrives before it left; data leaves only with credit, and credit is what was announced. Every
+    message carries the backlog of its queue (see `watch`), and arrives with the one it left with.
+
+    A channel within a TaskManager is requested without a message and has no credit to check. A
+    consumer without exclusive buffers gives back all it has when a blocking event comes, and credit
+    starts again at 0 when the producer goes on (`is_resetting` until then).
+
+    Args:
+        is_credit_based: False for flow control tcp.
+        has_one_clock: False if instants of two TaskManagers cannot be compared.
+        first_number: the sequence number that channels begin with.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        probe: Probe | None = None,
+        *,
+        is_credit_based: bool = True,
+        has_one_clock: bool = True,
+        first_number: int = 0,
+    ) -> None:
+        self.channels: dict[int, ChannelView] = {}
+        self.is_credit_based = is_credit_based
+        self._has_one_clock = has_one_clock
+        self._first_number = first_number
+        self._seed = seed
+        self._probe = probe
+        self._queues: dict[int, PipelinedSubpartition] = {}
+        self._connections: Sequence[ProducerConnection] = ()
+        self._connection_of: dict[int, ProducerConnection] = {}
+        self._owed: dict[int, set[int]] = {}
+
+    def watch(self, cluster: Cluster) -> None:
+        """Look into the queue of each channel when something is sent from it, too; of partitions
+        that are there now. And at the line of its connection.
+        """
+        self._connections = cluster.producer_connections
+        for subtask in cluster.job.subtasks:
+            for output in subtask.outputs:
+                partition = cluster.partition_of.get((output.edge, subtask.subtask))
+                if partition is None:
+                    continue
+                for channel, queue in zip(output.channels, partition.subpartitions, strict=True):
+                    if isinstance(queue, PipelinedSubpartition):
+                        self._queues[channel] = queue
+
+    def record(self, *row: int) -> None:
+        """Check the event. Raises: InvariantViolatedError."""
+        at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes = row[:8]
+        _, _, _, backlog_buffers, _, credit_after, _, _, value = row[8:]
+        view = self.channels.get(channel)
+        if view is None:
+            view = self.channels[channel] = ChannelView()
+        if kind == _PARTITION_REQUEST and point == _RECEIVED:
+            view.credit = value
+            view.is_requested = self.is_credit_based
+            view.has_initial_credit = value > 0
+        elif kind == _RESUME_CONSUMPTION and point == _RECEIVED:
+            if not view.has_initial_credit:
+                view.credit = 0
+            view.is_resetting = False
+        elif kind == _BACKLOG and point == _RECEIVED:
+            view.backlog = value
+        elif kind == _ADD_CREDIT:
+            self._follow_credit(channel, view, point, value, credit_after)
+        elif kind == _BUFFER_RESPONSE and sequence_number != RECOVERED:
+            is_data = data_type in IS_BUFFER
+            if point == _SENT:
+                view.under_way.append((at_ns, backlog_buffers))
+                self._follow_sent(channel, view, sequence_number, is_data, credit_after)
+                self._follow_turn(channel)
+                if view.is_requested and channel in self._queues:
+                    self._check_backlog(channel, sequence_number, backlog_buffers)
+            elif point == _RECEIVED:
+                self._expect(channel, "received", view.received_messages, sequence_number)
+                view.received_messages += 1
+                if backlog_buffers >= 0:
+                    view.backlog = backlog_buffers
+                view.is_resetting |= (
+                    data_type in IS_BLOCKING_UPSTREAM and not view.has_initial_credit
+                )
+                view.received_buffers += is_data
+                if payload_bytes:  # an empty buffer carries a backlog and nothing to consume
+                    view.to_consume.append(sequence_number)
+                sent_ns, sent_backlog = view.under_way.popleft()
+                if at_ns < sent_ns and self._has_one_clock:
+                    raise self._violation(channel, f"{sequence_number} arrived before it left")
+                if backlog_buffers != sent_backlog:
+                    raise self._violation(
+                        channel,
+                        f"{sequence_number} arrived with backlog {backlog_buffers}, left with"
+                        f" {sent_backlog}",
+                    )
+            elif point == _CONSUMED:
+                self._follow_consumed(channel, view, data_type, sequence_number)
+        if self._probe is not None:
+            self._probe.record(*row)
+
+    def _follow_consumed(
+        self, channel: int, view: ChannelView, data_type: int, sequence_number: int
+    ) -> None:
+        """In the order of arrival, but for events that overtake; these in their order."""
+        if data_type == _PRIORITIZED:
+            if sequence_number not in view.to_consume:
+                raise self._violation(channel, f"consumed {sequence_number}, which is not there")
+            view.to_consume.remove(sequence_number)
+            before, view.priority_number = view.priority_number, sequence_number
+            if before is not None and (before - sequence_number) & 0xFFFF_FFFF < 1 << 31:
+                raise self._violation(channel, f"consumed {sequence_number} behind {before}")
+            return
+        next_number = view.to_consume.popleft() if view.to_consume else None
+        if sequence_number != next_number:
+            raise self._violation(channel, f"consumed {sequence_number}, expected {next_number}")
+
+    def _follow_credit(
+        self, channel: int, view: ChannelView, point: int, credit: int, credit_after: int
+    ) -> None:
+        if credit <= 0:
+            raise self._violation(channel, f"an AddCredit of {credit}")
+        if point == _SENT:
+            view.announced += credit
+            return
+        view.credited += credit
+        view.credit += credit
+        if view.credited > view.announced:
+            raise self._violation(channel, "more credit arrived than was announced")
+        if view.credit != credit_after:
+            raise self._violation(channel, f"credit is {credit_after}, not {view.credit}")
+
+    def _follow_sent(
+        self,
+        channel: int,
+        view: ChannelView,
+        sequence_number: int,
+        is_data: bool,
+        credit_after: int,
+    ) -> None:
+        self._expect(channel, "sent", view.sent_messages, sequence_number)
+        view.sent_messages += 1
+        if not view.is_requested:
+            return
+        if is_data:
+            view.sent_buffers += 1
+            view.credit -= 1
+        if view.credit < 0 or view.credit != credit_after:
+            raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
+
+    def _follow_turn(self, channel: int) -> None:
+        """Between two turns of a channel, every channel that waited at the first has had a turn."""
+        connection = self._connection_of.get(channel)
+        if connection is None:
+            for each in self._connections:
+                if any(reader.channel == channel for reader in each.queue.readers.values()):
+                    self._connection_of[channel] = connection = each
+                    break
+            else:
+                return  # within a TaskManager
+        queue = connection.queue
+        for reader in queue.available:
+            if queue.readers.get(reader.receiver_id) is not reader:
+                raise self._violation(reader.channel, "closed, and it stands in the line")
+        waiting = {reader.channel for reader in queue.available} - {channel}
+        owed = self._owed.get(channel)
+        if owed and owed & waiting:
+            raise self._violation(channel, f"two turns in a row, and {owed & waiting} had none")
+        for other, others in self._owed.items():
+            if others and self._connection_of[other] is connection:
+                others &= waiting
+        self._owed[channel] = waiting
+
+    def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:
+        """Several buffers may have been taken at once: those behind this one were waiting too."""
+        queue = self._queues[channel]
+        taken_behind = (queue.buffers_out - 1 - sequence_number) & 0xFFFF_FFFF
+        expected = waiting_buffers(queue) + taken_behind
+        if backlog_buffers != expected:
+            raise self._violation(
+                channel,
+                f"{sequence_number} carries backlog {backlog_buffers}, {expected} buffers wait",
+            )
+
+    def _expect(self, channel: int, what: str, messages: int, sequence_number: int) -> None:
+        expected = next_sequence_number(self._first_number, messages)
+        if sequence_number != expected:
+            raise self._violation(channel, f"{what} {sequence_number}, expected {expected}")
+
+    def _violation(self, channel: int, text: str) -> InvariantViolatedError:
+        return InvariantViolatedError(f"channel {channel}: {text}", self._seed)
+
+
+def waiting_buffers(queue: PipelinedSubpartition) -> int:
+    """The backlog, counted anew: data buffers in the queue, the last one only if it may leave; none
+    behind a barrier that blocks it.
+    """
+    types = queue.queued_types
+    if queue.is_blocked or not types:
+        return 0
+    may_last_leave = queue.is_flush_requested or queue.is_finished or types[-1] not in IS_BUFFER
+    return sum(each in IS_BUFFER for each in types) - (not may_last_leave)
