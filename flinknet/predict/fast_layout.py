@@ -350,7 +350,7 @@ class _Layout:
 
     def _phase_ns(self, flusher: int) -> int:
         exchange, period_ns = self._exchange, self._period_ns
-        if exchange.starts_within_ns is None:
+        if exchange.starts_within_ns is None or period_ns <= 0:
             return beat_phase_ns(exchange.seed, flusher, period_ns)
         first_ns = beat_phase_ns(exchange.seed, exchange.flushers_before, period_ns)
         apart_ns = min(exchange.starts_within_ns, period_ns)
