@@ -18,7 +18,7 @@ def flushes_factor(exchanges: Sequence[RecordedExchange], settings: Sequence[Set
 
 
 def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
-    """Flushes of all producers, each of all its channels; of full buffers where nothing is flushed."""
+    """Flushes of all producers, each of all its channels; full buffers where nothing is flushed."""
     network, producers = setting.network, dict[int, list[RecordedChannel]]()
     for each in exchange.channels:
         producers.setdefault(each.producer, []).append(each)
@@ -30,5 +30,5 @@ def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
             continue
         instants_ns = np.concatenate([each.arrivals_ns for each in own])
         beat_ns = max(timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0, 1)
-        found += len(np.unique((instants_ns * setting.rate_factor).astype(np.int64) // beat_ns))
-    return found * 1e9 / exchange.duration_ns
+        found += len(np.unique((instants_ns / setting.rate_factor).astype(np.int64) // beat_ns))
+    return found * setting.rate_factor * 1e9 / exchange.duration_ns

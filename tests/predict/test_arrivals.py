@@ -72,6 +72,15 @@ def test_what_varies_by_more_may_be_clumps_or_a_rate_that_varies() -> None:
     assert all(6 < each < 15 for each in draws[1::2])
 
 
+def test_beats_of_another_length_tell_nothing_of_the_pattern() -> None:
+    """One beat in four is half a beat late, and has half as many records more."""
+    lengths = np.where(np.arange(400) % 4 == 3, 1.5, 1.0)
+    at_ns = np.cumsum(lengths * BEAT_NS).astype(np.int64)
+    records = np.round(20 * lengths).astype(np.int64)
+    seen = Seen(records, np.r_[0, at_ns[:-1]], at_ns, np.ones(400, bool))
+    assert fit_pattern({0: seen}, BEAT_NS).high < 0.1
+
+
 def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
     assert fit_pattern({0: seen_at(poisson(2 * MS)[:50])}, BEAT_NS) is UNKNOWN_PATTERN
     assert fit_pattern({0: seen_at(poisson(2 * MS))}, None) is UNKNOWN_PATTERN

@@ -53,6 +53,25 @@ def test_records_are_placed_near_their_instants(on_ms: int) -> None:
     assert np.quantile(off_ns, 0.9) < (BEAT_NS - on_ms * MS) / 2 + 2 * MS if on_ms < 20 else 2 * MS
 
 
+@pytest.mark.parametrize("late_beats", [0.6, 1.1])
+def test_a_late_beat_is_no_silence(late_beats: float) -> None:
+    """In every second burst the flusher is late once, by more than half a beat."""
+    seen = flushed(instants(100, 600))
+    at_ns, records = seen.at_ns.copy(), seen.records.copy()
+    first = np.flatnonzero(np.r_[True, np.diff(at_ns) > 2 * BEAT_NS])[::2]
+    is_lost = np.zeros(len(at_ns), bool)
+    for place in first + 2:
+        at_ns[place] += int(late_beats * BEAT_NS)
+        if late_beats > 1:  # takes what the next one had
+            records[place] += records[place + 1]
+            is_lost[place + 1] = True
+    kept = Seen(*(each[~is_lost] for each in (records, seen.since_ns, at_ns, seen.is_flush)))
+    found = find_bursts({0: kept}, {0: 0}, BEAT_NS)
+    assert found is not None
+    assert found.on_ns == pytest.approx(100 * MS, rel=0.05)
+    assert int(found.beats[0].burst[-1]) + 1 == BURSTS
+
+
 def test_channels_of_a_producer_share_its_bursts() -> None:
     """Of a channel with few records alone no burst would show."""
     came_ns = instants(50, 60)

@@ -12,6 +12,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.predict.captured import (
+    FLUSHER_LATE_NS,
     SINCE_BUFFER_BEFORE,
     WITHIN_TIMEOUT,
     CapturedRows,
@@ -21,8 +22,14 @@ from flinknet.predict.captured import (
     with_settings,
 )
 from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.fit.delays import NO_DELAYS
 from flinknet.predict.fit.flusher import beat_ns
-from flinknet.predict.fit.round_trips import WAY_SHARE, CapturedCosts, fit_captured
+from flinknet.predict.fit.round_trips import (
+    ALL_HELD_UP,
+    WAY_SHARE,
+    CapturedCosts,
+    fit_captured,
+)
 from flinknet.predict.fit.wakeups import Wakeups
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
@@ -237,37 +244,47 @@ def test_buffers_in_company_are_not_asked() -> None:
     assert "no credit came back that belongs to one buffer alone" in fit.note
 
 
-def test_messages_that_pass_alone_have_delays_of_their_own() -> None:
-    """Pairs of messages 0.4 ms apart on two channels, and single ones."""
-    at_ns: list[list[int]] = [[], []]
-    for number in range(200):
-        at_ns[0].append(number * 10 * MS)
-        if number % 2:
-            at_ns[1].append(number * 10 * MS + 400 * US)
-    delays_ns = np.random.default_rng(1).exponential(1, 200)
-    alone = [number % 2 == 0 for number in range(200)]
-    took_ns = [
-        [
-            200 * US + int(each * (900 * US if own else 50 * US))
-            for each, own in zip(delays_ns, alone, strict=True)
-        ],
-        [200 * US + int(each * 50 * US) for each in delays_ns[:100]],
+def test_messages_after_a_quiet_time_have_delays_of_their_own() -> None:
+    at_ns = [(number // 2) * 10 * MS + (number % 2) * 1500 * US for number in range(400)]
+    random = np.random.default_rng(1)
+    spans_us = [50 if number % 2 else 900 for number in range(400)]
+    back_ns = [
+        at + 200 * US + int(random.exponential(each) * US)
+        for at, each in zip(at_ns, spans_us, strict=True)
     ]
-    data, backs = (
-        {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
-        for parts in (
-            [sent(own, [1] * len(own), channel=at) for at, own in enumerate(at_ns)],
-            [
-                credit([a + b for a, b in zip(own, took, strict=True)], channel=at)
-                for at, (own, took) in enumerate(zip(at_ns, took_ns, strict=True))
-            ],
-        )
-    )
-    fit = fit_captured(data, backs, {0: 0, 1: 1}, 2, {0: "a", 1: "a"})
-    found = fit.delays.by_company
-    assert found is not None
-    assert found.share_alone == pytest.approx(1 / 3, abs=0.02)
-    assert np.quantile(found.alone_ns, 0.9) > 5 * np.quantile(found.others_ns, 0.9)
+    by_quiet = fit_captured(sent(at_ns, [1] * 400), credit(back_ns), {0: 0}, 1).delays.by_quiet
+    assert by_quiet is not None
+    short_ns, long_ns = by_quiet.spreads_ns
+    assert by_quiet.from_ns.tolist() == [0, 2 * MS]
+    assert np.quantile(long_ns, 0.9) > 5 * np.quantile(short_ns, 0.9)
+
+
+def test_a_round_trip_that_a_slow_task_holds_up_is_no_delay() -> None:
+    """A pair of messages each 20 ms, of which the second one waits for the records of the first;
+    the task takes 2 ms for a record."""
+    at_ns = [(number // 2) * 20 * MS + (number % 2) * MS for number in range(200)]
+    back_ns = [at + 200 * US + (number % 2) * MS for number, at in enumerate(at_ns)]
+    rows = sent(at_ns, [1] * 200), credit(back_ns)
+    fast = fit_captured(*rows, {0: 0}, 1).delays.spread_ns
+    slow = fit_captured(*rows, {0: 0}, 1, busy_ns={0: 2.0 * MS}).delays.spread_ns
+    assert np.ptp(fast) > 0.5 * MS
+    assert np.ptp(slow) == 0
+
+
+def test_where_tasks_are_always_at_work_delays_do_not_show() -> None:
+    at_ns = [number * 10 * MS for number in range(100)]
+    back_ns = [at + 9 * MS for at in at_ns]
+    rows = sent(at_ns, [9] * 100), credit(back_ns)
+    fit = fit_captured(*rows, {0: 0}, 1, busy_ns={0: 1.0 * MS})
+    assert fit.delays is NO_DELAYS
+    assert ALL_HELD_UP in fit.note
+
+
+def test_records_of_a_late_beat_came_in_all_the_time_since_the_one_before() -> None:
+    at_ns = [10 * MS * number for number in range(1, 6)] + [66 * MS, 76 * MS]
+    rows = captured(sent(at_ns, [5] * 7))
+    seen = seen_between(rows, 0, 10 * MS + FLUSHER_LATE_NS, {0: 0})[0]
+    assert (seen.at_ns - seen.since_ns).tolist()[4:] == [10 * MS, 16 * MS, 10 * MS]
 
 
 def test_each_consumer_has_its_own_speed() -> None:

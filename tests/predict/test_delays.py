@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, DelaysByCompany, fit_delays
+from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, DelaysByQuiet, fit_delays
 from flinknet.simulator.cost_model import CostModel
 
 COUNT = 1000
@@ -141,10 +141,12 @@ def test_what_waking_varies_by_goes_with_what_it_takes_and_the_rest_stays() -> N
     assert len(NO_DELAYS.awake(0.5).spread_ns) == 0
 
 
-def test_fewer_messages_pass_alone_where_more_pass() -> None:
-    alone_ns, others_ns = np.full(500, 900_000), np.full(500, 100_000)
-    delays = Delays(alone_ns, by_company=DelaysByCompany(alone_ns, others_ns, 0.5))
-    for more, share in ((1.0, 0.5), (2.0, 0.25), (0.5, 0.707), (20.0, 0.0)):
+def test_where_more_passes_fewer_messages_find_the_machine_asleep() -> None:
+    quiet_ns = np.linspace(0, 10_000_000, 500).astype(np.int64)
+    awake_ns, asleep_ns = np.full(500, 100_000), np.full(500, 900_000)
+    by_quiet = DelaysByQuiet(quiet_ns, np.array([0, 5_000_000]), (awake_ns, asleep_ns))
+    delays = Delays(asleep_ns, by_quiet=by_quiet)
+    for more, share in ((1.0, 0.5), (1.25, 0.375), (0.5, 0.75), (20.0, 0.0)):
         spread_ns = delays.awake(0.3, more).spread_ns
         assert (spread_ns == 900_000).mean() == pytest.approx(share, abs=0.01)
     longer_ns = delays.times(2.0).awake(1.0, 1.0).spread_ns

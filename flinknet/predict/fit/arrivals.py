@@ -222,11 +222,10 @@ def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
         return np.zeros(0, np.int64), np.zeros(0, np.bool_)
     lengths = np.diff(seen.at_ns[ticks]) / beat_ns
     beats = np.rint(lengths).astype(np.int64)
-    places = np.cumsum(np.minimum(np.maximum(beats, 1), SILENT_BEATS_MAX)) - 1
-    counts = np.zeros(int(places[-1]) + 1, np.int64)
-    counts[places] = np.diff(reached[ticks])
-    is_whole = np.ones(len(counts), bool)
-    is_whole[places] = (beats > 0) & (np.abs(lengths - beats) <= LENGTH_OFF)
+    steps = np.minimum(np.maximum(beats, 1), SILENT_BEATS_MAX)
+    counts = np.zeros(int(steps.sum()), np.int64)
+    counts[np.cumsum(steps) - 1] = np.diff(reached[ticks])
+    is_whole = np.repeat((beats > 0) & (np.abs(lengths - beats) <= LENGTH_OFF), steps)
     return counts, is_whole
 
 

@@ -147,4 +147,5 @@ def busy_for_ns(at_ns: IntArray, records: IntArray, ns_per_record: float) -> Int
     work_ns = np.cumsum(np.maximum(records, 0) * ns_per_record)
     before_ns = np.r_[0.0, work_ns[:-1]]
     done_ns = before_ns + np.maximum.accumulate(at_ns - before_ns)  # begun, of each message
-    return (done_ns - at_ns).astype(np.int64)
+    found: IntArray = (done_ns - at_ns).astype(np.int64)
+    return found
