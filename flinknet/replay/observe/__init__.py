@@ -2,7 +2,8 @@
 
 Each question has a file of its own, with what it needs of a block and how its answers add up;
 `one_pass` puts all of them to the blocks of a time slice at once, `tree` merges what they found,
-`observed` gathers the tables, and `summaries` makes the parts of an answer from their rows.
+`observed` gathers the tables, `observed_run` has their rows of a run, `measured` the figures of
+one (`few_latencies` where there are few), and `summaries` makes the parts of an answer from them.
 
 - of channels: `arrivals`, `latency` (`latency_kernel`), `messages`, `credit`, `regimes`,
   `windowed`, `checkpoints` (`reported_checkpoints`), `blocking`, `unanswered`; of tasks:
