@@ -119,7 +119,7 @@ PLAIN = dict.fromkeys(
     (
         *("partition type", "flow control", "placement", "relays", "checkpoints", "debloating"),
         *("neighbour", "end", "clocks", "first number", "encrypted", "capacity bytes"),
-        *("late partitions", "tick", "strangers"),
+        *("late partitions", "tick", "strangers", "more TaskManagers"),
     ),
     0,
 )

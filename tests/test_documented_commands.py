@@ -39,6 +39,7 @@ NOBODY = "http://127.0.0.1:9"
 TIMEOUT_S = 120
 
 STAND_INS = {
+    r"^flinknet-runs/session$": "session",
     r"^(\S*(first-run|demo-run|flinknet-runs|runs)/\S*|RUN|run|big|small)$": "recorded",
     r"^(tapped\S*|recordings/)$": "taken",
     r"^s3://bucket/runs$": "recorded",
@@ -48,7 +49,6 @@ STAND_INS = {
     r"^DIR$": "detached",
     r"^(spark://\S+|local\[\d\])$": "local[2]",
     r"^\S+:9349$|^9249$": "127.0.0.1:0",
-    r"^flinknet-runs/session$": "session",
     r"^(10M|100M|1G)$": "20k",
     r"^delta$": "parquet",
     r"^([^,]+,[^,]+),.+$": r"\1",  # two settings of a sweep
@@ -239,7 +239,11 @@ def adapted(command: str, words: Sequence[str]) -> list[str]:
     if "--remote" in found:
         at = found.index("--remote")
         del found[at : at + 2]
-    if {"--help", "--records", "--detached"} & set(found):
+    if "--edge-timeout" in found:  # two edges
+        found = ["taken", *(re.sub(r"^Enrich=", "1=", each) for each in found[1:])]
+    if "--alignment" in found and "--checkpoint-interval" not in found:  # no barriers
+        found += ["--checkpoint-interval", "1s"]
+    if {"--help", "--records", "--detached", "--slow-consumer"} & set(found):
         return found
     if command == "trace synth" and "--duration" in found:
         return found
@@ -269,11 +273,19 @@ def run(command: str, rest: list[str], start_process: Callable[..., Any]) -> tup
         return consumed(rest, start_process)
     if command == "trace watch":
         return invoke(command, [*rest, *([] if "--once" in rest else ["--once"])])
-    if not command.startswith("job"):
+    if not command.startswith("job") and "--start-spark" not in rest:
         return invoke(command, rest)
+    if "--cluster" in rest and not Path("session").exists():
+        code, output = ended(["job", "cluster", "start", "--out", "session"], start_process)
+        assert code == 0, output
     if "--detached" in rest and "--out" not in rest:
         rest = [*rest, "--out", "detached"]
-    process = started([*command.split(), *rest], start_process)  # it leaves processes behind
+    return ended([*command.split(), *rest], start_process)
+
+
+def ended(words: list[str], start_process: Callable[..., Any]) -> tuple[int, str]:
+    """The exit code and the output of a command that leaves processes behind."""
+    process = started(words, start_process)
     out_text, err_text = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, err_text + out_text
 

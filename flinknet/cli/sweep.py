@@ -103,9 +103,12 @@ def run_all(
 
     The runs of a round share one seed, so that they get the same arrivals; each round has another.
     A run that other processes disturbed, or that is invalid, is repeated at most `repeats` times,
-    and the best try counts. If none comes to anything, `out` is taken back.
+    and the best try counts. After as many such runs in a row as there are plans, none is repeated
+    until one is good: on a machine that is always busy that would only take longer. If none comes
+    to anything, `out` is taken back.
     """
     total, number = rounds * len(plans), 0
+    doubtful_in_a_row = 0
     try:
         for round_index, order in enumerate(interleaved_orders(len(plans), rounds, seed)):
             for plan_index in order if rounds > 1 else range(len(plans)):
@@ -113,7 +116,8 @@ def run_all(
                 plan = plans[plan_index]
                 scenario = replace(plan.scenario, seed=seed + round_index)
                 tries: list[RunResult] = []
-                while len(tries) <= repeats and not any(map(_is_sound, tries)):
+                tries_max = 1 if doubtful_in_a_row >= len(plans) else 1 + repeats
+                while len(tries) < tries_max and not any(map(_is_sound, tries)):
                     name = f"{plan.name}, try {len(tries) + 1}" if tries else plan.name
                     directory = directory_of(out, number, name)
                     watcher.start_run(number, total, name)
@@ -123,6 +127,7 @@ def run_all(
                     watcher.finish_run(result)
                     tries.append(result)
                 best = min(tries, key=_doubt)
+                doubtful_in_a_row = 0 if _is_sound(best) else doubtful_in_a_row + 1
                 discarded = tuple(each for each in tries if each is not best)
                 yield Finished(plan_index, round_index, best, discarded)
     finally:

@@ -9,12 +9,14 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
+    data_type_of,
     encode_pipelined,
 )
 from flinknet.histogram import BUCKETS
@@ -191,6 +193,7 @@ class _Layout:
             {
                 k.STEPS_AT_RECORDS: 1,
                 k.IS_UNALIGNED: int(barrier.is_unaligned),
+                k.IS_BLOCKING: int(data_type_of(barrier) in IS_BLOCKING_UPSTREAM),
                 k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
@@ -347,7 +350,7 @@ class _Layout:
 
     def _phase_ns(self, flusher: int) -> int:
         exchange, period_ns = self._exchange, self._period_ns
-        if exchange.starts_within_ns is None:
+        if exchange.starts_within_ns is None or period_ns <= 0:
             return beat_phase_ns(exchange.seed, flusher, period_ns)
         first_ns = beat_phase_ns(exchange.seed, exchange.flushers_before, period_ns)
         apart_ns = min(exchange.starts_within_ns, period_ns)

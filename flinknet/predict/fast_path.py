@@ -24,7 +24,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.job.barriers import EXACTLY_ONCE
+from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
@@ -83,12 +83,11 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
 
 def knows_checkpoints(network: NetworkConfig) -> bool:
     """Whether there are none, or those whose barriers are aligned for good or never."""
-    times_out = network.unaligned_checkpoints and network.aligned_checkpoint_timeout_ns > 0
-    return network.checkpoint_interval_ns is None or (
-        network.checkpoint_mode == EXACTLY_ONCE
-        and network.checkpoints_after_tasks_finish
-        and not times_out
-    )
+    if network.checkpoint_interval_ns is None:
+        return True
+    is_aligned = network.checkpoint_mode == AT_LEAST_ONCE or not network.unaligned_checkpoints
+    times_out = not is_aligned and network.aligned_checkpoint_timeout_ns > 0
+    return network.checkpoints_after_tasks_finish and not times_out
 
 
 def run_fast(

@@ -18,7 +18,7 @@ from .outcome import Candidate
 from .slices import SlicePart, SlicePlan, SliceUnit, simulate_slice
 from .spark.checkpoint import Checkpoint
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
-from .spark.worker import freeze_what_is_loaded
+from .spark.worker import freeze_what_is_loaded, return_free_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,6 +90,7 @@ def _simulated(
         unit = plans[run].unit(sorted(own, key=lambda each: each.channels))
         parts = _parts_of(unit, checkpoint)
         yield from record_batches([columns_of(SlicePart, parts)], schema)
+        return_free_memory()
     freeze_what_is_loaded()
 
 

@@ -177,6 +177,17 @@ def test_each_edge_may_have_a_timeout_of_its_own() -> None:
     )
 
 
+def test_producers_of_a_tapped_job_may_flush_each_record() -> None:
+    """They start apart, and there is no beat."""
+    job = recorded(simulated(steady()))
+    edges = [
+        replace(each, exchange=replace(each.exchange, has_instants=False, flush_overhead_ns=0))
+        for each in job.edges
+    ]
+    found = simulate_job(RecordedJob(edges), timeouts(job, 0, 0))
+    assert all((each.latency.max or 0) < MS for each in found.hops)
+
+
 def test_phases_show_how_beats_lie_to_each_other() -> None:
     """A record that left with a beat waits for the next one, for as long in all of a run."""
     job = recorded(simulated(steady()))

@@ -11,7 +11,8 @@ from flinknet.config import NetworkConfig
 from flinknet.predict.fit.queued import busy_for_ns
 from flinknet.predict.fit.quiet import GROUP_MIN, Flushes, delays_by_quiet
 from flinknet.predict.flushes import flushes_factor, flushes_per_s
-from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from tests.simulated_chain import COSTS
 from tests.simulation import MS, US
 

@@ -155,7 +155,10 @@ def _begin(m: Words, sink: int, now: int) -> None:
     m[sink + w.START_DELAY_NS] = max(now - m[w.BEGAN_NS] // _NS_PER_MS * _NS_PER_MS, 0)
     m[sink + w.BEGUN_BYTES] = m[sink + w.READ_BYTES]
     m[sink + w.TO_ALIGN] = m[sink + w.OPEN_INPUTS]
-    m[sink + w.ALIGNED] = 0
+    m[sink + w.ALIGNED] = m[sink + w.COUNTED_BYTES] = 0
+    for place in range(m[sink + w.INPUTS], m[sink + w.INPUTS] + m[sink + w.INPUTS_COUNT]):
+        m[m[place] + w.IS_MISSING] = 1
+        m[m[place] + w.COUNTED_FROM_BYTES] = m[m[place] + w.CHANNEL_BYTES]
 
 
 @compiled
@@ -163,9 +166,9 @@ def _count_overtaken(m: Words, channel: int, until: int) -> None:
     """InFlightData.receive_barrier: what a channel's task has read since the checkpoint began, and
     what waits for it before a message.
     """
-    if not m[channel + w.IS_COUNTING]:
+    if not m[channel + w.IS_MISSING]:
         return
-    m[channel + w.IS_COUNTING] = 0
+    m[channel + w.IS_MISSING] = 0
     size = m[channel + w.CHANNEL_BYTES] - m[channel + w.COUNTED_FROM_BYTES]
     if m[channel + w.CONNECTION]:
         for number in range(m[channel + w.CONSUMED], until):
@@ -184,10 +187,6 @@ def receive_priority_barrier(m: Words, f: Numbers, channel: int, now: int) -> No
     if not m[sink + w.IS_ALIGNING]:
         _begin(m, sink, now)
         _note_passed_on(m, sink, now)
-        m[sink + w.COUNTED_BYTES] = 0
-        for place in range(m[sink + w.INPUTS], m[sink + w.INPUTS] + m[sink + w.INPUTS_COUNT]):
-            m[m[place] + w.IS_COUNTING] = 1
-            m[m[place] + w.COUNTED_FROM_BYTES] = m[m[place] + w.CHANNEL_BYTES]
     _count_overtaken(m, channel, m[channel + w.BARRIER_BEHIND])
     if m[w.IS_PENDING]:
         _count_time(m, f, w.TRAVEL, now - m[w.BEGAN_NS])
@@ -198,7 +197,7 @@ def receive_priority_barrier(m: Words, f: Numbers, channel: int, now: int) -> No
 @compiled
 def receive_barrier(m: Words, f: Numbers, channel: int, now: int) -> None:
     """SingleCheckpointBarrierHandler.receive_barrier, of a barrier that is aligned: its channel
-    waits for those of the others.
+    waits for those of the others; CheckpointBarrierTracker's, if it does not.
     """
     sink = m[channel + w.SINK]
     if not m[sink + w.IS_ALIGNING]:
@@ -206,8 +205,10 @@ def receive_barrier(m: Words, f: Numbers, channel: int, now: int) -> None:
     if m[w.IS_PENDING]:
         _count_time(m, f, w.TRAVEL, now - m[w.BEGAN_NS])
     m[sink + w.ALIGNED] += 1
-    m[m[sink + w.BLOCKED] + m[sink + w.BLOCKED_COUNT]] = channel
-    m[sink + w.BLOCKED_COUNT] += 1
+    m[channel + w.IS_MISSING] = 0
+    if m[w.IS_BLOCKING]:
+        m[m[sink + w.BLOCKED] + m[sink + w.BLOCKED_COUNT]] = channel
+        m[sink + w.BLOCKED_COUNT] += 1
     _finish_if_aligned(m, f, sink, now)
 
 
@@ -217,7 +218,7 @@ def end_input(m: Words, f: Numbers, channel: int, now: int) -> None:
     confirms every checkpoint.
     """
     sink = m[channel + w.SINK]
-    is_missing = not m[w.IS_UNALIGNED] or m[channel + w.IS_COUNTING]
+    is_missing = m[channel + w.IS_MISSING]
     _count_overtaken(m, channel, 0)
     m[sink + w.OPEN_INPUTS] -= 1
     if m[sink + w.IS_ALIGNING] and is_missing:

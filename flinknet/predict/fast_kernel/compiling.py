@@ -19,6 +19,7 @@ from flinknet import histogram
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
+_njit: Any = numba.njit
 _intrinsic: Any = intrinsic
 _config: Any = numba.config
 _app_dirs: Any = AppDirs
@@ -29,8 +30,8 @@ _HOW: dict[str, Any] = {"error_model": "numpy"}
 
 
 def compiled(function: _Function) -> _Function:
-    """Compiled together with whoever calls it."""
-    return cast(_Function, numba.njit(**_HOW)(function))
+    """Compiled together with whoever calls it, and called by nobody else."""
+    return cast(_Function, _njit(**_HOW, no_cpython_wrapper=True)(function))
 
 
 def kept_on_disk(function: _Function) -> _Function:

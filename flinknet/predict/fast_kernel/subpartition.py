@@ -222,7 +222,7 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
         is_before_tail = m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL
         if is_before_tail and m[channel + w.CLOSED_SEGMENTS] == 0:
             m[channel + w.BARRIER_PLACE] = w.NOWHERE
-            m[channel + w.IS_BLOCKED] = 1
+            m[channel + w.IS_BLOCKED] = m[w.IS_BLOCKING]
             count -= 1
             kind, size = w.BARRIER, m[w.BARRIER_BYTES]
             break

@@ -85,11 +85,12 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     TURNS_ASKED,
     LOCAL_MESSAGES,
 ) = range(32, 52)
-# Checkpoints: words 52 to 75. What does not change in a run; then the one that is under way, and
+# Checkpoints: words 52 to 76. What does not change in a run; then the one that is under way, and
 # what became of those before.
 (
     STEPS_AT_RECORDS,
     IS_UNALIGNED,
+    IS_BLOCKING,
     BOUNDARIES_MASK,
     INTERVAL_NS,
     EXPIRES_NS,
@@ -112,7 +113,7 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     UNALIGNED_TOTAL,
     OVERTAKEN_TOTAL,
     OVERTAKEN_MAX,
-) = range(52, 76)
+) = range(52, 77)
 HEAD_WORDS = 80
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -127,7 +128,8 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # subpartition, if there is one, and whether there is an unaligned one; barriers close segments: a
 # queue of the bytes behind which they did, the bytes where the first segment and the open one are
 # counted from, and how many segments are closed so; whether an unaligned barrier waits to be read,
-# the message that it came behind; bytes read, whether they count as overtaken, and from which on.
+# the message that it came behind; bytes read, whether the channel's barrier is missing in the
+# checkpoint that its consumer has begun, and how many had been read then.
 (
     SOURCE,
     PLACE,
@@ -183,7 +185,7 @@ TIME_KINDS, TIME_WORDS = 4, 4
     IS_BARRIER_RECEIVED,
     BARRIER_BEHIND,
     CHANNEL_BYTES,
-    IS_COUNTING,
+    IS_MISSING,
     COUNTED_FROM_BYTES,
 ) = range(56)
 CHANNEL_WORDS = 56

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ..spark.checkpoint import Checkpoint
 from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
+from ..spark.worker import return_free_memory
 from .one_pass import WORK, InPass, InTimeSlices, PassUnit, WorkRow, answers_of
 from .time_slices import SharedChannels
 
@@ -169,9 +170,14 @@ def bucket_of(channel: int) -> int:
 
 
 def _answered(bare: Iterator[PassUnit], *, shared: SharedChannels, tree: Tree) -> Iterator[Columns]:
-    units = (replace(unit, time_slice=shared.filled(unit.time_slice)) for unit in bare)
-    for part in _parts_of(units, tree):
+    for part in _parts_of(_filled(bare, shared), tree):
         yield columns_of(NamedTable, [part])
+
+
+def _filled(bare: Iterator[PassUnit], shared: SharedChannels) -> Iterator[PassUnit]:
+    for unit in bare:
+        yield replace(unit, time_slice=shared.filled(unit.time_slice))
+        return_free_memory()
 
 
 def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:

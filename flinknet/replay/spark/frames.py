@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from flinknet.arrays import IntArray
 
 from .settings import WORK_UNITS_MAX, has_arrow_tables
-from .worker import freeze_what_is_loaded
+from .worker import freeze_what_is_loaded, return_free_memory
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -230,6 +230,7 @@ def map_partitions(
         for columns in work(own):
             yield from record_batches([columns], schema)
         freeze_what_is_loaded()
+        return_free_memory()
 
     return mapped(_table_of_units(spark, units), answer, row)
 

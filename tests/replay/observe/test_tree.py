@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.replay.observe import one_pass, time_slices, tree
+from flinknet.replay.observe import latency, one_pass, time_slices, tree, widening
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.observe.observed_run import ObservedRun
 from flinknet.replay.read import RecordedRun, open_recorded_run
@@ -48,6 +48,22 @@ def test_buckets_and_what_is_held_do_not_show(
     assert observed(run, 7) == whole
     monkeypatch.setattr(tree, "HELD_BYTES_MAX", 0)
     assert observed(run, 7) == whole
+
+
+@pytest.mark.parametrize("few", [0, 1 << 40])
+def test_pieces_in_which_very_many_channels_are_worked_off_do_not_show(
+    run: RecordedRun, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    whole = observed(run, 3)
+    monkeypatch.setattr(latency, "COMPILED_FROM_RECORDS", few)
+    assert observed(run, 3) == whole
+    for module, name in (
+        (latency, "FEW_HELD_MAX"),
+        (one_pass, "ROWS_AT_ONCE"),
+        (widening, "CHANNELS_AT_ONCE"),
+    ):
+        monkeypatch.setattr(module, name, 1)
+    assert observed(run, 3) == whole
 
 
 def test_blocks_outside_of_the_measured_part_are_units_of_their_own(

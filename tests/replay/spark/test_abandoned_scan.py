@@ -23,10 +23,9 @@ builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel
 spark = builder.getOrCreate()
 register(spark)
 events = spark.read.format("flinknet").load(sys.argv[1])
-events.limit(5).show()
 rows = events.toLocalIterator()
 next(rows)
-print("rows", len(events.take(3)))
+events.limit(5).show()
 spark.stop()
 """
 
@@ -50,7 +49,6 @@ def test_a_limit_ends_a_scan_without_a_stack(tmp_path: Path) -> None:
     synthesize(plan(scenario, events=300_000), tmp_path / "run")
     done = scan(tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert "only showing top" in done.stdout or "DATA_BUFFER" in done.stdout
-    assert "rows 3" in done.stdout
+    assert done.stdout.count("DATA_BUFFER") == 5
     for word in ("Traceback", "BrokenPipe", "Error"):
         assert word not in done.stderr
