@@ -35,12 +35,6 @@ from tests.kills.subjects import CODES, INT, KILL, STOP, SUBJECTS, Running, Subj
 
 STOPPED_S = 2.0
 ENDS_S = 180.0
-"""A command whose processes have not worked for so long hangs."""
-
-WORKS_S = 1.0
-"""Of processor time within ENDS_S is work; it may go on for WAITS_MAX such periods."""
-
-WAITS_MAX = 10
 PEER_ENDS_S = 15.0
 """A command at the other end that goes on waiting for longer does so until Ctrl-C."""
 
@@ -141,11 +135,11 @@ def _ended(run: Running, subject: Subject, victim: str, number: signal.Signals) 
     first = next(iter(run.commands))
     about = victim if victim in run.commands else first
     for name, command in run.commands.items():
-        code = _wait_for_end(command, run) if name == about else _wait(command, PEER_ENDS_S)
+        code = _wait(command, ENDS_S if name == about else PEER_ENDS_S)
         if code is None and name != about:  # it may wait for a peer, and says so
             command.send_signal(INT)
-            code = _wait_for_end(command, run)
-            if code not in (CODES[INT], 0, 4):
+            code = _wait(command, ENDS_S)
+            if code not in (CODES[INT], -INT, 0, 4):  # -2: it was still being imported
                 yield f"{name} waits, and does not end by Ctrl-C: {code}"
             continue
         if code is None:
@@ -160,16 +154,6 @@ def _ended(run: Running, subject: Subject, victim: str, number: signal.Signals) 
             yield f"{name} printed a traceback: {said.strip().splitlines()[-1]}"
         if code in (1, 2, 4) and not said.strip():
             yield f"{name} ended with {code} and said nothing"
-
-
-def _wait_for_end(command: subprocess.Popen[str], run: Running) -> int | None:
-    """Wait while it works: on a machine that is busy with other things it may take its time."""
-    for _ in range(WAITS_MAX):
-        before_s = run.processor_s()
-        code = _wait(command, ENDS_S)
-        if code is not None or run.processor_s() < before_s + WORKS_S:
-            return code
-    return None
 
 
 def _wait(command: subprocess.Popen[str], timeout_s: float) -> int | None:

@@ -82,6 +82,12 @@ PRESSED_FROM = 0.5
 """Producers that Flink reports back-pressured for so much of the time wait for something, although
 no channel of theirs alone waits for credit for long."""
 
+LOADED_FROM = 0.85
+"""A task that is busy for so much of its time has next to none left."""
+
+OF_THE_SLOWEST = 0.5
+"""Its like that are busy for this much of that are slow as well."""
+
 IDLE_BELOW = 0.4
 """A task that is busy for less of its time than this is not what its producers wait for."""
 
@@ -152,8 +158,13 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
         return (
             _standing_still(edges)
             or _pressed_by_nobody(edges)
+            or _busy_beside(edges, 0.0)
             or Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
         )
+    if not pressed:
+        busy_task = _busy_beside(edges, max(each.waits for each in blocked))
+        if busy_task is not None:
+            return busy_task
     edge = max(pressed or blocked, key=lambda each: each.waits)
     verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
     slow = verdict.consumers or tuple(sorted(edge.records))
@@ -168,6 +179,35 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             said += ", so more buffers or a shorter round trip help"
             cause, place, helps = Cause.FEW_BUFFERS, None, (Remedy.BUFFERS, Remedy.NETWORK)
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
+
+
+def _busy_beside(edges: Sequence[CapturedEdge], blocked: float) -> Bottleneck | None:
+    """The verdict on the busiest task, if it has next to no time left: what queues before it holds
+    up barriers, too.
+
+    Args:
+        blocked: share of the time in which barriers blocked a channel.
+    """
+    busy = {
+        (place, each): edge.busy([each]) or 0.0
+        for place, edge in enumerate(edges)
+        for each in edge.records
+    }
+    place, _ = max(busy, key=lambda each: busy[each])
+    edge, share = edges[place], max(busy.values())
+    if share < LOADED_FROM or share <= blocked:
+        return None
+    own = {each: busy[place, each] for each in edge.records}
+    slow = sorted(each for each in own if own[each] >= OF_THE_SLOWEST * share)
+    tasks = tuple(edge.task_name(each) for each in slow)
+    text = f"Flink reported {named(tasks)} busy {share:.0%} of the time"
+    if blocked:
+        text += f"; barriers, which queue before it, blocked a channel {blocked:.0%} of the time"
+    else:
+        text += ", though no data waits long for credit"
+    verdict = Verdict(edge.name, "busy", share, text, () if len(slow) == len(own) else tuple(slow))
+    cause, where, lead, helps = _cause(edge, verdict, slow, edges)
+    return Bottleneck(cause, tasks, share, f"{lead}on {edge.name}: {text}", edge.name, where, helps)
 
 
 def _standing_still(edges: Sequence[CapturedEdge]) -> Bottleneck | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import FloatArray, IntArray
+from flinknet.predict.exchange import recorded_network
 from flinknet.trace import RunManifest
 
 from ..observe.observed_run import ObservedRun
@@ -64,7 +67,20 @@ def times_between(observed: ObservedRun) -> ChannelTimes:
             "unknown": run.duration_ns - starved_ns - blocked_ns,
         },
         is_held_up=np.zeros(attempts, bool),
+        without_credit=_without_credit(observed, summed),
     )
+
+
+def _without_credit(
+    observed: ObservedRun, summed: Callable[[IntArray], IntArray]
+) -> FloatArray | None:
+    """Share of the time of each channel without credit; None where it has none to begin with."""
+    run = observed.run
+    if recorded_network(run.manifest).exclusive_buffers == 0:
+        return None
+    channel = channel_ends(run.manifest)[0]
+    without_ns = summed(observed.rows.without_credit.of(channel, "without_credit_ns"))
+    return np.minimum(without_ns / run.duration_ns, 1.0)
 
 
 def channel_ends(manifest: RunManifest) -> tuple[IntArray, IntArray, IntArray]:

@@ -28,6 +28,9 @@ LITTLE_SHARE = 0.1
 SKEWED_FROM = 1.5
 """With this many times the mean of its edge's records a consumer, producer or channel is skewed."""
 
+WITHOUT_CREDIT_SHARE = 0.5
+"""A consumer whose producers have no credit for so much of the time does not keep up."""
+
 CONSUMERS_NAMED = 4
 
 
@@ -38,6 +41,8 @@ class ChannelTimes:
 
     Attributes:
         is_held_up: the producer had to wait for buffers, so that it filled none on any channel.
+        without_credit: share of the time of each channel in which its producer had no credit,
+            whether or not something waited; None where that is not known.
     """
 
     edge: str
@@ -47,6 +52,7 @@ class ChannelTimes:
     records: IntArray
     spent_ns: Mapping[str, IntArray]
     is_held_up: npt.NDArray[np.bool_]
+    without_credit: FloatArray | None = None
 
     def shares(self, regime: str) -> FloatArray:
         """Of the time of each channel the share of a regime."""
@@ -96,10 +102,14 @@ def diagnose_captured(channels: ChannelTimes) -> list[Verdict]:
         channels: their time by the two regimes that show, and `unknown`, the rest.
     """
     edge, (consumers_of, place) = channels.edge, in_groups(channels.consumer)
-    found, most = [], {}
+    found: list[Verdict] = []
+    most = {}
     for regime, kind, least, text in _CAPTURED:
+        own = channels.without_credit if regime == _WITHOUT_CREDIT else channels.shares(regime)
+        if own is None or any(each.kind == kind for each in found):
+            continue
         largest = np.zeros(len(consumers_of))
-        np.maximum.at(largest, place, channels.shares(regime))
+        np.maximum.at(largest, place, own)
         shares = dict(zip(consumers_of, largest.tolist(), strict=True))
         held = sorted(
             (consumer for consumer, share in shares.items() if share >= least),
@@ -201,6 +211,8 @@ def named(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+_WITHOUT_CREDIT = "without_credit"
+
 _CAPTURED = (
     (
         "waiting_for_credit",
@@ -209,6 +221,14 @@ _CAPTURED = (
         "{who} {do} not keep up: {share} of the time data waited at a producer and the receiver had"
         " no free buffer; more buffers help only if the task is idle meanwhile"
         " (busyTimeMsPerSecond), which a tap cannot see",
+    ),
+    (
+        _WITHOUT_CREDIT,
+        "credit-starved",
+        WITHOUT_CREDIT_SHARE,
+        "{who} {do} not keep up: {share} of the time there was no credit for a channel, so all its"
+        " buffers lay at the receiver; whether data waited does not show, for a producer without"
+        " credit cannot announce it",
     ),
     (
         "blocked_by_alignment",

@@ -96,7 +96,14 @@ from .tree import (
     tables_here,
     tables_of,
 )
-from .unanswered import UNANSWERED, UnansweredRow, merge_unanswered
+from .unanswered import (
+    UNANSWERED,
+    WITHOUT_CREDIT,
+    UnansweredRow,
+    WithoutCreditRow,
+    merge_unanswered,
+    merge_without_credit,
+)
 from .windowed import (
     BACKLOG,
     MERGE_BACKLOG,
@@ -192,6 +199,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
         "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.row),
         "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, _as_it_is),
         "unanswered": InPass(UNANSWERED, merge_unanswered, UnansweredRow, _as_it_is),
+        "without_credit": InPass(WITHOUT_CREDIT, merge_without_credit, WithoutCreditRow, _as_it_is),
         "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
         "barriers": InPass(BARRIERS, merge_barriers, BarrierRow, combine_barriers),
     }
@@ -266,6 +274,7 @@ _SUMMARIES: Mapping[str, _Summarised] = {
     "regimes": _Summarised(ChannelRegimes, Summary("regimes", regimes_by_channel, _as_it_is)),
     "blocked": _Summarised(BlockedRow, Summary("blocked", _as_it_is)),
     "unanswered": _Summarised(UnansweredRow, Summary("unanswered", _as_it_is)),
+    "without_credit": _Summarised(WithoutCreditRow, Summary("without_credit", _as_it_is)),
     "task_times": _Summarised(TaskTimeRow, Summary("task_times", known_task_times, _as_it_is)),
     "latency": _Summarised(
         ChannelLatency,

@@ -17,7 +17,7 @@ from .messages import MessagesRow
 from .one_pass import WorkRow
 from .regimes import ChannelRegimes
 from .task_times import TaskTimeRow
-from .unanswered import UnansweredRow
+from .unanswered import UnansweredRow, WithoutCreditRow
 from .windowed import BacklogWindow, ThroughputWindow
 
 
@@ -80,8 +80,8 @@ class ObservedRows:
         histograms: of the latency over all channels; at most one.
         total_latency: the same in figures; None without records.
         arrivals: over all channels.
-        blocked: by barriers; recorded between processes, as what was unanswered and the milestones
-            are.
+        blocked: by barriers; recorded between processes, as what was unanswered, the time without
+            credit and the milestones are.
         milestones: when each first passed on any channel.
         work: of each unit.
         regimes: over all windows.
@@ -104,6 +104,7 @@ class ObservedRows:
     regimes: Rows[ChannelRegimes]
     blocked: Rows[BlockedRow]
     unanswered: Rows[UnansweredRow]
+    without_credit: Rows[WithoutCreditRow]
     task_times: Rows[TaskTimeRow]
     latency: Rows[ChannelLatency]
     backlog_by_channel: Rows[ChannelBacklog]

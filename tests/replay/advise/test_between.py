@@ -10,6 +10,7 @@ import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
+from flinknet.replay.advise.diagnose import ChannelTimes, diagnose_captured
 from flinknet.replay.advise.edges import ends_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
@@ -152,7 +153,8 @@ def test_back_pressure_with_nobody_at_work_behind_it_wants_buffers() -> None:
     assert found.helps[0] is Remedy.BUFFERS
     assert "Flink reported before B back-pressured 99% of the time" in found.text
     assert idle_behind(0.3).cause is Cause.NONE
-    assert idle_behind(0.99, busy=0.9).cause is Cause.NONE
+    assert idle_behind(0.99, busy=0.6).cause is Cause.NONE
+    assert idle_behind(0.99, busy=0.9).cause is Cause.SLOW_TASKS
 
 
 def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
@@ -175,3 +177,71 @@ def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -
     assert silent(0.2, 0.15).cause is Cause.NONE
     assert silent(0.2, 0.0, busy=0.6).cause is Cause.NONE
     assert silent(0.01, 0.0).cause is Cause.NONE
+
+
+def aligning(busy: float, *, share: float = 0.2) -> Bottleneck:
+    """What is found where barriers block a channel to A, and a task of B is busy for so long."""
+    blocked = Verdict("A", "alignment", share, "alignment: barriers block")
+    edges = [
+        replace(edge_of("A", False, 0.0, 0.1), verdicts=[blocked]),
+        replace(edge_of("B", False, 0.0, busy), verdicts=[Verdict("B", "balanced", 0.0, "")]),
+    ]
+    found = bottleneck_between(edges)
+    assert found is not None
+    return found
+
+
+def test_a_task_with_no_time_left_is_named_before_the_barriers_that_queue_for_it() -> None:
+    found = aligning(0.9)
+    assert (found.cause, found.edge) == (Cause.SLOW_TASKS, "B")
+    assert found.tasks == ("B (1/2)", "B (2/2)")
+    assert "busy 90% of the time; barriers, which queue before it, blocked" in found.text
+    assert aligning(0.75).cause is Cause.ALIGNMENT
+    assert aligning(0.9, share=0.95).cause is Cause.ALIGNMENT
+
+
+def test_one_busy_subtask_is_named_alone() -> None:
+    tasks = [
+        TaskMetrics(f"B ({number}/2)", None, busy, 1 - busy, 0.0, None, None, None, None)
+        for number, busy in ((1, 0.95), (2, 0.2))
+    ]
+    edge = replace(edge_of("B", False, 0.0, 0.1), tasks=tasks)
+    edge = replace(edge, verdicts=[Verdict("B", "balanced", 0.0, "")])
+    for records, cause in (({0: 5, 1: 5}, Cause.SLOW_SUBTASK), ({0: 50, 1: 5}, Cause.SKEW)):
+        found = bottleneck_between([replace(edge, records=records)])
+        assert found is not None
+        assert (found.cause, found.tasks) == (cause, ("B (1/2)",))
+
+
+def between(without_credit: list[float], starved: list[int]) -> list[Verdict]:
+    """The verdicts on two channels, each to a consumer of its own, of a trace of 100 ns."""
+    one, none = np.arange(2), np.zeros(2, np.int64)
+    waits = np.array(starved)
+    return diagnose_captured(
+        ChannelTimes(
+            "A → B",
+            one,
+            none,
+            one,
+            none + 5,
+            {
+                "waiting_for_credit": waits,
+                "blocked_by_alignment": none,
+                "unknown": 100 - waits,
+            },
+            none > 0,
+            np.array(without_credit),
+        )
+    )
+
+
+def test_a_channel_that_is_mostly_without_credit_is_pressed_though_no_backlog_came() -> None:
+    (verdict,) = between([0.8, 0.1], [0, 0])
+    assert (verdict.kind, verdict.share, verdict.consumers) == ("credit-starved", 0.8, (0,))
+    assert "80% of the time there was no credit for a channel" in verdict.text
+    assert [each.kind for each in between([0.4, 0.1], [0, 0])] == ["balanced"]
+
+
+def test_data_that_is_known_to_wait_says_more_than_missing_credit() -> None:
+    (verdict,) = between([0.8, 0.7], [60, 0])
+    assert (verdict.share, verdict.consumers) == (0.6, (0,))

@@ -6,7 +6,7 @@ import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.observe.unanswered import LONG_NS, UNANSWERED
+from flinknet.replay.observe.unanswered import LONG_NS, UNANSWERED, WITHOUT_CREDIT
 from flinknet.replay.spark.units import WorkUnit
 from flinknet.trace import TraceFile
 from flinknet.trace.event_block import EventBlock
@@ -42,3 +42,20 @@ def test_only_long_waits_count_and_from_their_first_buffer() -> None:
         *((1, 1), (-long_ms, 1), (2 * long_ms, 1), (-2 * long_ms - 2, 1)),
     )
     assert found == {0: (4 * long_ms - 5) * MS, 1: 0}
+
+
+def test_a_channel_is_without_credit_from_its_last_one_to_the_next() -> None:
+    sent, added = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
+    rows = np.array(
+        [
+            (0, sent, int(TracePoint.SENT), 0, 1 * MS, int(DataType.DATA_BUFFER), 1),
+            (0, sent, int(TracePoint.SENT), 1, 2 * MS, int(DataType.DATA_BUFFER), 0),
+            (0, added, int(TracePoint.RECEIVED), 2, 7 * MS, int(DataType.DATA_BUFFER), 1),
+            (0, sent, int(TracePoint.SENT), 3, 9 * MS, int(DataType.DATA_BUFFER), 1),
+        ],
+        np.int64,
+    )
+    names = ("channel", "kind", "point", "order", "at_ns", "data_type", "credit_after")
+    block = EventBlock(dict(zip(names, rows.T, strict=True)))
+    (found,) = WITHOUT_CREDIT.question(TAP, iter((block,)))
+    assert np.asarray(found["on_ns"]).tolist() == [5 * MS]
