@@ -330,9 +330,8 @@ def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> 
 
 def test_edges_of_a_job_are_not_held_to_its_targets() -> None:
     """A single edge may meet what the job does not, and does not count then."""
-    edge = SimpleNamespace(
-        trace=SimpleNamespace(path="run"), advice=advice(POINTS, [Target.parse("p99<=19ms")], EXACT)
-    )
+    met_alone = advice(POINTS, [Target.parse("p99<=19ms")], EXACT)
+    edge = SimpleNamespace(trace=SimpleNamespace(path="run"), advice=met_alone)
     other = SimpleNamespace(trace=SimpleNamespace(path="other"), advice=met_alone)
     met, missed = whole("p99<=6ms"), whole("p99<=0.1ms")
     unknown = replace(met, choice=Choice(("p99<=6ms",), None, False, None, None, ""))
