@@ -82,7 +82,9 @@ wheel: $(TESTED)
 	$(BIN)/pytest -m wheel
 
 light: $(STAMP)
-	sh deploy/light.sh $(BIN)/pip
+	@echo "building the wheel and compiling its core; this takes about a minute"
+	@sh deploy/light.sh $(BIN)/pip
+	@ls dist/flinknet_light-*.whl
 
 venv: compiled
 	@echo "flinknet is in $(VENV): . $(BIN)/activate"

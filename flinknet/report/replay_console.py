@@ -220,7 +220,7 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         return
     _print_settings(console, answer)
     for line in advice_lines(answer):
-        print_line(console, line)
+        print_line(console, Text.from_markup(line))
     if (price := price_line(answer)) is not None:
         print_line(console, price)
         console.print()

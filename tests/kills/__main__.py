@@ -139,7 +139,7 @@ def _ended(run: Running, subject: Subject, victim: str, number: signal.Signals) 
         if code is None and name != about:  # it may wait for a peer, and says so
             command.send_signal(INT)
             code = _wait(command, ENDS_S)
-            if code not in (CODES[INT], 0, 4):
+            if code not in (CODES[INT], -INT, 0, 4):  # -2: it was still being imported
                 yield f"{name} waits, and does not end by Ctrl-C: {code}"
             continue
         if code is None:

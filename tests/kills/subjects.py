@@ -68,6 +68,15 @@ class Running:
                 if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                     yield process
 
+    def processor_s(self) -> float:
+        """Processor time that those of them have used so far."""
+        used_s = 0.0
+        for process in self.processes():
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                used_s += times.user + times.system
+        return used_s
+
     def find(self, victim: str) -> psutil.Process | None:
         """The process of a victim, None as long as there is none."""
         if victim in self.commands:

@@ -301,6 +301,8 @@ def test_what_the_advice_speaks_of_is_among_the_rows_that_are_shown() -> None:
     assert rows["93ms"].endswith("← knee")
     assert rows["111ms"].endswith("← choice")
     assert len(rows) == 40
+    assert any("p99<=1s is met" in line for line in lines)  # without its markup
+    assert not re.search(r"\[/?(dim|bold|yellow)", "\n".join(lines))
 
 
 def test_where_nothing_is_predicted_one_line_says_so() -> None:

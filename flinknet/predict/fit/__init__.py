@@ -3,7 +3,7 @@
 - `costs`: what each step on a buffer's way takes. `machine`: what a manifest says of the host.
 - `flusher`: its period, and the buffer timeout behind it.
 - `delays`, `wakeups`: at a rate, how late the machine was, and how long sleepers take to wake;
-  `quiet`: of a trace of messages, how long nothing had passed before each.
+  `quiet`: how long nothing had passed before.
 - `saturation`, with `preemptions`, `steps` and `turns`: for a saturated run (one at the
   highest rate), what a turn of an event loop costs, and when the machine kept a process from
   working. `costs` makes the costs of the model from it.

@@ -162,9 +162,9 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             or Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
         )
     if not pressed:
-        slow = _busy_beside(edges, max(each.waits for each in blocked))
-        if slow is not None:
-            return slow
+        busy_task = _busy_beside(edges, max(each.waits for each in blocked))
+        if busy_task is not None:
+            return busy_task
     edge = max(pressed or blocked, key=lambda each: each.waits)
     verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
     slow = verdict.consumers or tuple(sorted(edge.records))

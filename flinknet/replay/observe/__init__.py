@@ -2,11 +2,11 @@
 
 Each question has a file of its own, with what it needs of a block and how its answers add up;
 `one_pass` puts all of them to the blocks of a time slice at once, `tree` merges what they found,
-`observed` gathers the tables, `observed_run` has their rows of a run, `measured` the figures of
-one (`few_latencies` where there are few), and `summaries` makes the parts of an answer from them.
+`observed` gathers the tables and each run's share of them (`observed_run`), `measured` its figures,
+and `summaries` makes the parts of an answer from their rows.
 
-- of channels: `arrivals`, `latency` (`latency_kernel`), `messages`, `credit`, `regimes`,
-  `windowed`, `checkpoints` (`reported_checkpoints`), `blocking`, `unanswered`; of tasks:
+- of channels: `arrivals`, `latency` (`latency_kernel`, `few_latencies`), `messages`, `credit`,
+  `regimes`, `windowed`, `checkpoints` (`reported_checkpoints`), `blocking`, `unanswered`; of tasks:
   `task_times`, `flink_metrics`.
 - `time_slices` are what the pass is cut into, by events; for regimes blocks are `set_aside`, with
   channels end to end (`channel_events`), and read beyond the slice where that is needed
