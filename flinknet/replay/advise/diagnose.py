@@ -102,7 +102,8 @@ def diagnose_captured(channels: ChannelTimes) -> list[Verdict]:
         channels: their time by the two regimes that show, and `unknown`, the rest.
     """
     edge, (consumers_of, place) = channels.edge, in_groups(channels.consumer)
-    found, most = [], {}
+    found: list[Verdict] = []
+    most = {}
     for regime, kind, least, text in _CAPTURED:
         own = channels.without_credit if regime == _WITHOUT_CREDIT else channels.shares(regime)
         if own is None or any(each.kind == kind for each in found):
