@@ -197,8 +197,10 @@ def signed(value: float, text: Callable[[float], str]) -> str:
 
 
 def human_change(ratio: float | None) -> str:
-    """A signed change in percent: "+1.5%"."""
-    return MISSING if ratio is None else signed(ratio, "{:.1%}".format)
+    """A signed change in percent: "+1.5%"; without a sign where it rounds to nothing."""
+    if ratio is None:
+        return MISSING
+    return "0.0%" if abs(ratio) < 0.0005 else signed(ratio, "{:.1%}".format)
 
 
 def human_rate(per_s: float | None) -> str:

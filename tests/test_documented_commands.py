@@ -36,7 +36,7 @@ PARTITION += "_bc764cd8ddf7a0cff126f51c16239658_0_0"
 NOBODY = "http://127.0.0.1:9"
 """Flink's REST API, for a tap that also does without."""
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 STAND_INS = {
     r"^flinknet-runs/session$": "session",
@@ -276,7 +276,9 @@ def run(command: str, rest: list[str], start_process: Callable[..., Any]) -> tup
     if not command.startswith("job") and "--start-spark" not in rest:
         return invoke(command, rest)
     if "--cluster" in rest and not Path("session").exists():
-        code, output = ended(["job", "cluster", "start", "--out", "session"], start_process)
+        code, output = ended(
+            ["job", "cluster", "start", "--slots", "4", "--out", "session"], start_process
+        )
         assert code == 0, output
     if "--detached" in rest and "--out" not in rest:
         rest = [*rest, "--out", "detached"]

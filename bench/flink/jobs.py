@@ -319,8 +319,11 @@ def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, Replayed]:
         flinknet("trace", "replay", *runs, *more, "--json", str(file))
     except FlinkError as error:
         if len(runs) > 1:
-            tell("  not all at once")
-            return {each: replay([each], work, *more)[each] for each in runs}
+            tell(f"  not all at once: {error}")
+            found = {each: replay([each], work, *more)[each] for each in runs}
+            failed = [each for each, own in found.items() if not own.edges]
+            tell(f"  without a replay, for the reasons above: {', '.join(failed) or 'none'}")
+            return found
         tell(f"  {error}")
         return {runs[0]: Replayed()}
     document = json.loads(file.read_text())

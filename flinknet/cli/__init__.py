@@ -14,8 +14,9 @@ meant to be ended by such a signal, and exits with 0.
                         compared with; compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
-    trace               trace_replay, trace_tap, trace_import, trace_export, trace_convert,
-                        trace_watch, trace_synth; the others stand in it
+    trace               trace_replay (replay_values: of its options), trace_tap, trace_import,
+                        trace_export, trace_convert, trace_watch, trace_synth; the others stand in
+                        it
     certificates, doctor
 
     commands            kinds of commands, with help in sections

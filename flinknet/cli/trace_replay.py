@@ -11,67 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet import options as flink
-from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
-from flinknet.units import parse_duration_ns
 
 from .commands import SPARK_SECTION, SectionedCommand
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import existing_path
+from .replay_values import GRID_OPTIONS, edge_timeouts_of, grid_of, number_or, offset
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
 from .spark_options import loading_spark, prepare_faster_starts, spark_options
 
 if TYPE_CHECKING:
-    from flinknet.predict.grid import Grid
-    from flinknet.replay.job_answers import EdgeTimeouts
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.results import ReplayAnswer
     from flinknet.trace import TraceFile
 
 EXIT_UNMET = 1
-
-GRID_OPTIONS = {
-    "buffer-timeout": (
-        "buffer_timeouts_ns",
-        "Timeouts, such as 0,5ms,100ms,-1. [default, if no list is given: 0,1ms,5ms,10ms,100ms,-1]",
-    ),
-    "exclusive-buffers": ("exclusive_buffers", "Exclusive buffers of a channel, such as 1,2,4."),
-    "floating-buffers": ("floating_buffers", "Floating buffers of a gate, such as 0,8,32."),
-    "segment-size": ("segment_sizes_bytes", "Sizes of a buffer, such as 8kb,32kb."),
-    "debloating": ("debloatings", "on,off: buffer debloating, with its keys as recorded."),
-    "debloat-target": (
-        "debloating_targets_ns",
-        "Buffer debloating with these targets, such as 100ms,1s.",
-    ),
-    "checkpoint-interval": (
-        "checkpoint_intervals_ns",
-        "Times between checkpoints, such as 500ms,10s; off: none.",
-    ),
-    "alignment": (
-        "aligned_timeouts_ns",
-        "How checkpoints align: aligned,unaligned, or after how long an aligned one becomes"
-        " unaligned, such as 30ms; at the recorded interval, if none is given.",
-    ),
-    "flow-control": ("flow_controls", "credit,tcp; tcp is the flow control of Flink before 1.5."),
-    "round-trip": (
-        "round_trips_ns",
-        "Network round-trip times on top of the recorded one, such as 0,1ms.",
-    ),
-    "consumer-speed": (
-        "consumer_speeds",
-        "Factors of the consumers' speed, such as 0.5,2; from 0.001 to 1000.",
-    ),
-    "rate-factor": (
-        "rate_factors",
-        "Factors of the arrival rate, such as 1,2,4; from 0.001 to 1000.",
-    ),
-}
-"""Option -> list of the grid, help."""
 
 _SECTIONS = {
     "Settings to predict": (*GRID_OPTIONS, "edge-timeout", "target"),
@@ -273,14 +231,14 @@ def replay(
     from . import value_parsers
 
     targets = [Target.parse(text) for text in target]
-    edge_timeouts = [_edge_timeouts(text) for text in edge_timeout]
-    most_records = None if max_records is None else _number("--max-records", max_records, "all")
-    parts = _number("--split", split, "auto")
+    edge_timeouts = [edge_timeouts_of(text) for text in edge_timeout]
+    most_records = None if max_records is None else number_or("--max-records", max_records, "all")
+    parts = number_or("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    offsets = _offset("--from", from_offset), _offset("--to", to_offset)
+    offsets = offset("--from", from_offset), offset("--to", to_offset)
     is_fine = bool(targets) and lists["buffer_timeout"] is None
-    grid = _grid(lists, is_fine=is_fine)
+    grid = grid_of(lists, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
     json_target = target_of(json)
     csv_target = target_of(csv, "--csv")
@@ -291,7 +249,7 @@ def replay(
     out_dir = _new_directory(out) if out else None
 
     with loading_spark(session, _say) as spark:  # its JVM loads while Python does
-        from flinknet.replay.advise.advice import are_met
+        from flinknet.replay.advise.advice import all_meet
         from flinknet.replay.joining import Together
         from flinknet.replay.opening import FileReads, OnDamage
         from flinknet.replay.pipeline import replay_runs
@@ -354,7 +312,7 @@ def replay(
             found.answers, channels=channels, diagnose=diagnose, edges=edges, jobs=found.jobs
         )
     prepare_faster_starts(session)
-    if targets and not are_met([answer.advice for answer in found.answers]):
+    if targets and not all_meet(found.answers, found.jobs):
         sys.exit(EXIT_UNMET)
 
 
@@ -378,118 +336,6 @@ def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun])
         raise ConfigError(
             f"--channel: {unknown[0]} is not in the trace; its channels are 0 to {max(known)}"
         )
-
-
-def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
-    """What is asked for; many timeouts if none are named and `is_fine`.
-
-    Raises: ConfigError for a value that cannot be used, and for too many settings.
-    """
-    from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
-
-    given = {}
-    for name, (field, _) in GRID_OPTIONS.items():
-        text = lists[name.replace("-", "_")]
-        if text is not None:
-            given[field] = tuple(_value(name, part.strip()) for part in text.split(","))
-    if is_fine:
-        given["buffer_timeouts_ns"] = FINE_TIMEOUTS_NS
-    grid = Grid(**given) if given else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
-    grid.check()
-    return grid
-
-
-def _value(name: str, text: str) -> Any:
-    option = f"--{name}"
-    if name == "buffer-timeout":
-        return parse_duration_ns(text, option, bare_unit=None, allow_never=True)
-    if name == "debloating":
-        if text not in ("on", "off"):
-            raise ConfigError(f"{option}: {text!r} is neither on nor off")
-        return text == "on"
-    if name == "alignment":
-        return _aligned_timeout(text)
-    if name == "checkpoint-interval":
-        return None if text == "off" else _some_time(option, text)
-    if name == "debloat-target":
-        return _some_time(option, text)
-    if name == "round-trip":
-        return parse_duration_ns(text, option, bare_unit=None)
-    if name == "flow-control":
-        if text not in FLOW_CONTROLS:
-            raise ConfigError(f"{option}: {text!r} is not one of {', '.join(FLOW_CONTROLS)}")
-        return text
-    if name in ("consumer-speed", "rate-factor"):
-        return _factor(option, text)
-    key, field = {
-        "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "exclusive_buffers"),
-        "floating-buffers": (flink.FLOATING_BUFFERS, "floating_buffers"),
-        "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
-    }[name]
-    return getattr(flink.network_config({key: text})[0], field)
-
-
-def _aligned_timeout(text: str) -> int:
-    from flinknet.predict.grid import ALIGNED_NS
-
-    known = {"aligned": ALIGNED_NS, "unaligned": 0}
-    if text in known:
-        return known[text]
-    try:
-        return parse_duration_ns(text, "--alignment", bare_unit=None)
-    except ConfigError:
-        raise ConfigError(
-            f"--alignment: {text!r} is not aligned, unaligned or a time such as 30ms"
-        ) from None
-
-
-def _some_time(option: str, text: str) -> int:
-    time_ns = parse_duration_ns(text, option, bare_unit=None)
-    if not time_ns:
-        raise ConfigError(f"{option}: 0 is too short; give a time such as 500ms")
-    return time_ns
-
-
-def _edge_timeouts(text: str) -> EdgeTimeouts:
-    from flinknet.replay.job_answers import EdgeTimeouts
-
-    found = []
-    for part in text.split(","):
-        edge, equals, timeout = (each.strip() for each in part.rpartition("="))
-        if not (edge and equals and timeout):
-            raise ConfigError(
-                f"--edge-timeout: {part.strip()!r} is not EDGE=TIMEOUT, such as 1=5ms or Enrich=5ms"
-            )
-        timeout_ns = parse_duration_ns(timeout, "--edge-timeout", bare_unit=None, allow_never=True)
-        found.append((edge, timeout_ns))
-    return EdgeTimeouts(tuple(found))
-
-
-def _factor(option: str, text: str) -> float:
-    from flinknet.predict.grid import check_factor
-
-    try:
-        factor = float(text)
-    except ValueError:
-        raise ConfigError(
-            f"{option}: {text!r} is not a factor; write a number, such as 2"
-        ) from None
-    check_factor(option, factor)
-    return factor
-
-
-def _number(option: str, text: str, word: str) -> int | None:
-    """A number of 1 or more; for the word None, or what stands for all."""
-    if text == word:
-        return sys.maxsize if word == "all" else None
-    digits = text.replace("_", "")
-    if not digits.isdecimal() or not int(digits):
-        raise ConfigError(f"{option}: {text!r} is not a number of 1 or more, and not {word}")
-    return int(digits)
-
-
-def _offset(option: str, text: str | None) -> int | None:
-    return None if text is None else parse_duration_ns(text, option, bare_unit=None)
 
 
 def _new_directory(text: str) -> AnyPath:

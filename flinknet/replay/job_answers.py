@@ -16,6 +16,7 @@ from flinknet.predict.recorded import Setting
 from flinknet.results import (
     TAKEN_ALONE,
     BacklogSummary,
+    Choice,
     JobAnswer,
     JobEdgePoint,
     JobObserved,
@@ -26,6 +27,7 @@ from flinknet.results import (
     TradeOffPoint,
 )
 
+from .advise.advice import choose
 from .advise.job_graph import (
     JoinedEdge,
     joined_edges,
@@ -35,6 +37,7 @@ from .advise.job_graph import (
     number_of,
     received_per_s,
 )
+from .advise.targets import Target
 from .candidates import grids_for, settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
 from .observe.observed_run import ObservedRun
@@ -184,9 +187,16 @@ def predict_all_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> Predicted
 
 
 def job_answers(
-    jobs: PredictedJobs, observed: Sequence[ObservedRun], predicted: Predicted
+    jobs: PredictedJobs,
+    observed: Sequence[ObservedRun],
+    predicted: Predicted,
+    targets: Sequence[Target] = (),
 ) -> list[JobAnswer]:
-    """The answer about each job."""
+    """The answer about each job.
+
+    Args:
+        targets: bounds on what the job as a whole comes to.
+    """
     of_run = {each.run.run: each for each in observed}
     return [
         _answer(
@@ -194,6 +204,7 @@ def job_answers(
             [each for each in jobs.rows if each.job == plan.number],
             of_run,
             predicted,
+            targets,
         )
         for plan in jobs.plans
     ]
@@ -204,6 +215,7 @@ def _answer(
     rows: Sequence[JobRow],
     observed: Mapping[int, ObservedRun],
     predicted: Predicted,
+    targets: Sequence[Target],
 ) -> JobAnswer:
     by_key = {(each.candidate, each.edge): each for each in rows}
     names = plan.names
@@ -214,6 +226,14 @@ def _answer(
     seen = _observed(plan, observed)
     recorded = points[plan.recorded]
     total = by_key[plan.recorded, WHOLE_JOB]
+    error = ModelError(
+        throughput=_relative(
+            recorded.total.throughput_records_per_s, seen.throughput_records_per_s
+        ),
+        p50=_relative(recorded.total.latency_ns.p50, seen.latency_ns.p50),
+        p99=_relative(recorded.total.latency_ns.p99, seen.latency_ns.p99),
+        buffers_per_s=_relative(recorded.total.buffers_per_s, seen.buffers_per_s),
+    )
     return JobAnswer(
         path=str(plan.edges[0].path),
         edges=names,
@@ -222,19 +242,30 @@ def _answer(
             for source in plan.sources
         ),
         observed=seen,
-        model_error=ModelError(
-            throughput=_relative(
-                recorded.total.throughput_records_per_s, seen.throughput_records_per_s
-            ),
-            p50=_relative(recorded.total.latency_ns.p50, seen.latency_ns.p50),
-            p99=_relative(recorded.total.latency_ns.p99, seen.latency_ns.p99),
-            buffers_per_s=_relative(recorded.total.buffers_per_s, seen.buffers_per_s),
-        ),
+        model_error=error,
         points=points,
         simulated_ns=sum(each.to_ns - each.from_ns for each in plan.windows),
         is_whole=plan.is_whole,
         notes=(*not_to_the_end(plan.edges), *total.notes),
+        choice=chosen(points, targets, error),
     )
+
+
+def chosen(
+    points: Sequence[JobPoint], targets: Sequence[Target], error: ModelError
+) -> Choice | None:
+    """The setting of a job that meets the targets, as `advise.advice.choose`; of those with the
+    same timeout on all edges, which one key sets. None without targets, or where the recorded
+    timeouts differ."""
+    places = [number for number, each in enumerate(points) if len({*each.timeouts_ns}) == 1]
+    totals = [points[place].total for place in places]
+    if not targets or not any(each.is_recorded for each in totals):
+        return None
+    choice = choose(totals, targets, error)
+    point, nearest = (
+        None if each is None else places[each] for each in (choice.point, choice.nearest)
+    )
+    return replace(choice, point=point, nearest=nearest)
 
 
 def with_remarks(

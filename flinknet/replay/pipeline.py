@@ -125,8 +125,9 @@ def replay_runs(
     if jobs is None:
         return Replay(answers, named)
     of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
+    answered = job_answers(jobs, observed, predicted, targets)
     wholes = [
         priced_job(whole, [of_run.get(run.run) for run in plan.edges])
-        for whole, plan in zip(job_answers(jobs, observed, predicted), jobs.plans, strict=True)
+        for whole, plan in zip(answered, jobs.plans, strict=True)
     ]
     return Replay(with_remarks(answers, observed, jobs), named | {"jobs": jobs.table}, wholes)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from flinknet.results import Choice, ReplayAnswer, SituationAdvice, TradeOffPoint
+from flinknet.results import Choice, JobAnswer, ReplayAnswer, SituationAdvice, TradeOffPoint
 from flinknet.units import format_duration_ns, human_duration
 
 from .settings_in_words import label_of, situation_label, situation_of, what_varies
@@ -61,17 +61,28 @@ def recommendations(answer: ReplayAnswer) -> list[Recommendation]:
     return [each for each in found if each is not None]
 
 
+def job_recommendation(answer: JobAnswer) -> Recommendation | None:
+    """The setting of a job as a whole that meets the targets; None without targets."""
+    if answer.choice is None:
+        return None
+    points = [each.total for each in answer.points]
+    varied, whole = what_varies(points), " by the job as a whole"
+    if answer.choice.point is None:
+        whole = " for the job as a whole"
+    return _of_choice(answer.choice, (), points, varied, whole, whole)
+
+
 def advice_lines(answer: ReplayAnswer) -> list[str]:
     """The same as lines for the terminal, with rich's markup; empty if there is none."""
     is_marked = any(is_on_frontier(answer, index) for index in answer.advice.frontier)
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
-    found = list(map(_lines_of, recommendations(answer)))
+    found = list(map(lines_of, recommendations(answer)))
     for above, own in pairwise([[], *found]):
         lines += own if len(above) == len(own) == 1 else ["", *own]
     return [*lines, ""] if lines else []
 
 
-def _lines_of(recommendation: Recommendation) -> list[str]:
+def lines_of(recommendation: Recommendation) -> list[str]:
     style = "bold red" if recommendation.is_none else "bold"
     meaning = f" [dim]({recommendation.meaning})[/dim]" if recommendation.meaning else ""
     lines = [f"[{style}]{recommendation.head}[/{style}]{recommendation.text}{meaning}"]
@@ -139,6 +150,7 @@ def _of_choice(
     points: Sequence[TradeOffPoint],
     varied: Sequence[str],
     at: str,
+    by: str = "",
 ) -> Recommendation:
     targets = ", ".join(choice.targets)
     if choice.point is None:
@@ -157,7 +169,7 @@ def _of_choice(
         remarks.append(Remark(UNSAFE, is_doubt=True))
     return Recommendation(
         targets,
-        f" is met with {label_of(point, varied)}{_reached(choice, point)}",
+        f" is met{by} with {label_of(point, varied)}{_reached(choice, point)}",
         remarks=(*remarks, *_remarks_on_keys(choice.patch, beyond_keys)),
         patch=choice.patch,
     )

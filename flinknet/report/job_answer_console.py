@@ -15,6 +15,7 @@ from flinknet.units import (
     human_duration,
 )
 
+from .advice_lines import job_recommendation, lines_of
 from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
@@ -46,6 +47,10 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
     if (price := job_price_line(answer)) is not None:
         console.print()
         print_line(console, price)
+    if (advised := job_recommendation(answer)) is not None:
+        console.print()
+        for line in lines_of(advised):
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 def print_job_notes(answer: JobAnswer, console: Console) -> None:

@@ -17,7 +17,13 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
-from .advice_lines import FRONTIER, is_on_frontier, marks_of, recommendations
+from .advice_lines import (
+    FRONTIER,
+    is_on_frontier,
+    job_recommendation,
+    marks_of,
+    recommendations,
+)
 from .export import answer_document
 from .job_answer_console import job_lines, job_price_line, setting_of
 from .model_error import doubts_of, model_error_text
@@ -107,9 +113,11 @@ def _job_in_words(answer: JobAnswer) -> dict[str, Any]:
     """The answer about a job with what the terminal says of it as a whole and of each setting."""
     document: dict[str, Any] = to_plain(answer)
     points = zip(document["points"], answer.points, strict=True)
+    advised = job_recommendation(answer)
     return document | {
         "lines": job_lines(answer),
         "trade": job_price_line(answer),
+        "recommendations": [to_plain(advised)] if advised is not None else [],
         "points": [plain | {"setting": setting_of(answer, point)} for plain, point in points],
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .measures import LatencySummary
 from .prediction import CpuCost, ModelError, TradeOffPoint
+from .replay import Choice
 
 TAKEN_ALONE = (
     "predictions for this edge alone take its records to come as recorded under any setting; the"
@@ -79,6 +80,8 @@ class JobAnswer:
         is_whole: all of the part that is used.
         notes: what was assumed, as lines.
         cpu_cost: of a message, for the price of each setting; None where there are no prices.
+        choice: the setting that meets the targets, by its place among the points; None without
+            targets, and where none can be chosen.
     """
 
     path: str
@@ -91,3 +94,4 @@ class JobAnswer:
     is_whole: bool
     notes: tuple[str, ...]
     cpu_cost: CpuCost | None = None
+    choice: Choice | None = None

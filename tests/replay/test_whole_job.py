@@ -15,6 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
 from flinknet.replay.advise.job_graph import NOT_SHOWN, joined_edges, not_to_the_end
+from flinknet.replay.advise.targets import Target
 from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.pipeline import Replay, replay_runs
 from flinknet.replay.read import open_runs
@@ -49,9 +50,12 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
         spark,
         open_runs([run]),
         Grid(buffer_timeouts_ns=(50 * MS,)),
+        targets=[Target.parse("p99<=60ms")],
         edge_timeouts=[EdgeTimeouts((("2", MS),))],
     )
     (job,) = found.jobs
+    assert job.choice is not None
+    assert job.choice.point == 0
     assert job.feeding == (None, 0, 1)
     assert job.edges[0].endswith("vertex bc764cd8 → vertex 0a448493")
     recorded, longer, mixed = job.points
@@ -89,6 +93,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert saved < 0
     text = printed(found)
     assert "the job from end to end" in text.splitlines()[0]
+    assert "p99<=60ms is met by the job as a whole with buffer timeout 10ms" in text
     assert text.count("the job from end to end ─") == 1
     _, head, *rows = text[text.index("as recorded") :].split("\n\n")[0].splitlines()
     assert head.split()[0] == "edge"

@@ -375,7 +375,7 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
     assert browser.run(titles) == ["backlog", "credit"]
     assert "Not observed" in text_of(browser, "#latency")
-    assert "throughput +0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
+    assert "throughput 0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
 
 
 @browser_test

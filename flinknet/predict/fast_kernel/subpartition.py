@@ -10,7 +10,7 @@ from .words import Words
 
 
 @compiled
-def segments_of(m: Words, channel: int) -> int:
+def _count_segments(m: Words, channel: int) -> int:
     """Data buffers of a subpartition, the open one too."""
     if m[channel + w.BOUNDARIES_BEGIN] == m[channel + w.BOUNDARIES_END]:
         size = m[channel + w.EMITTED] - m[channel + w.SEGMENTS_FROM]
@@ -31,7 +31,7 @@ def _close_buffer(m: Words, channel: int) -> None:
     emitted = m[channel + w.EMITTED]
     if emitted == m[channel + w.OPEN_FROM]:
         return
-    segments = segments_of(m, channel)
+    segments = m[channel + w.SEGMENTS]
     m[channel + w.OPEN_FROM] = emitted
     if segments == 0:
         m[channel + w.SEGMENTS_FROM] = emitted
@@ -44,21 +44,19 @@ def _close_buffer(m: Words, channel: int) -> None:
 
 
 @compiled
-def elements_of(m: Words, channel: int) -> int:
-    """Buffers and events of a subpartition."""
-    events = m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT]
-    events += m[channel + w.HAS_PRIORITY_BARRIER]
-    if m[channel + w.BARRIER_PLACE]:
-        events += 1
-    return events + segments_of(m, channel)
-
-
-@compiled
 def note(m: Words, channel: int) -> None:
-    """Count for the source what has changed in a subpartition; to be called after each change."""
-    source = m[channel + w.SOURCE]
-    segments, elements = segments_of(m, channel), elements_of(m, channel)
-    is_available = 1 if is_data_available(m, channel) else 0
+    """Count what there is in a subpartition, also for its source; to be called after each change:
+    SEGMENTS are data buffers, the open one too, ELEMENTS these and events.
+    """
+    source, segments = m[channel + w.SOURCE], _count_segments(m, channel)
+    elements = segments + m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT]
+    elements += m[channel + w.HAS_PRIORITY_BARRIER]
+    if m[channel + w.BARRIER_PLACE]:
+        elements += 1
+    is_available = 0
+    if not m[channel + w.IS_BLOCKED]:
+        has_whole = elements > 1 or (elements == 1 and segments == 0)
+        is_available = 1 if has_whole or m[channel + w.FLUSH_REQUESTED] else 0
     m[source + w.ALL_SEGMENTS] += segments - m[channel + w.SEGMENTS]
     m[source + w.ALL_ELEMENTS] += elements - m[channel + w.ELEMENTS]
     m[source + w.AVAILABLE] += is_available - m[channel + w.IS_AVAILABLE]
@@ -103,7 +101,7 @@ def write_barrier(m: Words, channel: int) -> None:
 @compiled
 def notify_of_event(m: Words, channel: int) -> None:
     """Tell the reader of an event that was appended, unless it knows that there is something."""
-    is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
+    is_told = m[channel + w.FLUSH_REQUESTED] or m[channel + w.ELEMENTS] > 2
     if not is_told and not m[channel + w.IS_BLOCKED]:
         notify(m, channel)
 
@@ -116,29 +114,29 @@ def resume_consumption(m: Words, channel: int) -> None:
         return
     m[channel + w.IS_BLOCKED] = 0
     note(m, channel)
-    if is_data_available(m, channel):
+    if m[channel + w.IS_AVAILABLE]:
         notify(m, channel)
 
 
 @compiled
 def emit(m: Words, channel: int, records: int) -> None:
     """Write records: the reader is told when a second buffer is opened."""
-    before = elements_of(m, channel)
+    before = m[channel + w.ELEMENTS]
     m[channel + w.EMITTED] += records * m[w.RECORD_BYTES]
     note(m, channel)
     may_tell = before < 2 and not m[channel + w.FLUSH_REQUESTED] and not m[channel + w.IS_BLOCKED]
-    if may_tell and elements_of(m, channel) >= 2:
+    if may_tell and m[channel + w.ELEMENTS] >= 2:
         notify(m, channel)
 
 
 @compiled
 def flush(m: Words, channel: int) -> None:
     """PipelinedSubpartition.flush."""
-    elements = elements_of(m, channel)
+    elements = m[channel + w.ELEMENTS]
     if elements == 0 or m[channel + w.FLUSH_REQUESTED]:
         return
     is_fresh = elements == 1 and (
-        m[channel + w.EMITTED] > m[channel + w.POLLED] or segments_of(m, channel) == 0
+        m[channel + w.EMITTED] > m[channel + w.POLLED] or m[channel + w.SEGMENTS] == 0
     )
     if is_fresh or elements > 1:
         m[channel + w.FLUSH_REQUESTED] = 1
@@ -148,32 +146,22 @@ def flush(m: Words, channel: int) -> None:
 
 
 @compiled
-def is_data_available(m: Words, channel: int) -> bool:
-    if m[channel + w.IS_BLOCKED]:
-        return False
-    if m[channel + w.FLUSH_REQUESTED]:
-        return True
-    elements = elements_of(m, channel)
-    return elements > 1 or (elements == 1 and segments_of(m, channel) == 0)
-
-
-@compiled
 def may_send(m: Words, channel: int) -> bool:
     if m[channel + w.CREDIT] > 0:
-        return is_data_available(m, channel)
+        return m[channel + w.IS_AVAILABLE] > 0
     if m[channel + w.IS_BLOCKED]:
         return m[channel + w.HAS_PRIORITY_BARRIER] > 0
-    return elements_of(m, channel) > 0 and _is_event_next(m, channel)
+    return m[channel + w.ELEMENTS] > 0 and _is_event_next(m, channel, m[channel + w.SEGMENTS])
 
 
 @compiled
-def _is_event_next(m: Words, channel: int) -> bool:
-    """Whether an event comes first, of what there is."""
+def _is_event_next(m: Words, channel: int, segments: int) -> bool:
+    """Whether an event comes first, of what there is, with so many data buffers."""
     if m[channel + w.FRONT_EVENT] or m[channel + w.HAS_PRIORITY_BARRIER]:
         return True
     if m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL and m[channel + w.CLOSED_SEGMENTS] == 0:
         return True
-    return segments_of(m, channel) == 0
+    return segments == 0
 
 
 @compiled
@@ -201,7 +189,7 @@ def poll(m: Words, channel: int) -> tuple[int, int, int, int]:
 def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     if m[channel + w.IS_BLOCKED] and not m[channel + w.HAS_PRIORITY_BARRIER]:
         return w.NOTHING, 0, 0, 0
-    count = elements_of(m, channel)
+    count, segments = m[channel + w.ELEMENTS], m[channel + w.SEGMENTS]
     if count == 0:
         m[channel + w.FLUSH_REQUESTED] = 0
         return w.NOTHING, 0, 0, 0
@@ -226,7 +214,7 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
             count -= 1
             kind, size = w.BARRIER, m[w.BARRIER_BYTES]
             break
-        if segments_of(m, channel) == 0:
+        if segments == 0:
             m[channel + w.TAIL_EVENT] = 0
             if m[channel + w.BARRIER_PLACE]:
                 m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL
@@ -250,6 +238,7 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
         if reached == whole or (is_closed and stretch == 1):
             m[channel + w.HEAD] += 1
             count -= 1
+            segments -= 1
             if has_boundary:
                 m[channel + w.CLOSED_SEGMENTS] -= 1
             if has_boundary and stretch == 1:
@@ -264,11 +253,10 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
             return w.NOTHING, 0, 0, 0
     backlog = following = 0
     if count and not m[channel + w.IS_BLOCKED]:
-        segments = segments_of(m, channel)
         is_all = m[channel + w.FLUSH_REQUESTED] or m[channel + w.TAIL_EVENT]
         if m[channel + w.BARRIER_PLACE] and m[channel + w.OPEN_FROM] == m[channel + w.EMITTED]:
             is_all = 1  # the barrier is last
         backlog = segments if is_all else max(segments - 1, 0)
         if count > 1 or m[channel + w.FLUSH_REQUESTED] or segments == 0:
-            following = 2 if _is_event_next(m, channel) else 1
+            following = 2 if _is_event_next(m, channel, segments) else 1
     return kind, size, backlog, following

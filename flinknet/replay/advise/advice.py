@@ -18,7 +18,9 @@ from flinknet.results import (
     ERROR_TO_BET_ON,
     Advice,
     Choice,
+    JobAnswer,
     ModelError,
+    ReplayAnswer,
     SituationAdvice,
     TradeOffPoint,
 )
@@ -200,6 +202,19 @@ def are_met(advice: Sequence[Advice]) -> bool:
             if choice.point is not None or choice.nearest is not None
         ]
     return bool(found) and all(found)
+
+
+def all_meet(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer]) -> bool:
+    """Whether the targets are met: by each job as a whole, and by each run that is none, or whose
+    job is unknown."""
+    choices = {each.path: each.choice for each in jobs if each.choice is not None}
+    whole = {
+        path: choice.point is not None
+        for path, choice in choices.items()
+        if choice.point is not None or choice.nearest is not None
+    }
+    alone = [each.advice for each in answers if each.trace.path not in whole]
+    return all(whole.values()) and (are_met(alone) if alone else bool(whole))
 
 
 def timeout_of(point: TradeOffPoint) -> int:

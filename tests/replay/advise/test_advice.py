@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from flinknet.options import effective_flink_keys
 from flinknet.replay.advise.advice import (
     UNKNOWN_ERROR,
     advice,
+    all_meet,
     are_met,
     choose,
     patch_of,
@@ -19,9 +21,15 @@ from flinknet.replay.advise.advice import (
 )
 from flinknet.replay.advise.frontier import frontier_of
 from flinknet.replay.advise.targets import Target
+from flinknet.replay.job_answers import chosen
+from flinknet.report.advice_lines import job_recommendation
 from flinknet.results import (
     Advice,
     BacklogSummary,
+    Choice,
+    JobAnswer,
+    JobObserved,
+    JobPoint,
     LatencySummary,
     ModelError,
     SituationAdvice,
@@ -275,3 +283,59 @@ def test_the_whole_advice_is_that_of_the_recorded_situation() -> None:
 def test_a_target_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Target.parse(text)
+
+
+def whole(*target: str) -> JobAnswer:
+    """A job of two edges at three timeouts, and with another one on its second edge."""
+    timeouts = [(0, 0), (5 * MS, 5 * MS), (10 * MS, 10 * MS)]
+    points = [JobPoint(*each, ()) for each in zip(timeouts, POINTS[:3], strict=True)]
+    points.insert(1, JobPoint((10 * MS, 0), point(10 * MS, 3.0, 90.0), ()))
+    targets = [Target.parse(each) for each in target]
+    observed = JobObserved(1000.0, LatencySummary(count=0), None)
+    return JobAnswer(
+        "run",
+        ("A → B", "B → C"),
+        (None, 0),
+        observed,
+        EXACT,
+        tuple(points),
+        1,
+        True,
+        (),
+        choice=chosen(points, targets, EXACT),
+    )
+
+
+def test_a_job_as_a_whole_is_held_to_its_targets_at_one_timeout_for_all_edges() -> None:
+    found = whole("p99<=6ms")
+    assert found.choice is not None
+    assert found.choice.point == 2
+    assert found.points[2].timeouts_ns == (5 * MS, 5 * MS)
+    said = job_recommendation(found)
+    assert said is not None
+    assert said.text.startswith(" is met by the job as a whole with buffer timeout 5ms: 5.00 ms")
+    assert said.patch == "execution.buffer-timeout.interval: 5 ms"
+    assert whole().choice is None
+    assert job_recommendation(whole()) is None
+
+
+def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> None:
+    found = whole("p99<=0.1ms")
+    assert found.choice is not None
+    assert (found.choice.point, found.choice.nearest) == (None, 0)
+    said = job_recommendation(found)
+    assert said is not None
+    assert said.head == "no predicted setting meets p99<=0.1ms for the job as a whole"
+
+
+def test_edges_of_a_job_are_not_held_to_its_targets() -> None:
+    """A single edge may meet what the job does not, and does not count then."""
+    met_alone = advice(POINTS, [Target.parse("p99<=19ms")], EXACT)
+    edge = SimpleNamespace(trace=SimpleNamespace(path="run"), advice=met_alone)
+    other = SimpleNamespace(trace=SimpleNamespace(path="other"), advice=met_alone)
+    met, missed = whole("p99<=6ms"), whole("p99<=0.1ms")
+    unknown = replace(met, choice=Choice(("p99<=6ms",), None, False, None, None, ""))
+    assert all_meet([edge], [met])
+    assert not all_meet([edge, other], [missed])
+    assert all_meet([edge], [unknown])
+    assert all_meet([edge, other], [])
