@@ -25,7 +25,7 @@ KILL, TERM, INT, STOP = signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SI
 CODES = {KILL: -9, TERM: 143, INT: 130, STOP: 0}
 """How a command ends that gets the signal itself."""
 
-APPEARS_S = 40.0
+APPEARS_S = 300.0
 LOOK_S = 0.02
 
 
@@ -70,12 +70,7 @@ class Running:
 
     def processor_s(self) -> float:
         """Processor time that those of them have used so far."""
-        used_s = 0.0
-        for process in self.processes():
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                used_s += times.user + times.system
-        return used_s
+        return sum(map(used_s, self.processes()))
 
     def find(self, victim: str) -> psutil.Process | None:
         """The process of a victim, None as long as there is none."""
@@ -110,6 +105,15 @@ class Running:
             with suppress(subprocess.TimeoutExpired):
                 running[0].wait(LOOK_S)
         return True
+
+
+def used_s(process: psutil.Process) -> float:
+    """Processor time that a process has used; 0 if it is gone."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _usual_signals() -> None:
