@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from flinknet.core.probe import MessageKind
@@ -178,6 +179,9 @@ def test_columns_that_a_schema_names_are_read_alone(spark: Any, sawtooth_run: Pa
         wrong.load(str(sawtooth_run)).count()
 
 
+@pytest.mark.skipif(
+    pyspark.__version__.startswith(("3.", "4.0")), reason="Spark before 4.1 pushes nothing down"
+)
 def test_conditions_are_pushed_down_where_that_is_asked_for(
     spark: Any, sawtooth_run: Path, tmp_path: Path
 ) -> None:
