@@ -44,9 +44,10 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
         return
     console.print()
     print_table(console, _table(answer), keys=2)
-    if (price := job_price_line(answer)) is not None:
+    if lines := job_price_lines(answer):
         console.print()
-        print_line(console, price)
+    for line in lines:
+        print_line(console, line)
     if (advised := job_recommendation(answer)) is not None:
         console.print()
         for line in lines_of(advised):
@@ -93,21 +94,30 @@ def job_lines(answer: JobAnswer) -> list[str]:
     return lines
 
 
-def job_price_line(answer: JobAnswer) -> str | None:
-    """What the setting with the least latency costs and gives instead of the recorded one; None
-    where that is unknown, or the recorded one has the least.
+def job_price_lines(answer: JobAnswer) -> list[str]:
+    """What the setting with the least latency costs and gives, a sentence each: instead of the
+    recorded one, and instead of the one with the most. Empty where that is unknown.
     """
     recorded = next((each for each in answer.points if each.total.is_recorded), None)
     known = [each for each in answer.points if each.total.latency_ns.p50 is not None]
     if recorded is None or recorded not in known:
-        return None
-    least = min(known, key=lambda each: each.total.latency_ns.p50 or 0)
-    if least is recorded:
-        return None
-    setting, before = (setting_of(answer, each) for each in (least, recorded))
-    return price_sentence(
-        f"buffer timeout {setting}", before, least.total, recorded.total, answer.cpu_cost
-    )
+        return []
+    ordered = sorted(known, key=lambda each: each.total.latency_ns.p50 or 0.0)
+    least, most = ordered[0], ordered[-1]
+    bases = [each for each in (recorded, most) if each is not least]
+    if recorded is most:
+        bases = bases[:1]
+    return [
+        price_sentence(
+            f"buffer timeout {setting_of(answer, least)}",
+            setting_of(answer, base),
+            least.total,
+            base.total,
+            answer.cpu_cost,
+            says_cost=base is bases[0],
+        )
+        for base in bases
+    ]
 
 
 def setting_of(answer: JobAnswer, point: JobPoint) -> str:

@@ -26,9 +26,10 @@ def price_cells(point: TradeOffPoint) -> list[str]:
     ]
 
 
-def price_line(answer: ReplayAnswer) -> str | None:
-    """What another setting than the recorded one costs and gives, in a sentence: the one that is
-    advised, or the one with the least latency. None where nothing is known of it.
+def price_lines(answer: ReplayAnswer) -> list[str]:
+    """What settings cost and give, a sentence each: the one that is advised, or has the least
+    latency, instead of the recorded one; and the one with the least latency instead of the one with
+    the most, unless that is the same. Empty where nothing is known of them.
     """
     points = answer.trade_offs
     recorded = next((each for each in points if each.is_recorded), None)
@@ -41,36 +42,75 @@ def price_line(answer: ReplayAnswer) -> str | None:
         and situation_of(each) == situation_of(recorded)
     ]
     if recorded is None or not own or answer.advice.withheld:
-        return None
+        return []
     advised = [points[each] for each in sorted(points_to_show(answer))]
     least = min(own, key=lambda each: each.latency_ns.p50 or float("inf"))
     shown = next((each for each in advised if each in own), least)
-    varied = what_varies([recorded, shown])
-    before = label_of(recorded, varied)
+    lines = [_line(shown, recorded, answer.cpu_cost)]
+    known = [each for each in own if each.latency_ns.p50 is not None]
+    most = max(known, key=lambda each: each.latency_ns.p50 or 0.0, default=least)
+    if most is not least:
+        lines.append(_line(least, most, answer.cpu_cost, says_cost=False))
+    return lines
+
+
+def _line(
+    shown: TradeOffPoint,
+    before: TradeOffPoint,
+    cpu_cost: CpuCost | None,
+    *,
+    says_cost: bool = True,
+) -> str:
+    varied = what_varies([before, shown])
+    name = label_of(before, varied)
     if len(varied) == 1:
-        before = settings_of(recorded)[varied[0]]
-    return price_sentence(label_of(shown, varied), before, shown, recorded, answer.cpu_cost)
+        name = settings_of(before)[varied[0]]
+    return price_sentence(
+        label_of(shown, varied), name, shown, before, cpu_cost, says_cost=says_cost
+    )
 
 
 def price_sentence(
     setting: str,
     before: str,
     shown: TradeOffPoint,
-    recorded: TradeOffPoint,
+    base: TradeOffPoint,
     cpu_cost: CpuCost | None,
+    *,
+    says_cost: bool = True,
 ) -> str:
-    """ "buffer timeout 5ms instead of 100ms: p50 −46 ms, …": what `shown` gives and costs."""
-    price = shown.price
+    """ "buffer timeout 5ms instead of 100ms: p50 −46 ms, …": what `shown` gives and costs.
+
+    Args:
+        says_cost: add what a message is taken to cost.
+    """
+    cores, messages_per_s = _changes(shown, base)
     trade = Trade(
-        ratio_of(shown.throughput_records_per_s, recorded.throughput_records_per_s),
-        change_of(shown.latency_ns.p50, recorded.latency_ns.p50),
-        change_of(shown.latency_ns.p99, recorded.latency_ns.p99),
-        ratio_of(shown.buffers_per_s, recorded.buffers_per_s),
-        None if price is None or cpu_cost is None else price.cpu_cores_change,
-        None if price is None else price.messages_per_s_change,
+        ratio_of(shown.throughput_records_per_s, base.throughput_records_per_s),
+        change_of(shown.latency_ns.p50, base.latency_ns.p50),
+        change_of(shown.latency_ns.p99, base.latency_ns.p99),
+        ratio_of(shown.buffers_per_s, base.buffers_per_s),
+        None if cpu_cost is None else cores,
+        messages_per_s,
     )
     sentence = trade_sentence(setting, before, trade)
-    if trade.cpu_cores is None or cpu_cost is None:
+    if trade.cpu_cores is None or cpu_cost is None or not says_cost:
         return sentence
     cost = human_duration(cpu_cost.ns_per_message)
     return f"{sentence} ({cost} a message, {cpu_cost.how})"
+
+
+def _changes(shown: TradeOffPoint, base: TradeOffPoint) -> tuple[float | None, float | None]:
+    """Of the cores and the messages per second; prices are changes from the recorded setting."""
+    if shown.price is None:
+        return None, None
+    found = shown.price.cpu_cores_change, shown.price.messages_per_s_change
+    if base.is_recorded:
+        return found
+    if base.price is None:
+        return None, None
+    before = base.price.cpu_cores_change, base.price.messages_per_s_change
+    cores, messages_per_s = (
+        None if a is None or b is None else a - b for a, b in zip(found, before, strict=True)
+    )
+    return cores, messages_per_s

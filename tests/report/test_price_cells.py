@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flinknet.report.page import page_of
-from flinknet.report.price_cells import price_cells, price_line
+from flinknet.report.price_cells import price_cells, price_lines
 from flinknet.report.trade_words import cpu_text
 from tests.page_answer import answer, typed
 
@@ -37,8 +38,7 @@ def test_cells_are_those_of_packets_bytes_and_cpu() -> None:
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
-    line = price_line(priced())
-    assert line is not None
+    line, *_ = price_lines(priced())
     assert " instead of " in line
     assert (
         "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
@@ -47,8 +47,28 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     assert line in page_of([priced()])
 
 
+def test_the_least_latency_is_compared_with_the_most_where_neither_is_recorded() -> None:
+    points = priced().trade_offs
+    recorded = next(each for each in points if each.is_recorded)
+    one, *others = [each for each in points if not each.is_recorded]
+    assert one.price is not None
+    most = replace(
+        one,
+        config=one.config | {"execution.buffer-timeout.interval": "500 ms"},
+        latency_ns=replace(one.latency_ns, p50=1e9),
+        buffers_per_s=(one.buffers_per_s or 0.0) / 2,
+        price=replace(one.price, messages_per_s_change=-100.0, cpu_cores_change=-0.01),
+    )
+    asked = priced()
+    first, second = price_lines(replace(asked, trade_offs=(recorded, one, *others, most)))
+    assert "instead of 500ms" not in first
+    assert "instead of 500ms: p50 −" in second
+    assert "+2.00 k messages/s, +7.1% of a core" in second
+    assert "a message, assumed" not in second
+
+
 def test_without_prices_there_is_no_sentence() -> None:
-    assert price_line(typed(answer())) is None
+    assert price_lines(typed(answer())) == []
 
 
 @pytest.mark.parametrize(

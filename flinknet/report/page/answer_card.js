@@ -1,7 +1,7 @@
 // What the replay advises: for each situation a sentence in words, what to know about it, and the keys to set; and what that gives and costs.
 
-const answerCard = ({recommendations: found, trade}) => found.length || trade ? h("section", {id: "answer"}, h("h2", {}, "Answer"),
-  trade ? h("p", {class: "verdict"}, `${capital(trade)}.`) : null, found.map(recommendation)) : null;
+const answerCard = ({recommendations: found, trades}) => found.length || trades.length ? h("section", {id: "answer"}, h("h2", {}, "Answer"),
+  trades.map((trade) => h("p", {class: "verdict"}, `${capital(trade)}.`)), found.map(recommendation)) : null;
 
 function recommendation({head, text, meaning, is_none: isNone, remarks, patch: keys}) {
   return h("div", {class: "situation"},

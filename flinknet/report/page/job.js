@@ -19,6 +19,6 @@ function showJob(job) {
     h("h1", {"data-tip": job.path, tabindex: 0}, "The job from end to end"),
     h("div", {class: "banner", id: "job-lines"}, job.lines.map((line) => h("p", {class: "small"}, line))),
     h("section", {id: "job"}, h("h2", {}, "Predicted for each buffer timeout"), table(heads, rows),
-      job.trade && h("p", {}, job.trade), job.recommendations.map(recommendation), job.notes.map((note) => h("p", {class: "note"}, note))));
+      job.trades.map((trade) => h("p", {}, trade)), job.recommendations.map(recommendation), job.notes.map((note) => h("p", {class: "note"}, note))));
   document.title = "the job – flinknet replay";
 }
