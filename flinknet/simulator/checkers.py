@@ -14,6 +14,7 @@ from flinknet.errors import InvariantViolatedError, StalledError
 from flinknet.job.load.load_tasks import run_input_of
 
 from .cluster import Cluster
+from .task_manager import NEVER_NS
 from .protocol_checker import ProtocolChecker
 
 LATE_FLUSH_NS = 2_000_000
@@ -83,7 +84,7 @@ def check_invariants(cluster: Cluster) -> None:
 class FlushChecker:
     """What was written leaves, if the reader wants it, not later than the buffer timeout says.
 
-    Where clocks jump, or the flusher is not stepped in time, nothing can be said.
+    Where clocks jump, or a TaskManager has died with its flushers, nothing can be said.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -94,11 +95,15 @@ class FlushChecker:
             for output in subtask.outputs
         }
         self._hidden: dict[PipelinedSubpartition, tuple[int, int]] = {}
+        self._until_ns = cluster.job.start_ns + min(
+            (at_ns for _, at_ns in cluster.faults.crashes), default=NEVER_NS
+        )
 
     def check(self) -> None:
         """Look at all queues. Raises: InvariantViolatedError."""
         cluster = self._cluster
-        if cluster.faults.clocks or cluster.error is not None:
+        has_ended = cluster.error is not None or cluster.now_ns >= self._until_ns
+        if cluster.faults.clocks or has_ended:
             return
         for place, partition in cluster.partition_of.items():
             late_ns = timeout_ns = self._timeouts_ns[place]

@@ -8,6 +8,12 @@ from functools import cache
 
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
+from flinknet.core.wire.header import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    PARTIAL_BUFFERS,
+    PARTIAL_SIZE_BYTES,
+    SIZE,
+)
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -20,8 +26,11 @@ from flinknet.core.wire.messages import (
     ResumeConsumption,
     SegmentId,
 )
-from flinknet.core.wire.plain_frames import encode_buffer_response_header
-from flinknet.errors import TransportError
+from flinknet.core.wire.plain_frames import (
+    decode_buffer_response_header,
+    encode_buffer_response_header,
+)
+from flinknet.errors import FrameCorruptedError, TransportError
 from tests.pair import partition_id
 from tests.peers.frames import LYING_LENGTHS, MAGIC, OF_NO_PROTOCOL, frame
 
@@ -78,13 +87,24 @@ def hostile_bytes(
 
 
 def ends_within_a_frame(data: bytes) -> bool:
-    """Whether what comes behind would be taken for the rest of a frame."""
+    """Whether what comes behind would be taken for the rest of a frame. A BufferResponse is as long
+    as its header says by its sizes, as in Flink.
+    """
     while data:
         length, magic = int.from_bytes(data[:4]), data[4:8]
         if len(data) < 4:
             return True
         if length < len(frame(0)) or magic != MAGIC[: len(magic)]:
             return False  # refused at once
+        if data[8:9] == b"\0":
+            if len(data) < BUFFER_RESPONSE_HEADER_BYTES:
+                return True
+            try:
+                header = decode_buffer_response_header(data, 0)
+            except FrameCorruptedError:
+                return False
+            length = BUFFER_RESPONSE_HEADER_BYTES + header[SIZE]
+            length += PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
         if length > len(data):
             return True
         data = data[length:]

@@ -47,6 +47,15 @@ ONCE_FAILED = {
         {"flow control": 7, "buffers per channel": 1, "record bytes": 2, "buffer timeout": 3}
         | {"records": 8, "capacity bytes": 3},
     ),
+    "a BufferResponse without most of its header took the frames behind it for the rest": (
+        26815506230,
+        {"exclusive buffers": 1, "end": 12, "injection message": 10},
+    ),
+    "a flush was asked of a TaskManager that had died": (
+        33526368120,
+        {"parallelism": 2, "placement": 3, "buffer timeout": 1, "rate": 1, "neighbour": 9}
+        | {"neighbour records": 1, "end": 10, "end at": 50_008},
+    ),
     "nothing at all was injected into a link that cuts": (
         29651906128,
         {"end": 12, "injection damage": 2, "end at": 50_108, "pieces": 2},
