@@ -14,8 +14,8 @@ from flinknet.errors import InvariantViolatedError, StalledError
 from flinknet.job.load.load_tasks import run_input_of
 
 from .cluster import Cluster
-from .task_manager import NEVER_NS
 from .protocol_checker import ProtocolChecker
+from .task_manager import NEVER_NS
 
 LATE_FLUSH_NS = 2_000_000
 """By which a flusher may be late: its loop is busy."""
