@@ -45,7 +45,7 @@ LOOP_COSTS = replace(
 )
 
 SILENCE_NS = 200 * MS
-"""After which a job is cancelled that may wait for what never comes, as in Flink: the rest of a
+"""After which a connection is reset that may wait for what never comes, as in Flink: the rest of a
 message, data of a channel that was cancelled in its name."""
 
 CHECKPOINTS_END_NS = 2 * DURATION_NS
@@ -304,7 +304,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, end_ns, data),)
         if ends_within_a_frame(data) or cancels_a_channel(data, receivers):
-            cancels_at_ns = (SILENCE_NS,)
+            resets = ((link, SILENCE_NS),)
     pieces = one_of("pieces", (0, 0, 10, 40))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))
     return FaultPlan(
