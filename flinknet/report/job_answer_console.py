@@ -20,7 +20,7 @@ from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
 from .price_cells import PRICES, price_cells, price_sentence
-from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
+from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
 
 UNKNOWN = "unknown"
 
@@ -103,7 +103,10 @@ def job_price_lines(answer: JobAnswer) -> list[str]:
     if recorded is None or recorded not in known:
         return []
     ordered = sorted(known, key=lambda each: each.total.latency_ns.p50 or 0.0)
-    least, most = ordered[0], ordered[-1]
+    least, most = (
+        ordered[0],
+        next((each for each in ordered[::-1] if flushes(each.total)), recorded),
+    )
     bases = [each for each in (recorded, most) if each is not least]
     if recorded is most:
         bases = bases[:1]

@@ -6,7 +6,7 @@ from flinknet.results import CpuCost, ReplayAnswer, TradeOffPoint
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
-from .settings_in_words import label_of, settings_of, situation_of, what_varies
+from .settings_in_words import flushes, label_of, settings_of, situation_of, what_varies
 from .trade_words import Trade, change_of, cpu_text, ratio_of, trade_sentence
 
 PRICES = ("packets/s", "bytes/s", "CPU, 1 core")
@@ -29,7 +29,7 @@ def price_cells(point: TradeOffPoint) -> list[str]:
 def price_lines(answer: ReplayAnswer) -> list[str]:
     """What settings cost and give, a sentence each: the one that is advised, or has the least
     latency, instead of the recorded one; and the one with the least latency instead of the one with
-    the most, unless that is the same. Empty where nothing is known of them.
+    the most that has a timeout, unless that is the same. Empty where nothing is known of them.
     """
     points = answer.trade_offs
     recorded = next((each for each in points if each.is_recorded), None)
@@ -47,7 +47,7 @@ def price_lines(answer: ReplayAnswer) -> list[str]:
     least = min(own, key=lambda each: each.latency_ns.p50 or float("inf"))
     shown = next((each for each in advised if each in own), least)
     lines = [_line(shown, recorded, answer.cpu_cost)]
-    known = [each for each in own if each.latency_ns.p50 is not None]
+    known = [each for each in own if each.latency_ns.p50 is not None and flushes(each)]
     most = max(known, key=lambda each: each.latency_ns.p50 or 0.0, default=least)
     if most is not least:
         lines.append(_line(least, most, answer.cpu_cost, says_cost=False))

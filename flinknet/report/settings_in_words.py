@@ -82,6 +82,11 @@ def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:
     return ", ".join(f"{name} {names[name]}" for name in varied if name in names)
 
 
+def flushes(point: TradeOffPoint) -> bool:
+    """Whether there is a buffer timeout."""
+    return timeout_text(point.config) != "-1"
+
+
 def timeout_text(config: Mapping[str, str]) -> str:
     """The buffer timeout of some keys, as it is written on the command line."""
     if config.get("execution.buffer-timeout.enabled") == "false":
