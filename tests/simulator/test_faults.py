@@ -56,6 +56,11 @@ ONCE_FAILED = {
         {"parallelism": 2, "placement": 3, "buffer timeout": 1, "rate": 1, "neighbour": 9}
         | {"neighbour records": 1, "end": 10, "end at": 50_008},
     ),
+    "a reader of an approximate partition that waits for its consumer was on no list": (
+        12332280586,
+        {"partition type": 10, "exclusive buffers": 1, "checkpoints": 4, "checkpoint interval": 1}
+        | {"checkpoint timeout": 1, "clocks": 7, "clock 0 leap": 3},
+    ),
     "nothing at all was injected into a link that cuts": (
         29651906128,
         {"end": 12, "injection damage": 2, "end at": 50_108, "pieces": 2},

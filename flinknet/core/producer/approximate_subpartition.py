@@ -136,6 +136,11 @@ class PipelinedApproximateSubpartitionView:
             self._subpartition.is_acknowledged = is_acknowledged
 
     @property
+    def awaits_resumption(self) -> bool:
+        """See PipelinedSubpartition."""
+        return self._subpartition.awaits_resumption
+
+    @property
     def queued_elements(self) -> int:
         """Number of queued buffers and events."""
         return self._subpartition.queued_elements

@@ -29,12 +29,15 @@ from flinknet.errors import (
     TransportError,
 )
 
+from .approximate_subpartition import PipelinedApproximateSubpartitionView
 from .peer_trust import FIRST_FRAME_BYTES_MAX, PeerTrust
 from .request_queue import PartitionRequestQueue
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
 from .subpartition import PipelinedSubpartition
 from .view_reader import CreditBasedSequenceNumberingViewReader
+
+_BLOCKED_BY_BARRIERS = (PipelinedSubpartition, PipelinedApproximateSubpartitionView)
 
 
 class ProducerConnection:
@@ -237,7 +240,7 @@ class ProducerConnection:
                 reader.is_enqueued
                 or not reader.is_available
                 or reader in self._handler.notified
-                or (isinstance(read, PipelinedSubpartition) and read.awaits_resumption)
+                or (isinstance(read, _BLOCKED_BY_BARRIERS) and read.awaits_resumption)
             ), f"channel {reader.channel} may send and is on no list"
 
     def _frame(
