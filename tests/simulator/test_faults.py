@@ -61,6 +61,11 @@ ONCE_FAILED = {
         {"partition type": 10, "exclusive buffers": 1, "checkpoints": 4, "checkpoint interval": 1}
         | {"checkpoint timeout": 1, "clocks": 7, "clock 0 leap": 3},
     ),
+    "a stranger took a partition that a task of the same TaskManager was to read": (
+        2141364257,
+        {"parallelism": 1, "placement": 3, "request backoff": 2, "end": 12, "end side": 1}
+        | {"injection message": 34, "late partitions": 5},
+    ),
     "nothing at all was injected into a link that cuts": (
         29651906128,
         {"end": 12, "injection damage": 2, "end at": 50_108, "pieces": 2},

@@ -95,12 +95,19 @@ class LocalInputChannel:
     def request_subpartition(self, *, now_ns: int) -> None:
         """Create the view, unless there is one.
 
-        Raises: PartitionNotFoundError if the partition is not registered and no repetition is left.
+        Raises:
+            PartitionNotFoundError: the partition is not registered and no repetition is left.
+            PartitionError: somebody else reads the subpartition, or has read it.
         """
         if self._view is not None or self.is_released:
             return
         self._retry_at_ns = None
-        view = self._create_view(self.partition_id, self.subpartition, self.notify_data_available)
+        try:
+            view = self._create_view(
+                self.partition_id, self.subpartition, self.notify_data_available
+            )
+        except RuntimeError as error:
+            raise PartitionError(str(error)) from error
         if view is not None:
             self._view = view
             self._queue(self, False)

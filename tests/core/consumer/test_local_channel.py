@@ -212,6 +212,17 @@ def test_a_partition_that_comes_late_is_found_by_the_next_request() -> None:
     assert pair.gate.next_deadline_ns() is None
 
 
+def test_a_partition_that_somebody_else_took_first_fails_the_channel() -> None:
+    pair = LocalPair(is_registered=False)
+    pair.gate.request_partitions(now_ns=0)
+    pair.manager.register(pair.partition)
+    pair.manager.create_subpartition_view(pair.partition.partition_id, 0, lambda: None)
+    pair.partition.subpartitions[0].release()
+    pair.gate.handle_deadline(now_ns=100 * MS)
+    with pytest.raises(PartitionError, match="is released"):
+        pair.gate.poll()
+
+
 def test_without_backoff_the_first_refusal_is_the_last() -> None:
     pair = LocalPair(is_registered=False)
     find = pair.manager.create_subpartition_view
