@@ -239,11 +239,10 @@ def debloated(timeout_ns: int) -> NetworkConfig:
     return NetworkConfig(buffer_timeout_ns=timeout_ns, debloating_enabled=True)
 
 
-def test_debloated_buffers_are_simulated_and_not_left_to_the_kernel() -> None:
+def test_debloated_buffers_are_smaller_and_leave_sooner() -> None:
     exchange = exchange_of({(0, 0): 10_000}, consume_ns=(20_000.0, 20.0, 20.0))
     plain = simulate(exchange, with_timeout(100 * MS))
     small = simulate(exchange, debloated(100 * MS))
-    assert small.method == "simulator"
     assert small.messages > 2 * plain.messages
     assert (small.latency.percentile(0.5) or 0) < (plain.latency.percentile(0.5) or 0)
 
