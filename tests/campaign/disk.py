@@ -14,7 +14,6 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.runtime import spill_file
 from flinknet.runtime.spill_file import SpillFile
 
-
 EVENT_BYTES = 5
 """Of the events that end a partition: its data and itself. Headers and records are longer."""
 

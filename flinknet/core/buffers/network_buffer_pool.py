@@ -22,8 +22,8 @@ from .local_buffer_pool import UNLIMITED_BUFFERS, LocalBufferPool, SegmentSource
 
 
 class NetworkBufferPool(SegmentSource):
-    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool). A segment
-    of it becomes an object when it is first requested.
+    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool). Each
+    segment of it becomes an object when it is first requested.
 
     Raises: BufferPoolError if the system does not have enough memory.
     """
