@@ -73,7 +73,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
-        and knows_checkpoints(network)
+        and (knows_checkpoints(network) or knows_alone(exchange, network))
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and one_way_ns(exchange) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
@@ -87,6 +87,12 @@ def knows_checkpoints(network: NetworkConfig) -> bool:
     is_aligned = network.checkpoint_mode == AT_LEAST_ONCE or not network.unaligned_checkpoints
     times_out = not is_aligned and network.aligned_checkpoint_timeout_ns > 0
     return network.checkpoints_after_tasks_finish and not times_out
+
+
+def knows_alone(exchange: RecordedExchange, network: NetworkConfig) -> bool:
+    """Whether alignments that time out are known: from one exchange to the next barriers do not say
+    since when."""
+    return network.checkpoints_after_tasks_finish and exchange.barriers_ns is None
 
 
 def run_fast(

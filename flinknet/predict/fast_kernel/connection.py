@@ -200,6 +200,9 @@ def _receive(m: Words, channel: int) -> None:
     m[channel + w.RECEIVED] += 1
     if not m[channel + w.IS_QUEUED]:
         queue_channel(m, channel)
+    if m[message] == w.BARRIER and m[w.ALIGNED_TIMEOUT_NS]:
+        m[channel + w.HAS_ANNOUNCEMENT] = 1
+        queue_barrier(m, channel)
 
 
 @compiled
