@@ -315,6 +315,7 @@ class _Layout:
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
                     k.NEXT_BARRIER: barriers,
                     k.BARRIERS_END: barriers + len(barriers_ns),
+                    k.TIMES_OUT_NS: k.NEVER,
                 },
             )
 

@@ -2,8 +2,8 @@
 
 Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
 passing; any number of channels, local or over connections with credit and exclusive buffers;
-checkpoints whose barriers are aligned for good, or not at all; buffers that are debloated; network
-memory for all pools, writers that never wait for buffers. The kernel notices by itself if a writer
+checkpoints, but behind another exchange none with an aligned timeout; buffers that are debloated;
+network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a writer
 would have to wait, if the sockets of a connection are full, or if a checkpoint takes longer than it
 may; everything else is told by `is_covered`. What is not covered is simulated with the real core.
 

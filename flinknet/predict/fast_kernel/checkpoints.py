@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
-from .acknowledgements import complete, counts, plan
+from .acknowledgements import complete, counts, plan, timeout_ns
 from .compiling import compiled
 from .connection import wake
 from .source import write_barriers
@@ -45,6 +45,7 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
             write_barriers(m, source)
             if m[w.ALIGNED_TIMEOUT_NS]:
                 m[source + w.IS_WATCHED] = 1
+                m[source + w.TIMES_OUT_NS] = timeout_ns(m)
                 m[w.UNCONFIRMED] += 1
     for number in range(m[w.TASK_MANAGERS]):
         wake(m, m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
-from .acknowledgements import stop_watching, timeout_ns, watch_barriers
+from .acknowledgements import end_source, watch_barriers
 from .compiling import compiled
 from .ramps import instant, records_until
 from .subpartition import emit, flush, note, notify, notify_of_event, write_barrier
@@ -111,7 +111,7 @@ def _next_barrier_ns(m: Words, source: int) -> int:
 @compiled
 def _barriers_due_ns(m: Words, source: int) -> int:
     """When a source has barriers to pass on, or some that overtake data from then on."""
-    return timeout_ns(m) if m[source + w.IS_WATCHED] else _next_barrier_ns(m, source)
+    return min(m[source + w.TIMES_OUT_NS], _next_barrier_ns(m, source))
 
 
 @compiled
@@ -136,21 +136,21 @@ def _await_acknowledgement(m: Words, f: Numbers, source: int, now: int) -> int:
     Returns: when to step again.
     """
     if m[source + w.STATE] == w.FINISHED:
-        return w.NEVER
+        watch_barriers(m, f, source, now)
+        return m[source + w.TIMES_OUT_NS]
     if m[source + w.FLUSH_NS] <= now:
         _flush_all(m, source, now)
     watch_barriers(m, f, source, now)
     if m[source + w.UNACKNOWLEDGED] > 0:
         _pass_barriers(m, source, now)
         return min(m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
-    m[source + w.STATE] = w.FINISHED
-    stop_watching(m, f, source)
+    end_source(m, f, source)
     low = m[source + w.OUTPUTS]
     for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
         m[m[place] + w.IS_FINISHED] = m[m[place] + w.TAIL_EVENT] = 1
         note(m, m[place])
         notify(m, m[place])
-    return w.NEVER
+    return m[source + w.TIMES_OUT_NS]
 
 
 @compiled

@@ -247,7 +247,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
 # timetables of its channels, of their next records and of those that open their next segments; sums
 # over its channels, and the buffers that local consumers work on; when it is to pass on barriers,
-# where no coordinator begins checkpoints; whether barriers that may time out have not all left.
+# where no coordinator begins checkpoints; whether barriers that may time out have not
+# all left, and when they do.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -267,8 +268,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     NEXT_BARRIER,
     BARRIERS_END,
     IS_WATCHED,
-) = range(18)
-SOURCE_WORDS = 18
+    TIMES_OUT_NS,
+) = range(19)
+SOURCE_WORDS = 19
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -335,7 +337,8 @@ SINK_WORDS = 47
 # A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
 # its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
-# as 0, of what has something to send.
+# as 0, of what has something to send; the last two instants for which it had asked before it asked
+# for an earlier one, with the numbers of these requests.
 (
     NUMBER,
     ASKED,
@@ -349,8 +352,12 @@ SINK_WORDS = 47
     ENDS,
     ARRIVALS,
     UNSENT,
-) = range(12)
-TASK_MANAGER_WORDS = 12
+    LATER_NS,
+    LATER_ASKED,
+    LATEST_NS,
+    LATEST_ASKED,
+) = range(16)
+TASK_MANAGER_WORDS = 16
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,
