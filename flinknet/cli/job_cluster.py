@@ -95,7 +95,7 @@ def stop(directory: Path) -> None:
 
     contact = Contact.load(directory)
     if contact is None:
-        raise ConfigError(f"{directory}: no cluster runs there")
+        raise ConfigError(f"{directory}: no cluster is running there")
     if contact.job_id:
         raise ConfigError(
             f"{directory}: that is the directory of a job; `flinknet job cancel` ends it, and a"

@@ -198,8 +198,8 @@ def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
     contact = Contact.load(directory)
     if contact is None:
         raise ConfigError(
-            f"--cluster: {directory}: no cluster runs there; start one with `flinknet job cluster"
-            " start`"
+            f"--cluster: {directory}: no cluster is running there; start one with `flinknet job"
+            " cluster start`"
         )
     with client_of(contact) as client:
         return contact, client.cluster()
