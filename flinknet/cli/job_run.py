@@ -300,7 +300,9 @@ def _detach(call: JobCall, out: Path) -> None:
         click.echo(f"job {accepted.job_id} ({accepted.name}) {where}")
     else:
         job = submit_detached(_spec(call, out), submission)
-        click.echo(f"job {job.job_id} ({job.name}) runs; JobManager pid {job.job_manager.pid}")
+        click.echo(
+            f"job {job.job_id} ({job.name}) is running; JobManager pid {job.job_manager.pid}"
+        )
     click.echo(f"directory: {out}")
     click.echo(f"look at it: flinknet job status {out}")
     click.echo(f"end it:     flinknet job cancel {out}")
