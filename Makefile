@@ -19,12 +19,13 @@ TIMES := 100
 SEED := 1
 MINUTES := 1
 COUNT := 1000
+SPARK := 4.0
 
 INTERPRETED_TESTS := tests/core tests/job
 WORKERS := 2
 
 .PHONY: help venv compiled light wheel demo test check suite interpreted commands search campaign mutants fuzz kills soak damage tally \
-    exchanges lint docs bench rows flink spark interop clean
+    exchanges lint docs bench rows flink spark older-spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -50,6 +51,7 @@ help:
 	@echo "make rows   the rows of the conformance table, one by one"
 	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks next to it"
 	@echo "make spark  replay on a Spark cluster and on Spark Connect, without flinknet on their side; minutes"
+	@echo "make older-spark  replay, data source, streams and conversion on Spark SPARK=$(SPARK): 430 MB in .spark/"
 	@echo "make interop  exchanges with Flink's own network classes; RECORDS=10000000 for long ones"
 	@echo "make clean  remove what the other targets made"
 
@@ -172,12 +174,21 @@ bench: compiled
 rows: $(TESTED)
 	PYTHONPATH=. $(BIN)/python tests/rows.py -n 2
 
-# 330 MB a release, kept by `make clean`; remove .flink/ by hand.
+# 330 MB a release, kept by `make clean`, as .spark/ is; remove .flink/ by hand.
 flink: $(STAMP)
 	@for version in $(FLINK_VERSIONS); do $(BIN)/python bench/flink/distribution.py $$version || exit; done
 
 spark: $(TESTED) compiled
 	$(BIN)/pytest -m cluster
+
+.spark/$(SPARK): | $(STAMP)
+	sh tests/spark_release.sh $(SPARK) $@ $(BIN)/pip
+
+# What PySpark 4.0 leaves open is not our warning.
+older-spark: $(TESTED) compiled .spark/$(SPARK)
+	PYTHONPATH=$(CURDIR)/.spark/$(SPARK) $(BIN)/python -c 'import pyspark; print("Spark", pyspark.__version__)'
+	PYTHONPATH=$(CURDIR)/.spark/$(SPARK) $(BIN)/pytest -n 0 --quiet -m releases tests/replay \
+	    -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 interop: $(TESTED) flink
 	FLINKNET_INTEROP_RECORDS=$(RECORDS) $(BIN)/pytest tests/interop

@@ -119,7 +119,10 @@ def _predict_slices(
     arrivals: DataFrame,
     checkpoint: Checkpoint | None,
 ) -> DataFrame:
-    by_key = {(each.run.run, each.number): each for each in candidates}
+    bare = {each.run.run: _without_channels(each.run) for each in candidates}
+    by_key = {
+        (each.run.run, each.number): replace(each, run=bare[each.run.run]) for each in candidates
+    }
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = (part for batch in batches for part in rows_of(SlicePart, batch))
@@ -133,6 +136,11 @@ def _predict_slices(
     parts = simulated_slices(arrivals, plans, checkpoint)
     parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), *keys)
     return in_order(mapped(parts.sortWithinPartitions(*keys), merge, Outcome), *keys)
+
+
+def _without_channels(run: RecordedRun) -> RecordedRun:
+    """What outcomes need of a run: with a million channels it would not travel."""
+    return replace(run, manifest=replace(run.manifest, channels=()), files=())
 
 
 def _outcome_of_slices(

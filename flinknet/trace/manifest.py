@@ -16,7 +16,7 @@ from flinknet.errors import TraceError, TraceFormatError
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
-from .plain_text import read_json
+from .plain_text import read_json_file
 from .seal import WHAT_TO_DO, checksum_of_document
 
 # History of the manifest:
@@ -214,7 +214,7 @@ class RunManifest:
         """
         path = directory / MANIFEST_NAME
         try:
-            value = read_json(path.read_text(encoding="utf-8"), _EarlyChannels())
+            value = read_json_file(path, _EarlyChannels())
             if not isinstance(value, dict) or value.get("schema_version") == 1:
                 return cls.from_dict(value), None
             seal = value.pop("seal", "")

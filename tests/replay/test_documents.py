@@ -22,6 +22,7 @@ MS = 1_000_000
 
 
 @pytest.mark.spark
+@pytest.mark.releases
 def test_the_documents_of_every_kind_of_run_stay_the_same(spark: Any, tmp_path: Path) -> None:
     lines = []
     for name, path in runs_of_every_kind(tmp_path).items():

@@ -108,6 +108,7 @@ def test_what_cannot_be_watched_is_one_line(
 
 
 @pytest.mark.spark
+@pytest.mark.releases
 def test_a_look_follows_what_is_written(
     with_spark: Any, tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_stream_that_fails_otherwise_or_again_and_again_ends(failures: list[st
 
 
 @pytest.mark.spark
+@pytest.mark.releases
 def test_events_become_a_table_by_run_hour_and_bucket(
     with_spark: Any, tmp_path: Path, sawtooth_run: Path
 ) -> None:

@@ -27,7 +27,7 @@ EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; shorter runs are not cut. More where a
 slice of many files would have less of each than a block."""
 
-EVENTS_PER_SLICE_MAX = 10_000_000
+EVENTS_PER_SLICE_MAX = 8_000_000
 """For each slice warms up, and has the whole exchange laid out for it."""
 
 _COLUMNS = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,9 @@ BUCKETS_MAX = 1_000
 
 HELD_BYTES_MAX = 128 << 20
 """Of answers that a task keeps to merge them with those of its next units."""
+
+PART_BYTES_MAX = 4 << 20
+"""Of a part of a table: the JVM has rows of several tasks in its heap, each more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +128,13 @@ def tables_of(
     bare = [replace(unit, time_slice=own) for unit, own in zip(units, slices, strict=True)]
     answer = partial(_answered, shared=shared, tree=tree)
     answers = map_partitions(spark, bare, answer, NamedTable)
-    keys = ("run", "bucket")
-    parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), *keys)
-    parts = parts.sortWithinPartitions(*keys, "name")
+    parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), "run", "bucket")
     return mapped(parts, partial(_merged, tree=tree), NamedTable).cache()
 
 
 def tables_here(units: Sequence[PassUnit], tree: Tree) -> list[NamedTable]:
     """The rows of `tables_of`, computed in this process: for runs that are not worth a session."""
-    parts = sorted(_parts_of(units, tree), key=lambda each: (each.run, each.bucket, each.name))
-    return list(_buckets(parts, tree))
+    return list(_buckets(_parts_of(units, tree), tree))
 
 
 def summary_of(name: str, summary: Summary, parts: Iterable[NamedTable]) -> pa.Table | None:
@@ -180,25 +180,43 @@ def _filled(bare: Iterator[PassUnit], shared: SharedChannels) -> Iterator[PassUn
         return_free_memory()
 
 
+class _Held:
+    """Answers in parts, each of a table of a run and a bucket, and fewer when they are combined."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._tables: dict[tuple[int, int, str], list[pa.Table]] = {}
+        self.bytes = 0
+
+    def add(self, name: str, run: int, bucket: int, part: pa.Table) -> None:
+        """One more part."""
+        self._tables.setdefault((run, bucket, name), []).append(part)
+        self.bytes += part.nbytes
+
+    def combine(self) -> None:
+        """Make one of those of the same table, run and bucket; what was combined before stays."""
+        for (_, _, name), parts in self._tables.items():
+            if len(parts) > 1:
+                parts[:] = [self._tree.combine(name, parts)]
+        self.bytes = sum(part.nbytes for parts in self._tables.values() for part in parts)
+
+    def taken(self) -> Iterator[tuple[int, int, str, list[pa.Table]]]:
+        """The parts by run, bucket and name, each let go of when it is taken."""
+        for run, bucket, name in sorted(self._tables):
+            yield run, bucket, name, self._tables.pop((run, bucket, name))
+
+
 def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
     """What units found, merged as far as it fits."""
-    held: dict[tuple[str, int, int], list[pa.Table]] = {}
-    held_bytes = 0
-    for name, run, bucket, part in chain.from_iterable(_found(unit, tree) for unit in units):
-        held.setdefault((name, run, bucket), []).append(part)
-        held_bytes += part.nbytes
-        if held_bytes > HELD_BYTES_MAX:
-            held = {key: [_combined(tree, key[0], parts)] for key, parts in held.items()}
-            held_bytes = sum(part.nbytes for parts in held.values() for part in parts)
-            if held_bytes > HELD_BYTES_MAX // 2:  # else it would be combined again and again
+    held = _Held(tree)
+    for found in chain.from_iterable(_found(unit, tree) for unit in units):
+        held.add(*found)
+        if held.bytes > HELD_BYTES_MAX:
+            held.combine()
+            if held.bytes > HELD_BYTES_MAX // 2:  # else it would be combined again and again
                 yield from _packed(held, tree)
-                held, held_bytes = {}, 0
+                held = _Held(tree)
     yield from _packed(held, tree)
-
-
-def _combined(tree: Tree, name: str, parts: Sequence[pa.Table]) -> pa.Table:
-    """Answers that have been combined before, as far as they are several."""
-    return tree.combine(name, parts) if len(parts) > 1 else parts[0]
 
 
 def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
@@ -219,11 +237,24 @@ def _parts_in(unit: PassUnit, tree: Tree) -> Iterator[tuple[str, int, int, pa.Ta
             yield name, unit.time_slice.run, bucket, part
 
 
-def _packed(tables: dict[tuple[str, int, int], list[pa.Table]], tree: Tree) -> Iterator[NamedTable]:
-    """Answers in parts, each let go of when it is packed."""
-    while tables:
-        (name, run, bucket), parts = tables.popitem()
-        yield as_named(name, run, bucket, _combined(tree, name, parts))
+def _packed(held: _Held, tree: Tree) -> Iterator[NamedTable]:
+    for run, bucket, name, parts in held.taken():
+        yield from _named(name, run, bucket, tree.combine(name, parts) if parts[1:] else parts[0])
+
+
+def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedTable]:
+    """A table in parts; rows of a channel that stand together are not parted."""
+    edges = [0, len(table)]
+    count = -(-table.nbytes // PART_BYTES_MAX)
+    if count > 1:
+        even = np.linspace(0, len(table), count + 1).astype(np.int64)
+        if "channel" in table.column_names:
+            channel = table["channel"].to_numpy()
+            starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1], True])
+            even = starts[np.searchsorted(starts, even)]
+        edges = np.unique(even).tolist()
+    for start, end in pairwise(edges):
+        yield as_named(name, run, bucket, table.slice(start, end - start))
 
 
 def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
@@ -261,24 +292,16 @@ def _merged(batches: Iterator[pa.RecordBatch], *, tree: Tree) -> Iterator[pa.Rec
 
 
 def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
-    """The tables of each bucket, and what summaries need of them; parts are sorted by run, bucket
-    and name."""
-    for (run, bucket, name), own in groupby(parts, lambda e: (e.run, e.bucket, e.name)):
-        table = tree.merge(name, _gathered(name, own, tree))
-        yield as_named(name, run, bucket, table)
+    """The tables of each bucket, and what summaries need of them."""
+    held, most = _Held(tree), HELD_BYTES_MAX // 2
+    for part in parts:
+        held.add(part.name, part.run, part.bucket, rows_in(part.rows))
+        if held.bytes > most:
+            held.combine()
+            most = max(most, 2 * held.bytes)
+    for run, bucket, name, own in held.taken():
+        table = tree.merge(name, own)
+        yield from _named(name, run, bucket, table)
         for other, summary in tree.summaries.items():
             if summary.source == name:
-                yield as_named(other, run, bucket, summary.of_bucket(table))
-
-
-def _gathered(name: str, parts: Iterable[NamedTable], tree: Tree) -> list[pa.Table]:
-    """The answers in parts of one table, fewer of them where they are large."""
-    held: list[pa.Table] = []
-    held_bytes = 0
-    for part in parts:
-        held.append(rows_in(part.rows))
-        held_bytes += held[-1].nbytes
-        if held_bytes > HELD_BYTES_MAX:
-            held = [tree.combine(name, held)]
-            held_bytes = 0
-    return held
+                yield from _named(other, run, bucket, summary.of_bucket(table))

@@ -40,16 +40,19 @@ LOG_CONFIGURATION = "log4j2.properties"
 DRIVER_MEMORY = "512m"
 """Of the heap: with what else a JVM takes it is less than 1 GiB."""
 
-BATCH_BYTES_MAX = 32 << 20
+BATCH_BYTES_MAX = 8 << 20
 """That are handed to a Python worker at a time: 10,000 rows of parts of tables would be gigabytes.
 Spark 3.5 does not know the setting."""
+
+SHUFFLE_PARTITIONS = 64
+"""Of a query that does not say how many; Spark puts small ones together and parts large ones."""
 
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES_MAX),
     "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
-    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
 }
 """Defaults that a session can have while others with other ones use the same Spark."""
 

@@ -1,18 +1,17 @@
-"""Releases of PySpark that are not installed have what is used of it: FLINKNET_PYSPARKS names
-directories of them, parted by colons; of Spark 4.0 and later, for 3.5 has less."""
+"""Releases of PySpark that are not installed have what is used of it: those in .spark/, where `make
+older-spark` puts them; of Spark 4.0 and later, for 3.5 has less."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyspark
 import pytest
 
-from tests.pyspark_names import Method, PySpark, imports_of, methods_in, sources
+from tests.pyspark_names import ROOT, Method, PySpark, imports_of, methods_in, sources
 
 INSTALLED = Path(pyspark.__file__).parent.parent
-OTHERS = [Path(each) for each in os.environ.get("FLINKNET_PYSPARKS", "").split(":") if each]
+OTHERS = sorted(each for each in ROOT.glob(".spark/*") if (each / "pyspark").is_dir())
 
 OF_LATER = {
     ("pyspark.sql.streaming.datasource", "ReadAllAvailable"),

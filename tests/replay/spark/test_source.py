@@ -42,6 +42,7 @@ def direct(run: Path) -> list[dict[str, int]]:
     return rows
 
 
+@pytest.mark.releases
 def test_every_event_is_a_row_with_names_and_nulls(events: Any, sawtooth_run: Path) -> None:
     rows = [row.asDict() for row in events.collect()]
     expected = direct(sawtooth_run)
@@ -82,6 +83,7 @@ def test_process_connection_and_direction_come_from_manifest_and_kind(events: An
         ),
     ],
 )
+@pytest.mark.releases
 def test_options_give_the_rows_that_filtering_afterwards_gives(
     spark: Any, events: Any, sawtooth_run: Path, options: dict[str, str], condition: str
 ) -> None:
@@ -155,6 +157,7 @@ def test_every_message_kind_has_a_name() -> None:
     assert [MessageKind[name] for name in NAMES["kind"]] == list(range(len(NAMES["kind"])))
 
 
+@pytest.mark.releases
 def test_spark_finds_the_format_by_itself(spark: Any, sawtooth_run: Path) -> None:
     from flinknet.replay.spark.source import TraceDataSource
     from pyspark_flinknet import DefaultSource
@@ -200,6 +203,7 @@ def test_conditions_are_pushed_down_where_that_is_asked_for(
         spark.conf.unset(name)
 
 
+@pytest.mark.releases
 def test_a_stream_is_read_in_micro_batches(spark: Any, sawtooth_run: Path, tmp_path: Path) -> None:
     register(spark)
     seen: list[int] = []
