@@ -265,7 +265,7 @@ def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedT
     edges = [0, len(table)]
     count = -(-table.nbytes // PART_BYTES_MAX)
     if count > 1:
-        even = np.linspace(0, len(table), count + 1).astype(np.int64)
+        even: IntArray = np.linspace(0, len(table), count + 1).astype(np.int64)
         if "channel" in table.column_names:
             channel = table["channel"].to_numpy()
             starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1], True])
