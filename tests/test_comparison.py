@@ -234,7 +234,7 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
     )
     more = {"buffers": difference([10, 10], [20, 20], direction=0)}
     assert comparison.summary("B", "A", more, ["rate"]) == (
-        "B against A (another workload: rate): higher in buffers (+100.0%)."
+        "B against A (another workload: rate): higher in buffers/s (+100.0%)."
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
     assert comparison.summary("B", "A", wide).endswith(

@@ -54,6 +54,13 @@ OLD_PHRASES = (
     "by the dispersion of counts",
     "the minute that matters",
     "the job stays as it is",
+    "takes the processor from",
+    "mean 0.00, largest",
+    'it keeps"',
+    'is it whole?"',
+    "what is told",
+    "stops the reading of",
+    "which was reached",
 )
 """What was said before, in small letters; the better words are in the places that had them."""
 
@@ -65,9 +72,9 @@ ODD_WORDS = re.compile(r"\b(?:is|are|was|were|be|been) told\b|\btells?\b|\bbesid
 
 TREE = sorted(
     path
-    for room in ("flinknet", "bench", "tests", "docs")
+    for room in ("flinknet", "pyspark_flinknet", "bench", "tests", "docs", "deploy")
     for path in (ROOT / room).rglob("*")
-    if path.suffix in (".py", ".js", ".html", ".md") and path != OWN
+    if path.suffix in (".py", ".js", ".html", ".md", ".yaml", ".sh") and path != OWN
 )
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -35,9 +35,9 @@ compared with a warning, their changes are "higher" or "lower" instead of better
   throughput throughput_bytes mean p50 p99 p99_9 backlog
   buffers (per second) cpu (cores)
 
-or the table's names for them (buffers/s, CPU cores), is broken when the whole interval lies beyond
-the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more than
-the base, throughput<-5% five percent less.
+or the table's names for them (p99.9, buffers/s, CPU cores), is broken when the whole interval lies
+beyond the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more
+than the base, throughput<-5% five percent less.
 
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline

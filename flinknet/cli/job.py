@@ -22,7 +22,12 @@ NO_ID = "-" * 16
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Run jobs, show those that are running, and cancel them."""
+    """Run jobs, show those that are running, and cancel them.
+
+    \b
+    flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
+    flinknet job list              which jobs are running, and their directories
+    """
 
 
 job.add_command(run)
@@ -32,7 +37,11 @@ job.add_command(cluster)
 @job.command("list")
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
-    """List the jobs and clusters that run in or below DIRECTORY (flinknet-runs)."""
+    """List the jobs and clusters that run in or below DIRECTORY (flinknet-runs).
+
+    \b
+    flinknet job list
+    """
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 

@@ -20,7 +20,13 @@ DEFAULT_TASK_MANAGERS = 2
 
 @click.group("cluster", cls=CommandGroup)
 def cluster() -> None:
-    """Start and stop a cluster for several jobs (a session)."""
+    """Start and stop a cluster for several jobs (a session).
+
+    \b
+    flinknet job cluster start --task-managers 2 --slots 4 --out session
+    flinknet job run bench/jobs/shuffle.py --cluster session
+    flinknet job cluster stop session
+    """
 
 
 @cluster.command(cls=SectionedCommand)
@@ -78,7 +84,12 @@ def start(**values: Any) -> None:
 @cluster.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 def stop(directory: Path) -> None:
-    """Stop the cluster in DIRECTORY; jobs that run on it are cancelled."""
+    """Stop the cluster in DIRECTORY; jobs that run on it are cancelled.
+
+    \b
+    flinknet job cluster start --out session
+    flinknet job cluster stop session
+    """
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import Contact
 

@@ -32,12 +32,19 @@ _LAZY_COMMANDS = {
 }
 """Command -> module of this room and its line in the overview; loaded when called."""
 
+_IN_ORDER = (
+    *("replay", "info", "verify", "export"),
+    *("tap", "import", "watch"),
+    *("convert", "synth", "dissector"),
+)
+"""All commands: what most users want comes first."""
+
 
 class _TraceGroup(CommandGroup):
     """Loads a command of its own module when it is called for, so that help never loads Spark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*self.commands, *_LAZY_COMMANDS])
+        return list(_IN_ORDER)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _LAZY_COMMANDS:
@@ -60,6 +67,11 @@ _RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=
 @click.group(cls=_TraceGroup)
 def trace() -> None:
     """Inspect recorded runs, and predict other settings from them.
+
+    \b
+    flinknet trace replay RUN      what happened, and what other settings would do
+    flinknet trace info RUN        what is in a trace
+    flinknet trace import flink.pcap --out run
 
     A RUN is a run directory or a directory of run directories. For info, verify and the tables of
     export, a trace file (*.fnt) is enough; replay needs the run directory. All of them may be in an

@@ -16,6 +16,7 @@ from types import ModuleType
 
 from flinknet.errors import ConfigError, FlinknetError, Terminated
 from flinknet.results import RunWarning
+from flinknet.units import counted
 
 from .environment import StreamExecutionEnvironment
 from .stream_graph import StreamGraph
@@ -74,7 +75,7 @@ def _run(path: Path, settings: Mapping[str, str], arguments: Sequence[str], sour
     except TypeError as error:
         raise ConfigError(
             f"{path}: main{inspect.signature(main)} cannot be called with env and"
-            f" {len(arguments)} argument(s): {error}"
+            f" {counted(len(arguments), 'argument')}: {error}"
         ) from None
     _guarded(path, lambda: main(environment, *arguments))
     if not environment.executed:

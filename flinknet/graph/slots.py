@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
+from flinknet.units import counted
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
 from .job_config import JobConfig
@@ -132,9 +133,9 @@ def place_slots(
     needed, there = slots_needed(shared), task_managers * slots_each
     if needed > there:
         raise ConfigError(
-            f"the job needs {needed} slots, but {task_managers} TaskManager(s) with {slots_each}"
-            f" each have {there}; give more TaskManagers, more slots"
-            " (taskmanager.numberOfTaskSlots), or a lower parallelism"
+            f"the job needs {counted(needed, 'slot')}; available: {there}"
+            f" ({counted(task_managers, 'TaskManager')} with {slots_each} each); give more"
+            " TaskManagers, more slots (taskmanager.numberOfTaskSlots), or a lower parallelism"
         )
     return place_in(shared, [range(slots_each)] * task_managers, slots_each, mode)
 

@@ -5,7 +5,6 @@ between them come from `program_tasks` and `load.load_tasks`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from flinknet.config import NetworkConfig
@@ -126,6 +125,9 @@ class GateSetup:
     Differs from Flink in that nothing sleeps: the driver polls `is_complete` and runs other tasks
     in between.
 
+    Args:
+        timeout_ns: None: that of the network.
+
     Raises: InsufficientBuffersError, at once, if the memory is reserved by others.
     """
 
@@ -136,13 +138,15 @@ class GateSetup:
         memory: NetworkBufferPool,
         *,
         now_ns: int,
+        timeout_ns: int | None = None,
     ) -> None:
         self._described = descriptor.inputs
         self._network = network
         self._memory = memory
-        self._until_ns = now_ns + network.buffers_request_timeout_ns
+        self._timeout_ns = network.buffers_request_timeout_ns if timeout_ns is None else timeout_ns
+        self._until_ns = now_ns + self._timeout_ns
         self._pools: list[LocalBufferPool] = []
-        self._promised: dict[InputChannelDescriptor, ExclusiveReservation] = {}
+        self._promised: dict[int, ExclusiveReservation] = {}
         try:
             for gate in descriptor.inputs:
                 size = gate.pool
@@ -150,7 +154,7 @@ class GateSetup:
                 self._pools.append(pool)
                 for channel in gate.channels:
                     if not channel.is_local:
-                        self._promised[channel] = memory.reserve_exclusive_segments(
+                        self._promised[channel.index] = memory.reserve_exclusive_segments(
                             gate.exclusive_buffers
                         )
         except InsufficientBuffersError:
@@ -166,9 +170,9 @@ class GateSetup:
             if not each.collect():
                 if now_ns >= self._until_ns:
                     self.cancel()
-                    memory, timeout_ns = self._memory, self._network.buffers_request_timeout_ns
+                    memory, timeout_ms = self._memory, self._timeout_ns // NS_PER_MS
                     raise ExclusiveBuffersTimeoutError(
-                        memory.total_buffers, memory.segment_size_bytes, timeout_ns // NS_PER_MS
+                        memory.total_buffers, memory.segment_size_bytes, timeout_ms
                     )
                 return False
         return True
@@ -249,7 +253,7 @@ class GateSetup:
                 self._memory,
                 pool,
                 described.exclusive_buffers,
-                exclusive_segments=self._promised[each].segments,
+                exclusive_segments=self._promised[each.index].segments,
                 connect=partial(connect, each),
             )
 
@@ -271,7 +275,7 @@ def create_gates(
 
     Raises: InsufficientBuffersError; ExclusiveBuffersTimeoutError if another task holds buffers.
     """
-    setup = GateSetup(descriptor, replace(network, buffers_request_timeout_ns=0), memory, now_ns=0)
+    setup = GateSetup(descriptor, network, memory, now_ns=0, timeout_ns=0)
     setup.is_complete(now_ns=0)
     return setup.gates(partitions=partitions, connect=connect, probe=probe)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,19 +20,19 @@ from flinknet.core.wire.events import (
 )
 from flinknet.histogram import BUCKETS
 from flinknet.job.barriers import barrier_of
+from flinknet.job.debloating import debloating_config
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
+from flinknet.units import NS_PER_MS
 
+from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns, turns_max
 from .fast_kernel import words as k
+from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
-
-_TURNS_PER_RECORD = 20
-"""Turns of all TaskManagers for each record and channel at most, far above what there can be."""
 
 
 def one_way_ns(exchange: RecordedExchange) -> int:
@@ -52,6 +51,7 @@ def memory_of_run(
     layout = _Layout(exchange, network, load)
     layout.put_head()
     layout.put_checkpoints()
+    layout.put_debloating()
     layout.put_channels()
     layout.put_connections()
     layout.put_sources()
@@ -60,55 +60,18 @@ def memory_of_run(
     return layout.memory.to_array(), layout.departures, layout.alignments
 
 
-class _Memory:
-    """Words that are handed out once, and filled by address."""
-
-    def __init__(self, first: int) -> None:
-        self._array = np.zeros(1 << 16, np.int64)
-        self._words = first
-
-    def take(self, words: int) -> int:
-        """Returns: the address of that many words, all 0."""
-        address, self._words = self._words, self._words + words
-        if self._words > len(self._array):  # grows where it is: it can be hundreds of megabytes
-            self._array.resize(self._words + self._words // 4, refcheck=False)
-        return address
-
-    def list_of(self, values: Sequence[int] | IntArray) -> int:
-        """Returns: the address of the values."""
-        address = self.take(max(len(values), 1))
-        self._array[address : address + len(values)] = values
-        return address
-
-    def timetable(self, places: int) -> int:
-        """Returns: the address of a timetable in which nothing is due."""
-        leaves = _power_of_two(max(places, 1))
-        address = self.take(2 * leaves)
-        self._array[address] = leaves
-        self._array[address + 1 : address + 2 * leaves] = k.NEVER
-        return address
-
-    def record(self, address: int, fields: dict[int, int]) -> None:
-        """Fill some words of a record."""
-        array = self._array
-        for field, value in fields.items():
-            array[address + field] = value
-
-    def to_array(self) -> IntArray:
-        """All of it."""
-        return self._array[: self._words]
-
-
 class _Layout:
     """Addresses of everything in a run; each `put_` method fills the records of one kind."""
 
     def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
-        self.memory = memory = _Memory(k.HEAD_WORDS)
+        self.memory = memory = KernelMemory(k.HEAD_WORDS)
         self._exchange, self._network, self._load = exchange, network, load
         self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
         self._period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
-        self._wakes = memory.timetable(load.task_managers + 1)  # and the coordinator
-        self._ring = _power_of_two(network.exclusive_buffers + network.floating_buffers + 4)
+        said = 4  # under way, beside buffers
+        if network.debloating_enabled:
+            said += one_way_ns(exchange) // network.debloating_period_ns + 1
+        self._ring = power_of_two(network.exclusive_buffers + network.floating_buffers + said)
         self._channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self._channel_at = {
             each.index: self._channels + place * k.CHANNEL_WORDS
@@ -116,7 +79,10 @@ class _Layout:
         }
         self._source_at = [memory.take(k.SOURCE_WORDS) for _ in load.sources]
         self._sink_at = [memory.take(k.SINK_WORDS) for _ in load.sinks]
-        self._managers = memory.take((load.task_managers + 1) * k.TASK_MANAGER_WORDS)
+        self._timers = load.task_managers if network.debloating_enabled else 0
+        turns = load.task_managers + 1 + self._timers  # and the coordinator's
+        self._wakes = memory.timetable(turns)
+        self._managers = memory.take(turns * k.TASK_MANAGER_WORDS)
         self._manager_at = [
             self._managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
         ]
@@ -163,12 +129,15 @@ class _Layout:
                 k.LATENCY_NS: one_way_ns(exchange),
                 k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
                 k.RING_MASK: self._ring - 1,
-                k.TURNS_MAX: 1_000_000 + _TURNS_PER_RECORD * exchange.records + self._beats(),
+                k.TURNS_MAX: turns_max(exchange, network, self._load.task_managers),
                 k.FIRST_TASK_MANAGER: self._managers,
                 k.CHANNELS: len(self._load.channels),
                 k.FIRST_CHANNEL: self._channels,
                 k.SOURCES: len(self._source_at),
                 k.FIRST_SOURCE: self._source_at[0],
+                k.SINKS: len(self._sink_at),
+                k.FIRST_SINK: self._sink_at[0],
+                k.TURNS_ASKED: 1 + self._timers,
                 k.LINK_BYTES: LinkSettings().capacity_bytes,
                 k.WAKES: self._wakes,
                 k.HAS_INSTANTS: int(exchange.has_instants),
@@ -185,7 +154,8 @@ class _Layout:
         """When they begin, and room for what becomes of them."""
         network, interval_ns = self._network, self._network.checkpoint_interval_ns
         if interval_ns is None:
-            self.memory.record(0, {k.STEPS_AT_RECORDS: int(network.buffer_timeout_ns == 0)})
+            ends_anywhere = network.buffer_timeout_ns == 0 or network.debloating_enabled
+            self.memory.record(0, {k.STEPS_AT_RECORDS: int(ends_anywhere)})
             return
         barrier = barrier_of(network, self._load.scenario.workload.partitioner, 1, 0)
         self.memory.record(
@@ -198,48 +168,34 @@ class _Layout:
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
                 k.BARRIER_BYTES: len(encode_pipelined(barrier)),
-                k.SINKS: len(self._sink_at),
-                k.FIRST_SINK: self._sink_at[0],
                 k.TIMES: k.COUNTS + 4 * BUCKETS,
                 k.TIME_SUMS: self.memory.take(k.TIME_KINDS * k.TIME_WORDS),
-                k.NEXT_CHECKPOINT_NS: self._first_checkpoint_ns,
-                k.TURNS_ASKED: 1,
+                k.NEXT_CHECKPOINT_NS: first_checkpoint_ns(self._exchange, self._network),
             },
         )
-        self.memory.record(
-            self._managers + self._load.task_managers * k.TASK_MANAGER_WORDS, {k.ASKED: 1}
+
+    def put_debloating(self) -> None:
+        """How gates are looked at, and when."""
+        network, memory = self._network, self.memory
+        config = debloating_config(network)
+        if config is None:
+            return
+        memory.record(
+            0,
+            {
+                k.DEBLOAT_NS: config.period_ns,
+                k.TARGET_MS: config.target_ns // NS_PER_MS,
+                k.SMALLEST_BYTES: config.smallest_buffer_bytes,
+                k.THRESHOLD_PERCENT: config.threshold_percent,
+                k.SIZES: k.COUNTS + latency_kinds(network) * BUCKETS + 1,
+            },
         )
-
-    @property
-    def _first_checkpoint_ns(self) -> int:
-        """When the coordinator begins the first one; NEVER if there is none, or tasks before the
-        sources pass them on."""
-        interval_ns = self._network.checkpoint_interval_ns
-        if interval_ns is None or self._exchange.barriers_ns is not None:
-            return k.NEVER
-        start_ns, since_ns = self._exchange.measured_from_ns, self._exchange.checkpoints_from_ns
-        if since_ns is None:
-            return start_ns + interval_ns
-        return since_ns + ((start_ns - since_ns) // interval_ns + 1) * interval_ns
-
-    def _alignments(self) -> int:
-        """How many checkpoints sinks note at most."""
-        exchange, interval_ns = self._exchange, self._network.checkpoint_interval_ns
-        if interval_ns is None or not exchange.keeps_departures:
-            return 0
-        if exchange.barriers_ns is not None:
-            return max(len(each) for each in exchange.barriers_ns)
-        return 1 + 2 * (exchange.duration_ns // interval_ns)
-
-    def _beats(self) -> int:
-        """How often flushers beat and checkpoints begin, roughly."""
-        duration_ns, interval_ns = self._exchange.duration_ns, self._network.checkpoint_interval_ns
-        beats = 0
-        if interval_ns is not None:
-            beats = 10 * (self._load.task_managers + 1) * (duration_ns // interval_ns)
-        if self._network.buffer_timeout_ns > 0:
-            beats += 2 * len(self._source_at) * duration_ns // self._period_ns
-        return beats
+        start_ns = self._exchange.measured_from_ns
+        for address in self._sink_at:
+            announced = {k.SEEN_NS: start_ns, k.ANNOUNCED_BYTES: config.starting_buffer_bytes}
+            memory.record(address, announced)
+        for address in self._channel_at.values():
+            memory.record(address, {k.BUFFER_BYTES: config.starting_buffer_bytes})
 
     def put_channels(self) -> None:
         """The channels, each with its arrivals and what has left its subpartition before."""
@@ -273,7 +229,7 @@ class _Layout:
                     k.OPENS_BASE: channel.records_before,
                     k.EMITTED: before_bytes,
                     k.POLLED: before_bytes,
-                    k.HEAD: before_bytes // self._network.segment_size_bytes,
+                    **self._open_at(before_bytes),
                     k.COUNTED_RAMP: first + counted[0] * k.RAMP_WORDS,
                     k.COUNTED_RAMP_END: first + counted[1] * k.RAMP_WORDS,
                     k.DONE_RAMP: first,
@@ -288,11 +244,17 @@ class _Layout:
                 },
             )
 
+    def _open_at(self, size: int) -> dict[int, int]:
+        """Where a subpartition stands that begins behind so many bytes."""
+        if self._network.debloating_enabled:
+            return {k.SEGMENTS_FROM: size, k.OPEN_FROM: size}
+        return {k.HEAD: size // self._network.segment_size_bytes}
+
     def put_connections(self) -> None:
         """The connections, with room for all that may be under way or wait for its turn."""
         memory = self.memory
         for (upstream, downstream), address in self._connection_at.items():
-            width = _power_of_two(self._channels_between[upstream, downstream] + 1)
+            width = power_of_two(self._channels_between[upstream, downstream] + 1)
             slots = width * self._ring
             memory.record(
                 address,
@@ -330,7 +292,9 @@ class _Layout:
             last_ns = max(ends_ns[each] for each in output.channels)
             barriers_ns = exchange.barriers_ns[source].tolist() if exchange.barriers_ns else []
             barriers = self.memory.list_of(barriers_ns)
-            phase_ns = self._phase_ns(exchange.flushers_before + source)
+            phase_ns = flusher_phase_ns(
+                exchange, exchange.flushers_before + source, self._period_ns
+            )
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
             self.memory.record(
                 address,
@@ -348,22 +312,14 @@ class _Layout:
                 },
             )
 
-    def _phase_ns(self, flusher: int) -> int:
-        exchange, period_ns = self._exchange, self._period_ns
-        if exchange.starts_within_ns is None or period_ns <= 0:
-            return beat_phase_ns(exchange.seed, flusher, period_ns)
-        first_ns = beat_phase_ns(exchange.seed, exchange.flushers_before, period_ns)
-        apart_ns = min(exchange.starts_within_ns, period_ns)
-        return (first_ns + beat_phase_ns(exchange.seed + 1, flusher, apart_ns)) % period_ns
-
     def put_sinks(self) -> None:
         """The sinks, each with its channels, its gate's queue and its pool of floating buffers."""
         memory = self.memory
         for sink, (task, address) in enumerate(zip(self._load.sinks, self._sink_at, strict=True)):
             gate = task.inputs[0]
             inputs = gate.channels
-            width = _power_of_two(len(inputs) + 1)
-            most = self._alignments()
+            width = power_of_two(len(inputs) + 1)
+            most = alignments_max(self._exchange, self._network)
             alignments = memory.take(most)
             if most:
                 self.alignments.append(alignments)
@@ -375,6 +331,8 @@ class _Layout:
                     k.CONSUME_NS: round(self._exchange.costs.consume_ns_per_record[sink]),
                     k.READY: memory.take(width),
                     k.BUSY_UNTIL_NS: -1,
+                    k.IDLE_SINCE_NS: -1,
+                    k.MARKED_NS: self._exchange.measured_from_ns,
                     k.POOL_FREE: gate.pool.max_buffers,
                     k.LISTENERS: memory.take(width),
                     k.GATE_MASK: width - 1,
@@ -419,25 +377,35 @@ class _Layout:
                     k.UNSENT: memory.timetable(len(ends) // k.END_WORDS),
                 },
             )
-        leaves = _power_of_two(len(self._manager_at) + 1)
-        due_ns = dict.fromkeys(range(leaves, leaves + len(self._manager_at)), start_ns)
-        due_ns[leaves + len(self._manager_at)] = self._first_checkpoint_ns
+        places = len(self._manager_at)
+        due_ns = [start_ns] * places + [first_checkpoint_ns(self._exchange, self._network)]
+        memory.record(self._managers + places * k.TASK_MANAGER_WORDS, {k.ASKED: 1 + self._timers})
+        for place in range(self._timers):
+            number = places + 1 + place
+            address = self._managers + number * k.TASK_MANAGER_WORDS
+            memory.record(address, {k.NUMBER: number, k.ASKED: 1 + place})
+            has_gates = len(tasks[place][1]) > 0
+            period_ns = self._network.debloating_period_ns
+            due_ns.append(start_ns + period_ns if has_gates else k.NEVER)
+        leaves = power_of_two(len(due_ns))
+        nodes = dict(enumerate(due_ns, start=leaves))
         for node in range(leaves - 1, 0, -1):
-            below = (due_ns.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
-            due_ns[node] = min(below)
-        memory.record(self._wakes, due_ns)
+            below = (nodes.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
+            nodes[node] = min(below)
+        memory.record(self._wakes, nodes)
+
+
+def latency_kinds(network: NetworkConfig) -> int:
+    """Histograms that the kernel fills: of latencies and their bounds, and of checkpoints."""
+    return 4 if network.checkpoint_interval_ns is None else 4 + k.TIME_KINDS
 
 
 def _boundaries(network: NetworkConfig) -> int:
-    """Room for places in a subpartition where barriers have closed segments: an aligned one has to
-    leave before the next one comes."""
-    if network.checkpoint_interval_ns is None:
-        return 1
-    if not network.unaligned_checkpoints:
-        return 2
-    return _power_of_two(network.max_buffers_per_channel + 2)
-
-
-def _power_of_two(count: int) -> int:
-    """The first one that is not smaller."""
-    return 1 << (count - 1).bit_length()
+    """Room for places in a subpartition where segments have been closed early: an aligned barrier
+    has to leave before the next one comes, others need not, and with debloating all may be."""
+    if not network.debloating_enabled:
+        if network.checkpoint_interval_ns is None:
+            return 1
+        if not network.unaligned_checkpoints:
+            return 2
+    return power_of_two(network.max_buffers_per_channel + 2)

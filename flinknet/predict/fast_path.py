@@ -2,10 +2,10 @@
 
 Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
 passing; any number of channels, local or over connections with credit and exclusive buffers;
-checkpoints whose barriers are aligned for good, or not at all; network memory for all pools,
-writers that never wait for buffers. The kernel notices by itself if a writer would have to wait, if
-the sockets of a connection are full, or if a checkpoint takes longer than it may; everything else
-is told by `is_covered`. What is not covered is simulated with the real core.
+checkpoints whose barriers are aligned for good, or not at all; buffers that are debloated; network
+memory for all pools, writers that never wait for buffers. The kernel notices by itself if a writer
+would have to wait, if the sockets of a connection are full, or if a checkpoint takes longer than it
+may; everything else is told by `is_covered`. What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density; records of a turn are written channel by channel, not in batches of 128
@@ -30,7 +30,7 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_kernel import words as k
-from .fast_layout import memory_of_run, one_way_ns
+from .fast_layout import latency_kinds, memory_of_run, one_way_ns
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -74,7 +74,6 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and knows_checkpoints(network)
-        and not network.debloating_enabled
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and one_way_ns(exchange) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
@@ -99,8 +98,10 @@ def run_fast(
     memory, departures, alignments = memory_of_run(exchange, network, load)
     costs = exchange.costs
     has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
-    kinds = 4 if network.checkpoint_interval_ns is None else 4 + k.TIME_KINDS
-    numbers = np.zeros(k.COUNTS + kinds * BUCKETS + 1)
+    sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1
+    numbers = np.zeros(sizes + exchange.consumers)
+    numbers[sizes:] = network.starting_segment_size_bytes
+    numbers[k.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
     numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record

@@ -98,7 +98,7 @@ AT_TIMES_FROM = 0.995
 _HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
     "the compiled model does not know this exchange (an aligned timeout of checkpoints,"
-    " debloating, tcp mode, the highest rate, or no exclusive buffers)"
+    " tcp mode, the highest rate, or no exclusive buffers)"
 )
 _NOT_FOLLOWING = (
     "its records do not follow those that its task receives (a window, a timer, a call that waits),"
@@ -160,28 +160,30 @@ def _without_barriers(setting: Setting) -> Setting:
 
 def checked(job: RecordedJob) -> RecordedJob:
     """The job, without the edges whose recorded records do not follow those of the edge before them
-    under the recorded settings."""
+    under the recorded settings. Records come late to an edge whose consumers or producers cannot
+    keep up, and everything upstream of these is held up, too; others are held back on purpose."""
+    before = job.feeding
     settings = [Setting(each.exchange.network, each.exchange.flow_control) for each in job.edges]
     run = _JobRun(job, settings, 0)
-    whys = [
-        None
-        if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived)
-        else _why_not_following(job, number)
-        for number, (edge, arrived) in enumerate(zip(job.edges, run.arrived, strict=True))
-    ]
+    whys: list[str | None] = [None] * len(job.edges)
+    saturated: list[tuple[int, float]] = []
+    for number, (edge, arrived) in enumerate(zip(job.edges, run.arrived, strict=True)):
+        if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived):
+            continue
+        whys[number] = _NOT_FOLLOWING
+        for whose, place in (("its consumers are", number), ("its producers are", before[number])):
+            share = 0.0 if place is None else busy_share(job.edges[place].exchange)
+            if place is not None and share >= SATURATED_FROM:
+                whys[number] = _TASKS_SATURATED.format(whose, min(share, 1.0))
+                saturated.append((place, share))
+                break
+    for place, share in saturated:
+        whys[place] = whys[place] or _TASKS_SATURATED.format("its consumers are", min(share, 1.0))
+        upstream = before[place]
+        while upstream is not None:
+            whys[upstream] = whys[upstream] or _HELD_UP
+            upstream = before[upstream]
     return job.without(whys)
-
-
-def _why_not_following(job: RecordedJob, number: int) -> str:
-    """Records come late to an edge whose consumers or producers cannot keep up; others are held
-    back on purpose."""
-    before = job.feeding[number]
-    for whose, place in (("its consumers are", number), ("its producers are", before)):
-        if place is not None:
-            share = busy_share(job.edges[place].exchange)
-            if share >= SATURATED_FROM:
-                return _TASKS_SATURATED.format(whose, min(share, 1.0))
-    return _NOT_FOLLOWING
 
 
 def busy_share(exchange: RecordedExchange) -> float:

@@ -89,6 +89,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     exchange = without_idle_tasks(exchange)
     if not exchange.channels:
         return None
+    network = _as_it_began(exchange, network)
     load = recorded_load(exchange, network)
     load.check_memory()
     if not is_covered(exchange, network, load):
@@ -175,13 +176,14 @@ def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkC
 
 
 def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
-    """How many messages there will be, roughly and at most; with checkpoints, as many as take the
-    simulator as long: its sources have a step for each record then.
+    """How many messages there will be, roughly and at most; with checkpoints and debloating, as
+    many as take the simulator as long: its sources have a step for each record then.
     """
     timeout_ns, records = network.buffer_timeout_ns, exchange.records
     if timeout_ns == 0:
         return records
-    steps = 0.0 if network.checkpoint_interval_ns is None else records * MESSAGES_PER_STEP
+    ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
+    steps = records * MESSAGES_PER_STEP if ends_anywhere else 0.0
     sizes = sum(each.records * each.record_wire_bytes for each in exchange.channels)
     messages = sizes / network.segment_size_bytes + len(exchange.channels)
     if timeout_ns > 0:

@@ -20,6 +20,7 @@ from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
+from flinknet.units import counted
 
 from .joining import Part
 
@@ -250,8 +251,8 @@ def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
     channels = {
         channel for each in lost for channel in each.channels["channel"].tolist() if channel >= 0
     }
-    share = f"{len(lost):,} of {len(blocks):,} blocks are damaged and were skipped"
-    text = f"{share}: {count:,} events of {len(channels):,} channels are lost"
+    share = f"{len(lost):,} of {counted(len(blocks), 'block')} damaged and skipped"
+    text = f"{share}: lost {counted(count, 'event')} of {counted(len(channels), 'channel')}"
     return TraceLoss(str(part.run.path), file.name, "damaged_blocks", count, text)
 
 

@@ -72,13 +72,13 @@ def _metrics(comparison: Comparison, candidate: Candidate) -> str:
     names = [_text(comparison.base.name), _text(candidate.name)]
     rows = [
         [
-            _text(row.metric),
-            *(_text(each) for each in (row.base, row.candidate, row.change, row.interval)),
+            *(_text(each) for each in (row.metric, row.change)),
             f"**{row.verdict.value}**" if row.verdict in _STRONG else row.verdict.value,
+            *(_text(each) for each in (row.interval, row.base, row.candidate)),
         ]
         for row in metric_rows(candidate.differences)
     ]
-    table = _table(["metric", *names, "change", interval, "verdict"], rows, "lrrrrl")
+    table = _table(["metric", "change", "verdict", interval, *names], rows, "lrlrrr")
     return f"{table}\n\n{_text(columns_note(candidate.differences))}"
 
 

@@ -129,9 +129,9 @@ def _limits(candidate: Candidate) -> list[Section]:
 def _changes(comparison: Comparison, candidate: Candidate) -> Section:
     interval = f"{comparison.confidence * 100:g}% interval"
     names = [comparison.base.name, candidate.name]
-    heads = [Head(each) for each in ("metric", *names, "change", interval, "verdict")]
+    heads = [Head(each) for each in ("metric", "change", "verdict", interval, *names)]
     rows = [
-        Row([x.metric, x.base, x.candidate, x.change, x.interval, x.verdict.value])
+        Row([x.metric, x.change, x.verdict.value, x.interval, x.base, x.candidate])
         for x in metric_rows(candidate.differences)
     ]
     chart = Intervals(

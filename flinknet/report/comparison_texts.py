@@ -122,7 +122,7 @@ def outcome_line(comparison: Comparison) -> str:
     open_ = sum(each.outcome is Outcome.INCONCLUSIVE for each in decisions)
     if open_:
         return f"Undecided: {_of(open_, len(decisions))} open."
-    return "Passed: every limit holds."
+    return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
 
 
 def note_lines(comparison: Comparison) -> list[str]:
@@ -200,7 +200,9 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def _of(count: int, total: int) -> str:
-    return f"{count} of {total} limit{'s' if total > 1 else ''} {'is' if count == 1 else 'are'}"
+    if total == 1:
+        return "the limit is"
+    return f"{count} of {total} limits {'is' if count == 1 else 'are'}"
 
 
 def _change(value: float | None, difference: Difference, unit: str) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from flinknet.units import MISSING, human_bytes, human_duration
+from flinknet.units import MISSING, counted, human_bytes, human_duration
 
 from .console import console_for
 from .number_table import print_table
@@ -26,8 +26,8 @@ def print_import(imported: Plain, console: Console | None = None) -> None:
     packets = imported["packets"]
     connections = imported["connections"]
     console.print(
-        f"{packets['tcp_segments']:,} TCP segments, {len(connections)} of"
-        f" {imported['tcp_connections']} connections are Flink's",
+        f"{counted(packets['tcp_segments'], 'TCP segment')}; Flink's are {len(connections)} of"
+        f" {counted(imported['tcp_connections'], 'connection')}",
         soft_wrap=True,
     )
     print_table(console, _table(connections[:_CONNECTIONS_SHOWN]))
@@ -79,15 +79,14 @@ def _warnings(imported: Plain) -> list[str]:
             if tcp["gaps"]:
                 lines.append(
                     f"{name}: {human_bytes(tcp['missing_bytes'])} of {carried} are not in the"
-                    f" capture, in {tcp['gaps']:,} gaps"
+                    f" capture, in {counted(tcp['gaps'], 'gap')}"
                 )
         if unknown := each["credit_unknown_channels"]:
-            channels = "1 channel" if unknown == 1 else f"{unknown:,} channels"
             lines.append(
-                f"{name}: the credit of {channels} is unknown: the capture began after it was"
-                " opened, or bytes are missing"
+                f"{name}: the credit of {counted(unknown, 'channel')} is unknown: the capture began"
+                " after it was opened, or bytes are missing"
             )
         if each["undecodable"]:
-            lines.append(f"{name}: {each['undecodable']:,} messages could not be read")
+            lines.append(f"{name}: {counted(each['undecodable'], 'message')} could not be read")
         lines += [f"{name}: {text}" for text in (*each["errors"], *each["notes"][:3])]
     return lines

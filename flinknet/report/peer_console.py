@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flinknet.results import PeerChannel, PeerResult
-from flinknet.units import human_bytes, human_count, human_duration, human_number
+from flinknet.units import counted, human_bytes, human_count, human_duration, human_number
 
 from .console import print_line
 from .warning_lines import print_warnings
@@ -32,7 +32,7 @@ def _headline(result: PeerResult) -> str:
     seconds = result.elapsed_ns / 1e9
     rate = f" ({human_count(result.records / seconds)}/s)" if seconds > 0 else ""
     return (
-        f"{result.role}, {peer}: {result.records} records, {result.end}{layout},"
+        f"{result.role}, {peer}: {counted(result.records, 'record')}, {result.end}{layout},"
         f" {human_duration(result.elapsed_ns)}{rate}"
     )
 

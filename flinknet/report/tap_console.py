@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.units import (
+    counted,
     format_address,
     human_bytes,
     human_count,
@@ -114,14 +115,15 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
     if not look["accepted"]:
         return f"{begin}no consumer has connected to {', '.join(listening)}"
     line = (
-        f"{begin}{look['connections']} connections open ({look['accepted']} in all),"
-        f" {look['channels_open']} channels, {human_bytes(look['bytes_per_s'])}/s, added delay"
-        f" p99 {human_duration(look['delay_ns_p99'])}, {human_bytes(look['trace_bytes'])} of trace"
+        f"{begin}{counted(look['connections'], 'connection')} open ({look['accepted']} in all),"
+        f" {counted(look['channels_open'], 'channel')}, {human_bytes(look['bytes_per_s'])}/s,"
+        f" added delay p99 {human_duration(look['delay_ns_p99'])},"
+        f" {human_bytes(look['trace_bytes'])} of trace"
     )
     if look.get("rest_error"):
         line += f"; {look['rest_error']}"
     if look["incidents"]:
-        line += f", {look['incidents']} incidents, last: {look['last_incident']}"
+        line += f", {counted(look['incidents'], 'incident')}, last: {look['last_incident']}"
     return line
 
 
@@ -129,8 +131,8 @@ def panel(look: Plain) -> RenderableType:
     """Connections, rates, added delay, and the channels that wait most for credit."""
     heading = Text.assemble(
         ("tap", "bold"),
-        f"  {look['elapsed_ns'] / 1e9:,.0f} s, {look['connections']} connections open"
-        f" ({look['accepted']} in all), {look['channels_open']} channels,"
+        f"  {look['elapsed_ns'] / 1e9:,.0f} s, {counted(look['connections'], 'connection')} open"
+        f" ({look['accepted']} in all), {counted(look['channels_open'], 'channel')},"
         f" {human_bytes(look['trace_bytes'])} of trace",
     )
     rates = Text(
@@ -162,7 +164,7 @@ def panel(look: Plain) -> RenderableType:
     if look.get("rest_error"):
         parts.append(Text(f"  {look['rest_error']}"))
     if look["triggers"]:
-        parts.append(Text(f"  the trigger has fired {look['triggers']} times"))
+        parts.append(Text(f"  the trigger has fired {counted(look['triggers'], 'time')}"))
     return Group(*parts)
 
 
@@ -173,7 +175,8 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
     delay = result["added_delay_ns"]
     console.print(
         f"[bold]{escape(out)}[/bold]: {result['duration_ns'] / 1e9:,.1f} s,"
-        f" {result['connections']:,} connections, {len(result['channels']):,} channels"
+        f" {counted(result['connections'], 'connection')},"
+        f" {counted(len(result['channels']), 'channel')}"
         f" ({', '.join(result['layouts']) or 'layout unknown'})",
         soft_wrap=True,
     )
@@ -198,7 +201,8 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
         f"at most p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])}, over"
         f" {result['chunks']:,} chunks",
     )
-    table.add_row("trace", f"{human_bytes(result['trace_bytes'])} in {len(result['files'])} files")
+    files = counted(len(result["files"]), "file")
+    table.add_row("trace", f"{human_bytes(result['trace_bytes'])} in {files}")
     for name, text in rest_rows(result.get("rest")):
         table.add_row(name, escape(text))
     console.print(table)
@@ -261,25 +265,25 @@ def doubts(result: Plain) -> list[str]:
     lines = []
     if result["credit_unknown_channels"]:
         lines.append(
-            f"credit unknown: {result['credit_unknown_channels']} channel(s) were opened before the"
-            " tap began, or it missed bytes; all else is known from the next message on"
+            f"credit unknown of {counted(result['credit_unknown_channels'], 'channel')}: opened"
+            " before the tap began, or it missed bytes; all else is known from the next message on"
         )
     if result["skipped_bytes"] or result["losses"]:
         lines.append(
             f"{result['skipped_bytes']:,} bytes could not be read as messages, in"
-            f" {result['losses']} places; all bytes were forwarded"
+            f" {counted(result['losses'], 'place')}; all bytes were forwarded"
         )
     if result["undecodable"]:
         lines.append(
-            f"{result['undecodable']} messages could not be decoded; they were forwarded:"
+            f"{counted(result['undecodable'], 'message')} could not be decoded, only forwarded:"
             f" {_first(result, 'notes')}"
         )
     if result["observer_failures"]:
-        lines.append(f"{result['observer_failures']} connections were forwarded unobserved")
+        lines.append(f"{counted(result['observer_failures'], 'connection')} forwarded unobserved")
     if result["sequence_gaps"] or result["unpaid_buffers"]:
         lines.append(
-            f"{result['sequence_gaps']} gaps in sequence numbers, {result['unpaid_buffers']}"
-            " buffers without credit"
+            f"{counted(result['sequence_gaps'], 'gap')} in sequence numbers,"
+            f" {counted(result['unpaid_buffers'], 'buffer')} without credit"
         )
     if result["channels_refused"]:
         lines.append("there were too many channels to list each of them")
@@ -293,7 +297,7 @@ def doubts(result: Plain) -> list[str]:
         lines.append(f"Flink's metrics end before the trace: {rest['error']}")
     if result["connections_cut"]:
         lines.append(
-            f"{result['connections_cut']} connections were open at the end and were closed"
+            f"{counted(result['connections_cut'], 'connection')} closed by the tap at its end"
         )
     for incident in result["incidents"][-INCIDENTS_SHOWN:]:
         lines.append(f"{incident['connection']}: {incident['text']}".lstrip(": "))

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flinknet.units import counted
+
 from .console import console_for
 from .number_table import print_table
 
@@ -59,9 +61,10 @@ def print_verification(path: str, verification: Plain, console: Console | None =
     """Print OK with the counts, or every finding in a sentence."""
     console = console or console_for(sys.stdout)
     counts = (
-        f"{verification['files']} files, {verification['blocks']:,} blocks,"
-        f" {verification['events']:,} events on {verification['channels']:,} channels,"
-        f" {verification['messages_sent']:,} messages sent,"
+        f"{counted(verification['files'], 'file')}, {counted(verification['blocks'], 'block')},"
+        f" {counted(verification['events'], 'event')} on"
+        f" {counted(verification['channels'], 'channel')},"
+        f" {counted(verification['messages_sent'], 'message')} sent,"
         f" {verification['messages_received']:,} received"
     )
     findings: Sequence[Plain] = verification["findings"]

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import cast
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
 from flinknet.errors import FlinknetError, InvariantViolatedError
@@ -55,8 +56,8 @@ class LinkEnd:
         self._incoming = self._outgoing  # until the ends are joined
         self._unsent: deque[tuple[int, bytes | memoryview, bytes]] = deque()
         self._scattering: ScatteringConnection | None = None
-        if receive_costs.is_stream and isinstance(connection, ScatteringConnection):
-            self._scattering = connection
+        if receive_costs.is_stream and hasattr(connection, "memory_to_fill"):
+            self._scattering = cast(ScatteringConnection, connection)
 
     def join(self, peer: LinkEnd) -> None:
         """Lay the wire between two ends."""

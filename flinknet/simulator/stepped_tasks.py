@@ -155,10 +155,13 @@ class SimulatedSink(SteppedTask):
             next_ns = task.step(now_ns=now_ns)
             if next_ns is None:
                 return now_ns, NEVER_NS
-            if next_ns - now_ns > BUSY_NS_MAX:
-                self._busy_until_ns = next_ns
-                return now_ns, next_ns
-            now_ns = next_ns
+            busy_until_ns = task._busy_until_ns
+            if busy_until_ns - now_ns > BUSY_NS_MAX:
+                self._busy_until_ns = busy_until_ns
+                return now_ns, min(next_ns, busy_until_ns)
+            if busy_until_ns <= now_ns < next_ns:
+                return now_ns, next_ns  # it waits, until an alignment times out
+            now_ns = max(now_ns, busy_until_ns)
         return now_ns, now_ns
 
 

@@ -197,5 +197,8 @@ class SimulatedTaskManager:
         of.fail(error)
 
     def _has_arrivals(self, now_ns: int) -> bool:
-        arrivals_ns = [end.next_arrival_ns for end in self.ends]
-        return any(at_ns is not None and at_ns <= now_ns for at_ns in arrivals_ns)
+        for end in self.ends:
+            at_ns = end.next_arrival_ns
+            if at_ns is not None and at_ns <= now_ns:
+                return True
+        return False

@@ -14,6 +14,9 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.runtime import spill_file
 from flinknet.runtime.spill_file import SpillFile
 
+EVENT_BYTES = 5
+"""Of the events that end a partition: its data and itself. Headers and records are longer."""
+
 
 @dataclass(frozen=True, slots=True)
 class DiskFaults:
@@ -24,17 +27,24 @@ class DiskFaults:
         room_bytes: the disk is full then; 0 for never.
         failing_read: number of the read that fails with EIO, from 1; 0 for none.
         rotten_byte: which byte of all that are written comes back otherwise, from 1; 0 for none.
+        rotten_event: which of the events comes back as another one, from 1; 0 for none.
     """
 
     write_bytes_max: int = 0
     room_bytes: int = 0
     failing_read: int = 0
     rotten_byte: int = 0
+    rotten_event: int = 0
+
+    @property
+    def is_rotten(self) -> bool:
+        """Whether something else is read than was written."""
+        return bool(self.rotten_byte or self.rotten_event)
 
     @property
     def may_end_the_job(self) -> bool:
         """Whether what was written may not be readable."""
-        return bool(self.room_bytes or self.failing_read or self.rotten_byte)
+        return bool(self.room_bytes or self.failing_read or self.is_rotten)
 
 
 SOUND = DiskFaults()
@@ -50,6 +60,7 @@ class Disk:
         self._faults = faults
         self._files: dict[int, bytearray] = {}
         self._written_bytes = 0
+        self._events = 0
         self._reads = 0
 
     def create_data(self, partition_id: ResultPartitionID, name: str) -> BoundedData:
@@ -75,7 +86,7 @@ class Disk:
     def writev(self, descriptor: int, pieces: Sequence[bytes | memoryview]) -> int:
         """Append, as far as the disk takes it. Returns: bytes written."""
         faults = self._faults
-        data = b"".join(pieces)
+        data = b"".join(self._with_another_event(pieces) if faults.rotten_event else pieces)
         if faults.write_bytes_max and len(data) > faults.write_bytes_max:
             self.reached["a short write"] += 1
             data = data[: faults.write_bytes_max]
@@ -92,6 +103,19 @@ class Disk:
         self._written_bytes += len(data)
         self._files[descriptor] += data
         return len(data)
+
+    def _with_another_event(self, pieces: Sequence[bytes | memoryview]) -> list[bytes]:
+        """What is to be written, with a bit of an event's tag turned: the end of data becomes the
+        end of recovered state.
+        """
+        found = list(map(bytes, pieces))
+        for index, piece in enumerate(found):
+            if len(piece) <= EVENT_BYTES:
+                self._events += 1
+                if self._events == self._faults.rotten_event:
+                    self.reached["a rotten event"] += 1
+                    found[index] = piece[:3] + bytes([piece[3] ^ 4]) + piece[4:]
+        return found
 
     def preadv(self, descriptor: int, into: Sequence[memoryview], offset: int) -> int:
         """Read. Returns: bytes read."""

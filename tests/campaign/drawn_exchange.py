@@ -142,12 +142,14 @@ def read_partition(load: LoadPlan) -> ResultPartitionID:
 
 
 def _disk_faults(draw: Draw) -> DiskFaults:
-    kind = draw.one_of("disk", ("sound", "short", "full", "unreadable", "rotten"))
+    kinds = ("sound", "short", "full", "unreadable", "rotten", "rotten event")
+    kind = draw.one_of("disk", kinds)
     return DiskFaults(
         draw.one_of("disk write bytes", (100, 10)) if kind == "short" else 0,
         draw.one_of("disk room bytes", (5000, 500, 50)) if kind == "full" else 0,
         1 + draw.below("disk read", 4) if kind == "unreadable" else 0,
         1 + draw.below("disk byte", 3000) if kind == "rotten" else 0,
+        1 + draw.below("disk event", 6) if kind == "rotten event" else 0,
     )
 
 

@@ -172,7 +172,7 @@ class ExchangeRun:
             faults=faults,
             hosts=self.hosts,
         )
-        return Watched(cluster, checker, checks_records=not exchange.disk.rotten_byte)
+        return Watched(cluster, checker, checks_records=not exchange.disk.is_rotten)
 
     def _invite_strangers(self) -> None:
         draw, load = self._draw, self._loads[0]

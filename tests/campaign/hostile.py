@@ -8,6 +8,13 @@ from functools import cache
 
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
+from flinknet.core.wire.events import (
+    EndOfData,
+    EndOfInputChannelStateEvent,
+    EndOfPartitionEvent,
+    Event,
+    data_type_of,
+)
 from flinknet.core.wire.header import (
     BUFFER_RESPONSE_HEADER_BYTES,
     PARTIAL_BUFFERS,
@@ -38,6 +45,11 @@ from .draw import Draw
 
 UNKNOWN = InputChannelID(b"\x55" * 16)
 _FLOOD = b"requests"
+_TOO_EARLY: Sequence[Event] = (
+    EndOfPartitionEvent(),
+    EndOfInputChannelStateEvent(),
+    EndOfData(),
+)
 NUMBERS = (1, 0, -1, 2**31 - 1, -(2**31), 1000)
 
 
@@ -73,6 +85,7 @@ def hostile_bytes(
         encode_buffer_response_header(receiver, 0, number, 3, 1, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
+        *(_first_event(receiver, each) for each in _TOO_EARLY),
     ]
     sent = draw.one_of(f"{name} message", whole)
     if sent is _FLOOD:
@@ -84,6 +97,13 @@ def hostile_bytes(
     if damage == "flip":
         return sent[:at] + bytes([sent[at] ^ 1 << number % 8]) + sent[at + 1 :]
     return sent
+
+
+def _first_event(receiver: InputChannelID, event: Event) -> bytes:
+    """An event as the first message of a channel."""
+    data = event.encode()
+    kind = int(data_type_of(event))
+    return encode_buffer_response_header(receiver, 0, 0, 0, kind, 0, len(data)) + data
 
 
 def ends_within_a_frame(data: bytes) -> bool:

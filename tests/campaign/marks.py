@@ -61,6 +61,7 @@ MARKS = (
     "a full disk",
     "an unreadable disk",
     "a rotten bit",
+    "a rotten event",
     "JobMaster: a job finished",
     "JobMaster: a job failed",
     "JobMaster: a job canceled",

@@ -1,4 +1,4 @@
-"""Types of exchange on the command line: what they ask of the other settings, and what is told."""
+"""Types of exchange on the command line: what they ask of other settings, and what is printed."""
 
 from __future__ import annotations
 

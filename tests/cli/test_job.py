@@ -25,7 +25,7 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
         (("--job", SHUFFLE, "--demo", "head-of-line"), "--demo and --job do not go together"),
         (("--job", SHUFFLE, "--buffer-timeout", "0,5ms"), "has several values"),
         (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),
-        (("--job", SHUFFLE, "--", "4", "5"), "cannot be called with env and 2 argument(s)"),
+        (("--job", SHUFFLE, "--", "4", "5"), "cannot be called with env and 2 arguments"),
         (
             ("--job", SHUFFLE, "-D", "restart-strategy.type=failure-rate"),
             "use fixed-delay or none",

@@ -204,9 +204,12 @@ def test_a_program_that_fails_is_reported_in_one_line(
     ("arguments", "message"),
     [
         (("nowhere.py",), "nowhere.py: no such file"),
-        ((JOBS / "shuffle.py", "1", "2"), "cannot be called with env and 2 argument(s)"),
+        ((JOBS / "shuffle.py", "1", "2"), "cannot be called with env and 2 arguments"),
         ((JOBS / "shuffle.py", "many"), "ValueError: invalid literal for int()"),
-        ((JOBS / "shuffle.py", "--task-managers", "1"), "needs 4 slots, but 1 TaskManager(s)"),
+        (
+            (JOBS / "shuffle.py", "--task-managers", "1"),
+            "needs 4 slots; available: 1 (1 Task",
+        ),
         ((JOBS / "shuffle.py", "--layer", "mental"), "'mental' is not one of"),
         ((JOBS / "shuffle.py", "-D", "no.such.key=1"), "Flink has no such key"),
         ((JOBS / "shuffle.py", "-D", "parallelism.default=x"), "'x' is not an integer"),

@@ -108,7 +108,7 @@ def test_tasks_mode_balances_tasks_beginning_with_the_fullest_slots() -> None:
 
 
 def test_too_few_slots_is_an_error_that_says_what_would_do() -> None:
-    with pytest.raises(ConfigError, match=r"needs 4 slots, but 1 TaskManager\(s\) with 2 each"):
+    with pytest.raises(ConfigError, match=r"needs 4 slots; available: 2 \(1 TaskManager"):
         plan_of(all_to_all(4), 1, 2)
 
 

@@ -1,4 +1,5 @@
-"""What a host does to a run: its clock is set, its memory is limited, its disks cannot be written:
+"""What a host does to a run: its clock is set, its memory, its disk and its files are limited, its
+certificates are no good, its directories cannot be written:
 
     python -m tests.kills.surroundings                 every case
     python -m tests.kills.surroundings --only clock
@@ -19,23 +20,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from flinknet.errors import FlinknetError
-from flinknet.trace.run import open_with_faults
-from flinknet.trace.verify import verify_run
-from tests.kills.subjects import FLINKNET, STARTED_BY
+from tests.kills.command import Done, SkippedError, bench_words, ended_well, recorded, run
+from tests.kills.shortages import (
+    another_host_name_bench,
+    another_host_name_rest,
+    disk_full,
+    expired_certificate,
+    file_limit,
+)
 from tests.runtime.cluster.programs import PIPELINE
 
-ENDS_S = 180.0
-BENCH = ("bench", "--rate", "5k/s", "--producers", "2", "--consumers", "2")
-SHORT = ("--duration", "2s", "--warmup", "200ms")
 LEAST_SHARE, MOST_SHARE = 0.9, 1.1
 """Of the rate that was asked for: what a run whose clock is set measures all the same."""
 
@@ -108,106 +108,12 @@ time_t time(time_t *into) {
 """
 
 
-class SkippedError(Exception):
-    """This machine has not the means for a case."""
-
-
-@dataclass(slots=True)
-class Done:
-    """A command that has ended; `code` is None if it hung."""
-
-    code: int | None
-    said: str
-    out: Path
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def last_line(self) -> str:
-        """The last that it said."""
-        return (self.said.strip().splitlines() or ["nothing"])[-1][:200]
-
-
-def _run(
-    place: Path,
-    *words: object,
-    environ: Mapping[str, str] | None = None,
-    before: Callable[[], None] | None = None,
-    user: int | None = None,
-) -> Done:
-    """Run a command of flinknet to its end, and look at what every case looks at."""
-    out = place / "out"
-    mark = f"surroundings-{place.name}"
-    environment = os.environ | {STARTED_BY: mark, "PYTHONPATH": os.getcwd(), **(environ or {})}
-    log = place / "said"
-    options: dict[str, Any] = (
-        {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    )
-    with log.open("w") as file:
-        command = subprocess.Popen(
-            [*FLINKNET, *map(str, words)],
-            env=environment,
-            cwd=place,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=before,
-            **options,
-        )
-    try:
-        code: int | None = command.wait(ENDS_S)
-    except subprocess.TimeoutExpired:
-        code = None
-    done = Done(code, log.read_text(errors="replace"), out)
-    if code is None:
-        done.faults.append("it hangs")
-    if "Traceback" in done.said:
-        done.faults.append(f"a traceback: {done.last_line}")
-    done.faults += _orphans(mark)
-    return done
-
-
-def _orphans(mark: str) -> list[str]:
-    def of_case(process: psutil.Process) -> bool:
-        try:
-            is_ours = process.environ().get(STARTED_BY) == mark
-            return is_ours and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
-
-    left = [each for each in psutil.process_iter() if of_case(each)]
-    _, alive = psutil.wait_procs(left, timeout=8)
-    for each in alive:
-        each.kill()
-    return [f"orphan {each.pid}" for each in alive]
-
-
-def _ended_well(done: Done) -> Iterator[str]:
-    """What is wrong with a command that should have ended well."""
-    yield from done.faults
-    if done.code != 0:
-        yield f"it ended with {done.code}: {done.last_line}"
-
-
-def _recorded(done: Done) -> Iterator[str]:
-    """What is wrong with what a run has recorded."""
-    manifests = [*done.out.glob("manifest.json"), *done.out.glob("*/manifest.json")]
-    if not manifests:
-        yield "there is no trace"
-    for manifest in manifests:
-        try:
-            for finding in verify_run(*open_with_faults(manifest.parent)).findings:
-                yield f"trace: {finding}"
-        except FlinknetError as error:
-            yield f"trace: {error}"
-
-
 def _measured(done: Done) -> Iterator[str]:
     """What is wrong with a bench that should have ended well, and measured what was asked for."""
-    yield from _ended_well(done)
+    yield from ended_well(done)
     if done.code != 0:
         return
-    yield from _recorded(done)
+    yield from recorded(done)
     (run,) = json.loads((done.out / "bench.json").read_text())["runs"]
     rate = run["measured"]["throughput_records_per_s"]
     if not 10_000 * LEAST_SHARE < rate < 10_000 * MOST_SHARE:
@@ -239,20 +145,16 @@ def _was_set(place: Path) -> Iterator[str]:
         yield "no clock was set while it ran"
 
 
-def _bench_words(place: Path) -> tuple[object, ...]:
-    return (*BENCH, *SHORT, "--out", place / "out")
-
-
 def clock_set_forward(place: Path) -> Iterator[str]:
     """The time of day is set forward by an hour in mid-run; CLOCK_MONOTONIC goes on."""
-    done = _run(place, *_bench_words(place), environ=_set_clock(place, 3600))
+    done = run(place, *bench_words(place), environ=_set_clock(place, 3600))
     yield from _measured(done)
     yield from _was_set(place)
 
 
 def clock_set_back(place: Path) -> Iterator[str]:
     """The time of day is set back by an hour in mid-run."""
-    done = _run(place, *_bench_words(place), environ=_set_clock(place, -3600))
+    done = run(place, *bench_words(place), environ=_set_clock(place, -3600))
     yield from _measured(done)
     yield from _was_set(place)
 
@@ -263,9 +165,9 @@ def clock_set_back_in_a_job(place: Path) -> Iterator[str]:
     program.write_text(PIPELINE)
     words = ("job", "run", program, "--task-managers", 2, "--slots", 1, "--out", place / "out")
     environ = _set_clock(place, -3600)
-    done = _run(place, *words, *("--duration", "3s", "--", "2", "2k/s"), environ=environ)
-    yield from _ended_well(done)
-    yield from _recorded(done)
+    done = run(place, *words, *("--duration", "3s", "--", "2", "2k/s"), environ=environ)
+    yield from ended_well(done)
+    yield from recorded(done)
     yield from _was_set(place)
 
 
@@ -274,11 +176,11 @@ def clock_jump_after_a_stop(place: Path) -> Iterator[str]:
     what was recorded can be read.
     """
     environ = _set_clock(place, 20, monotonic_s=20)
-    done = _run(place, *_bench_words(place), environ=environ)
+    done = run(place, *bench_words(place), environ=environ)
     yield from done.faults
     if done.code not in (0, 1, 4):
         yield f"it ended with {done.code}: {done.last_line}"
-    yield from _recorded(done)
+    yield from recorded(done)
     yield from _was_set(place)
 
 
@@ -287,7 +189,7 @@ def memory_limited(place: Path) -> Iterator[str]:
     the command says which one died.
     """
     with _Cgroup(LIMIT_BYTES) as cgroup:
-        done = _run(place, *_bench_words(place), before=cgroup.enter)
+        done = run(place, *bench_words(place), before=cgroup.enter)
     yield from done.faults
     died = "killed by signal 9" in done.said or "SIGKILL" in done.said
     if done.code == -9:
@@ -351,21 +253,21 @@ def _unwritable(place: Path) -> tuple[dict[str, str], int | None]:
 def no_cache_bench(place: Path) -> Iterator[str]:
     """A user without a home and without a cache directory runs a bench."""
     environ, user = _unwritable(place)
-    done = _run(place, *_bench_words(place), environ=environ, user=user)
+    done = run(place, *bench_words(place), environ=environ, user=user)
     yield from _measured(done)
 
 
 def no_cache_replay(place: Path) -> Iterator[str]:
     """The same user replays a run in Spark, with predictions."""
     environ, user = _unwritable(place)
-    first = _run(place, *_bench_words(place), environ=environ, user=user)
+    first = run(place, *bench_words(place), environ=environ, user=user)
     yield from _measured(first)
     runs, answer = list(first.out.glob("run-*")), place / "replay.json"
     if first.code != 0 or not runs:
         return
     words = ("trace", "replay", runs[0], "--buffer-timeout", "0,5ms", "--json", answer)
-    done = _run(place, *words, environ=environ, user=user)
-    yield from _ended_well(done)
+    done = run(place, *words, environ=environ, user=user)
+    yield from ended_well(done)
     if done.code == 0:
         trade_offs = json.loads(answer.read_text())["trade_offs"]
         timeouts = {each["config"]["execution.buffer-timeout.interval"] for each in trade_offs}
@@ -379,6 +281,11 @@ CASES: Sequence[Callable[[Path], Iterator[str]]] = (
     clock_set_back_in_a_job,
     clock_jump_after_a_stop,
     memory_limited,
+    disk_full,
+    file_limit,
+    expired_certificate,
+    another_host_name_bench,
+    another_host_name_rest,
     no_cache_bench,
     no_cache_replay,
 )

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic, process_time
+from time import monotonic
 
 from .mutants import FLINKNET, MUTANTS
 from .source import SWITCH, install
@@ -23,7 +23,7 @@ UNIT_TESTS = ("tests/core", "tests/job")
 def main() -> int:
     """Look for all mutants. Returns: the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=40.0, help="processor time of a campaign")
+    parser.add_argument("--runs", type=int, default=4000, help="of a campaign, at most")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--first", type=int, default=1, help="first seed")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of mutants")
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--hunt", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.hunt is not None:
-        return _hunt(arguments.hunt, arguments.first, arguments.seconds)
+        return _hunt(arguments.hunt, arguments.first, arguments.runs)
     numbers = arguments.only or range(len(MUTANTS))
     found: Counter[str] = Counter()
     with ThreadPoolExecutor(arguments.processes) as threads:
@@ -55,7 +55,7 @@ def _who_finds(number: int, arguments: argparse.Namespace) -> str:
     root = FLINKNET.parent
     hunt = [
         *(sys.executable, "-m", "tests.mutants", "--hunt", str(number)),
-        *("--first", str(arguments.first), "--seconds", str(arguments.seconds)),
+        *("--first", str(arguments.first), "--runs", str(arguments.runs)),
     ]
     hunted = subprocess.run(hunt, cwd=root, capture_output=True, text=True)
     if hunted.returncode == 1:
@@ -74,19 +74,16 @@ def _who_finds(number: int, arguments: argparse.Namespace) -> str:
     return f"unit tests ({monotonic() - began_s:.0f} s)" if tested.returncode == 1 else "nobody"
 
 
-def _hunt(number: int, first: int, seconds: float) -> int:
+def _hunt(number: int, first: int, runs: int) -> int:
     """Run trials with a mutant until one fails. Returns: 1 if one does."""
     install(number)
     from tests.campaign.trial import failure_of
 
-    until_s = process_time() + seconds
-    runs = 0
-    while process_time() < until_s:
-        failure = failure_of(first + runs, Counter())
-        runs += 1
+    for run in range(runs):
+        failure = failure_of(first + run, Counter())
         if failure is not None:
             print(failure.kind)
-            print(f"run {runs}")
+            print(f"run {run + 1}")
             return 1
     print(f"{runs} runs")
     return 0

@@ -110,6 +110,10 @@ networks = st.builds(
     checkpoint_interval_ns=st.sampled_from([None, None, MS, 7 * MS, 50 * MS]),
     unaligned_checkpoints=st.booleans(),
     checkpoint_mode=st.sampled_from([EXACTLY_ONCE, EXACTLY_ONCE, AT_LEAST_ONCE]),
+    debloating_enabled=st.sampled_from([False, False, True]),
+    debloating_period_ns=st.sampled_from([MS, 3 * MS, 20 * MS]),
+    debloating_target_ns=st.sampled_from([MS, 10 * MS, S]),
+    starting_segment_size_bytes=st.sampled_from([1024, 4096]),
 )
 
 
@@ -179,8 +183,11 @@ def sendable(exchange: RecordedExchange, network: NetworkConfig) -> RecordedExch
     between them, on average, as it takes until the credit for the last one is back.
     """
     costs, channels, busy_ns, gaps_ns = exchange.costs, [], 0.0, []
+    segment_bytes = network.segment_size_bytes
+    if network.debloating_enabled:
+        segment_bytes = network.starting_segment_size_bytes
     for each in exchange.channels:
-        room_bytes = network.segment_size_bytes * max(network.exclusive_buffers - 1, 0.3)
+        room_bytes = segment_bytes * max(network.exclusive_buffers - 1, 0.3)
         most = max(int(room_bytes / each.record_wire_bytes), 1)
         records = np.minimum(each.arrivals.records, most)
         first_ns = each.arrivals.first_ns
@@ -200,11 +207,12 @@ def sendable(exchange: RecordedExchange, network: NetworkConfig) -> RecordedExch
 def features_of(fast: FastOutcome | None, network: NetworkConfig) -> list[str]:
     """What is worth counting."""
     found = None if fast is None else fast.checkpoints
+    features = ["debloated buffers"] if fast is not None and network.debloating_enabled else []
     if found is None or not found.completed:
-        return []
+        return features
     if network.checkpoint_mode == AT_LEAST_ONCE:
-        return ["checkpoints at least once"]
-    return ["aligned checkpoints" if not found.unaligned else "unaligned checkpoints"]
+        return [*features, "checkpoints at least once"]
+    return [*features, "unaligned checkpoints" if found.unaligned else "aligned checkpoints"]
 
 
 @compares_in(0.9)

@@ -272,8 +272,10 @@ def test_records_that_do_not_follow_those_before_are_found() -> None:
     assert "do not follow those that its task receives" in (checked(waits).whys_unknown[1] or "")
     costs = replace(window.costs, consume_ns_per_record=(lasts_ns / channel.records,))
     late = replace(second, exchange=replace(window, costs=costs), has_own_instants=True)
-    why = checked(RecordedJob([first, late])).whys_unknown[1] or ""
+    held_up, why = checked(RecordedJob([first, late])).whys_unknown
+    assert why is not None
     assert why.startswith("saturated: its consumers are busy 100% of the time")
+    assert held_up == "another edge of the job is saturated and holds this one up"
 
 
 class SameArrivals(Unseen):

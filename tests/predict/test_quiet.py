@@ -29,6 +29,12 @@ def test_what_passes_long_after_a_flush_began_finds_the_machine_awake() -> None:
     assert quiet_ns[1:].tolist() == [5 * MS] * 7 + [0] * 3
 
 
+def test_before_the_first_flush_seen_no_quiet_time_is_known() -> None:
+    nothing, one = Flushes.of(np.zeros(0, np.int64)), Flushes.of(np.array([5 * MS]))
+    at_ns = np.array([4 * MS, 5 * MS])
+    assert nothing.quiet_ns(at_ns).tolist() == one.quiet_ns(at_ns).tolist() == [0, 0]
+
+
 def test_groups_with_few_messages_are_put_to_the_next_one() -> None:
     quiet_ns = np.repeat([0, 600 * US, 3 * MS], [GROUP_MIN - 1, GROUP_MIN, 2 * GROUP_MIN])
     found = delays_by_quiet(quiet_ns // 10, np.ones(len(quiet_ns), np.int64), quiet_ns)

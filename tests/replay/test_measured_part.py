@@ -1,4 +1,4 @@
-"""What is told of runs that were interrupted or whose files were cut: never a wrong number."""
+"""What is reported of runs that were interrupted or whose files were cut: never a wrong number."""
 
 from __future__ import annotations
 

@@ -130,9 +130,7 @@ def test_damaged_blocks_are_left_out_and_counted(taps: Path) -> None:
     damage(taps / "tap-1" / FILE)
     run = skipping(taps)
     assert losses_of(run) == [("tap-1", FILE, "damaged_blocks", 81)]
-    assert run.losses[0].text == (
-        "1 of 1 blocks are damaged and were skipped: 81 events of 1 channels are lost"
-    )
+    assert run.losses[0].text == ("1 of 1 block damaged and skipped: lost 81 events of 1 channel")
     held = []
     for file in open_recordings(run.place).files:
         with TraceReader(file) as reader:

@@ -131,7 +131,7 @@ def test_where_no_channel_is_missing_local_ones_are_called_invisible(
     spark: Any, tmp_path: Path
 ) -> None:
     (answer,) = documents(replay_runs(spark, [tapped(tmp_path)], Grid(), max_records=100))
-    assert answer["remarks"][0].startswith("local channels are not visible between TaskManagers")
+    assert answer["remarks"][0].startswith("channels within a TaskManager do not pass here")
 
 
 def two_jobs(directory: Path) -> Path:

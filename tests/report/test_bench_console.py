@@ -471,7 +471,7 @@ def test_the_means_of_a_comparison_that_is_too_wide_stand_below() -> None:
     large = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
     print_differences(
-        Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, 0.95
+        Console(file=stream, width=54), "base", "new", {"throughput_bytes": large}, 0.95
     )
     lines = [line.strip() for line in stream.getvalue().splitlines()]
     assert any(line.endswith("+1096.0%  −97.8…+10227.4  no difference") for line in lines)

@@ -114,7 +114,7 @@ def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
     assert "and 19 more channels" in text
     assert "incidents" not in text
     assert "2 incidents, last: refused" in shown(panel(look(incidents=2, last_incident="refused")))
-    assert "fired 1 times" in shown(panel(look(triggers=1)))
+    assert "fired 1 time\n" in shown(panel(look(triggers=1)))
 
 
 def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
@@ -131,7 +131,7 @@ def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
         "tap, 30 s: 2 connections open (2 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
         " 1.00 MiB of trace",
         "tap, 50 s: 2 connections open (5 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
-        " 1.00 MiB of trace, 1 incidents, last: refused",
+        " 1.00 MiB of trace, 1 incident, last: refused",
     ]
 
 
@@ -178,7 +178,7 @@ def test_the_summary_ends_with_the_next_command() -> None:
     print_tap(result(triggers=[{"why": "blocked is 60% (blocked>50%)"}]), "tapped", console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "61.0 s, 1 connections, 1 channels (2.x)" in text
+    assert "61.0 s, 1 connection, 1 channel (2.x)" in text
     assert "22: BUFFER_RESPONSE 13, ADD_CREDIT 9" in text
     assert "at most p50 41.0 us, p99 900 us, over 22 chunks" in text
     assert "kept: blocked is 60%" in text
@@ -193,17 +193,17 @@ def test_a_tap_that_saw_all_has_no_doubts() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"credit_unknown_channels": 2}, "credit unknown: 2 channel(s)"),
+        ({"credit_unknown_channels": 2}, "credit unknown of 2 channels"),
         ({"losses": 1, "skipped_bytes": 300}, "300 bytes could not be read as messages"),
         (
             {"undecodable": 1, "per_connection": [{"notes": ("message id 63",)}]},
-            "they were forwarded: message id 63",
+            "only forwarded: message id 63",
         ),
-        ({"observer_failures": 1}, "1 connections were forwarded unobserved"),
-        ({"sequence_gaps": 1}, "1 gaps in sequence numbers, 0 buffers without credit"),
+        ({"observer_failures": 1}, "1 connection forwarded unobserved"),
+        ({"sequence_gaps": 1}, "1 gap in sequence numbers, 0 buffers without credit"),
         ({"channels_refused": 9}, "too many channels"),
         ({"recording_error": "no space left"}, "no space left"),
-        ({"connections_cut": 3}, "3 connections were open at the end"),
+        ({"connections_cut": 3}, "3 connections closed by the tap at its end"),
         (
             {"incidents": [{"connection": "a through b", "text": "refused"}], "incident_count": 1},
             "a through b: refused",

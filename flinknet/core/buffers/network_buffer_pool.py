@@ -22,7 +22,8 @@ from .local_buffer_pool import UNLIMITED_BUFFERS, LocalBufferPool, SegmentSource
 
 
 class NetworkBufferPool(SegmentSource):
-    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool).
+    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool). Each
+    segment of it becomes an object when it is first requested.
 
     Raises: BufferPoolError if the system does not have enough memory.
     """
@@ -30,13 +31,9 @@ class NetworkBufferPool(SegmentSource):
     def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
         super().__init__(segment_size_bytes)
         self.total_buffers = total_buffers
-        memory = _allocate(total_buffers, segment_size_bytes)
-        self._free = deque(
-            MemorySegment(
-                memory[index * segment_size_bytes : (index + 1) * segment_size_bytes], index
-            )
-            for index in range(total_buffers)
-        )
+        self._memory = _allocate(total_buffers, segment_size_bytes)
+        self._requested_buffers = 0  # at least once
+        self._free: deque[MemorySegment] = deque()
         self._pools: list[LocalBufferPool] = []
         self._waiting_pools: deque[LocalBufferPool] = deque()
         self._required_buffers = 0
@@ -44,11 +41,13 @@ class NetworkBufferPool(SegmentSource):
     @property
     def available_buffers(self) -> int:
         """Number of free segments in the global pool."""
-        return len(self._free)
+        return self.total_buffers - self._requested_buffers + len(self._free)
 
     @property
     def free_segments(self) -> list[int]:
-        """Identities of the segments that are free here and in the local pools."""
+        """Identities of the segments that are free here and in the local pools, but for those that
+        nobody has ever requested.
+        """
         free = [id(segment) for segment in self._free]
         for pool in self._pools:
             free += pool.free_segments
@@ -102,7 +101,7 @@ class NetworkBufferPool(SegmentSource):
         if not promised.collect():
             promised.cancel()
             raise InsufficientBuffersError(
-                count, len(self._free), self.total_buffers, self.segment_size_bytes
+                count, self.available_buffers, self.total_buffers, self.segment_size_bytes
             )
         return promised.segments
 
@@ -130,6 +129,10 @@ class NetworkBufferPool(SegmentSource):
 
     def try_request_segment(self) -> MemorySegment | None:
         """A segment for a local pool; None if there is none."""
+        index, size_bytes = self._requested_buffers, self.segment_size_bytes
+        if index < self.total_buffers:
+            self._requested_buffers = index + 1
+            return MemorySegment(self._memory[index * size_bytes : (index + 1) * size_bytes], index)
         return self._free.popleft() if self._free else None
 
     def recycle_segment(self, segment: MemorySegment) -> None:
@@ -154,8 +157,8 @@ class NetworkBufferPool(SegmentSource):
                 "a pool whose listeners wait for a segment is on no list"
             )
         requested = sum([pool.requested_buffers for pool in self._pools])
-        assert len(self._free) + requested <= self.total_buffers, (
-            f"{len(self._free)} segments are free and {requested} in local pools,"
+        assert self.available_buffers + requested <= self.total_buffers, (
+            f"{self.available_buffers} segments are free and {requested} in local pools,"
             f" of {self.total_buffers}"
         )
         exclusive = self._required_buffers - sum([pool.required_buffers for pool in self._pools])
@@ -166,7 +169,7 @@ class NetworkBufferPool(SegmentSource):
         )
 
     def _serve_waiting_pools(self) -> None:
-        while self._free and self._waiting_pools:
+        while self._waiting_pools and self.available_buffers:
             self._waiting_pools.popleft().handle_segment_available()
 
     def _reserve(self, count: int) -> None:

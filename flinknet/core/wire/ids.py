@@ -142,6 +142,11 @@ class ExecutionAttemptID:
 
     BYTES: ClassVar[int] = 40
 
+    def __hash__(self) -> int:
+        """Of what differs within a job; that of every part took most of the time of a look-up."""
+        vertex = self.execution_vertex_id
+        return hash((vertex.job_vertex_id.raw, vertex.subtask_index, self.attempt_number))
+
     def encode(self) -> bytes:
         return (
             self.execution_graph_id.raw
@@ -173,6 +178,11 @@ class ResultPartitionID:
     producer_id: ExecutionAttemptID
 
     BYTES: ClassVar[int] = 60
+
+    def __hash__(self) -> int:
+        """Of what differs within a job, as above."""
+        partition, attempt = self.partition_id, self.producer_id.attempt_number
+        return hash((partition.intermediate_data_set_id.raw, partition.partition_number, attempt))
 
     def encode(self) -> bytes:
         return self.partition_id.encode() + self.producer_id.encode()

@@ -51,7 +51,7 @@ class ScheduledArrivals:
         self._gap_ns *= self._on_ns / (self._on_ns + self._off_ns)
         self._left = records
         self._counted_from_ns = start_ns if counted_from_ns is None else counted_from_ns
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(seed) if law == "poisson" else None
         # Sources of one rate must not tick in step: each starts at a random phase of the gap.
         self._phase_ns = random.Random(seed).random() * self._gap_ns
         self._origin_ns = start_ns + self._phase_ns
@@ -83,7 +83,7 @@ class ScheduledArrivals:
         count = _CHUNK_RECORDS
         if self._left is not None and self._counted_from_ns <= self._origin_ns:
             count = min(count, self._left)
-        if self._law == "poisson":
+        if self._random is not None:
             offsets = np.cumsum(self._random.exponential(self._gap_ns, count))
             instants = self._origin_ns + offsets
             self._origin_ns = float(instants[-1])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +14,28 @@ from numpy.typing import NDArray
 from flinknet.arrays import IntArray
 from flinknet.config import EXPONENTIAL, RecordSize
 
-_DRAWN = 8192
-"""Draws made at once: one for a few records takes as long as for a hundred."""
+_FIRST_DRAWN, _MOST_DRAWN = 128, 8192
+"""Draws made at once, first and later: one for a few records takes as long as for a hundred."""
 
 
 class _Draws(ABC):
     """Random values drawn ahead and taken in portions."""
 
     def __init__(self, seed: int) -> None:
-        self._random = np.random.default_rng(seed)
+        self._seed = seed
+        self._more = _FIRST_DRAWN
         self._drawn: IntArray = np.empty(0, np.int64)
+
+    @cached_property
+    def _random(self) -> np.random.Generator:
+        """Made for the first draw: many sources draw nothing."""
+        return np.random.default_rng(self._seed)
 
     def take(self, count: int) -> IntArray:
         """The values of the next records."""
         if len(self._drawn) < count:
-            more = self._draw(max(count, _DRAWN))
+            more = self._draw(max(count, self._more))
+            self._more = min(2 * self._more, _MOST_DRAWN)
             self._drawn = np.concatenate((self._drawn, more))
         taken, self._drawn = self._drawn[:count], self._drawn[count:]
         return taken

@@ -32,6 +32,7 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import placed_plan_of
 from flinknet.graph.slots import PlacedSlot, SharedSlot
 from flinknet.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph, StreamNode
+from flinknet.units import counted
 
 from ..descriptor import (
     InputChannelDescriptor,
@@ -412,9 +413,10 @@ def _check(scenario: Scenario) -> None:
     scheduling_of(scenario)
     stages = workload.relays + 2
     if scenario.placement == "split" and scenario.task_managers < stages:
+        there = counted(scenario.task_managers, "TaskManager")
         raise ConfigError(
-            f"{scenario.task_managers} task manager(s) for {stages} stages that are split: each"
-            f" needs one of its own; use --task-managers {stages} or more, or --placement spread"
+            f"{there} for {stages} stages that are split: each needs one of its own; use"
+            f" --task-managers {stages} or more, or --placement spread"
         )
     *_, writers, readers = workload.parallelisms
     if workload.partitioner == "forward" and writers != readers:

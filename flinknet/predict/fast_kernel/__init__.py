@@ -2,8 +2,8 @@
 
 What `simulator.cluster` does with the real core, message by message in 50 µs and more each, this
 does in 0.2 to 3 µs, however many channels there are: pipelined channels, local or over
-connections, credit, a rate that the stack keeps up with, checkpoints. `fast_path` says what is
-covered; property tests compare the two. Names follow the core: a *turn* of a TaskManager,
+connections, credit, a rate that the stack keeps up with, checkpoints, debloating. `fast_path` says
+what is covered; property tests compare the two. Names follow the core: a *turn* of a TaskManager,
 *beats* of the flusher, readers with credit in a queue, exclusive and floating buffers.
 
 Passing eighty arrays to a compiled function costs a hundred times the call. So all state lies in
@@ -14,7 +14,8 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `words`: what stands where. `compiling`: how functions are compiled. `timetable`: what is next.
 - `source`: records become buffers (`ramps`), which wait in a `subpartition`.
 - `connection`: messages and credit on their way.
-- `checkpoints`: barriers are written, and aligned or not.
+- `checkpoints`: barriers are written, and aligned or not. `debloating`: gates say how large buffers
+  are to be.
 - `sink`: buffers are taken (`input_channel`), and the `latencies` of their records counted.
 - `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
   half a second.

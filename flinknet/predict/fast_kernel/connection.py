@@ -133,6 +133,8 @@ def receive_up(m: Words, connection: int, now: int) -> int:
             notify(m, channel)
         elif m[entry + 1] == w.ACKNOWLEDGE:
             m[m[channel + w.SOURCE] + w.UNACKNOWLEDGED] -= 1
+        elif m[entry + 1] <= w.BUFFER_SIZE:
+            m[channel + w.BUFFER_BYTES] = w.BUFFER_SIZE - m[entry + 1]
     m[connection + w.UP_BEGIN] = m[connection + w.UP_END] = 0
     return w.NEVER
 
@@ -159,7 +161,11 @@ def pump_down(m: Words, connection: int, now: int) -> None:
     for entry in range(
         control, control + m[connection + w.CONTROL_COUNT] * w.CONTROL_WORDS, w.CONTROL_WORDS
     ):
-        _append_up(m, connection, m[entry], m[entry + 1], at_ns)
+        channel, what = m[entry], m[entry + 1]
+        if what == w.BUFFER_SIZE:
+            what -= m[channel + w.TO_ANNOUNCE]
+            m[channel + w.TO_ANNOUNCE] = 0
+        _append_up(m, connection, channel, what, at_ns)
     m[connection + w.CONTROL_COUNT] = 0
     for place in range(creditors, creditors + m[connection + w.CREDITORS_COUNT]):
         channel = m[place]

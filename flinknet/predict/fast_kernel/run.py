@@ -6,6 +6,7 @@ from . import words as w
 from .checkpoints import take_coordinators_turn
 from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
+from .debloating import rest, take_debloaters_turn
 from .sink import step_sink
 from .source import may_finish, start_source, step_source
 from .subpartition import notify
@@ -56,6 +57,8 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
         now, again_ns = step_sink(m, f, slopes, m[place], now)
+        if m[w.DEBLOAT_NS] and again_ns > now:
+            rest(m, m[place], now)
         next_ns = min(next_ns, again_ns)
     if m[task_manager + w.HAS_LOCAL_CHANNELS]:
         for place in range(sources, sources_end):
@@ -89,7 +92,7 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
     Args:
         memory: laid out by `fast_path`.
         numbers: costs, and room for four times as many numbers as there are buckets; as much
-            again for the durations of checkpoints.
+            again for the durations of checkpoints; the buffer size of each sink.
         buckets: of a latency histogram.
 
     Returns: DONE, or why it must be run by the simulator.
@@ -112,6 +115,8 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
         task_manager = _next_task_manager(m, now)
         if task_manager == coordinator:
             take_coordinators_turn(m, f, now)
+        elif task_manager > coordinator:
+            take_debloaters_turn(m, f, task_manager, now)
         else:
             _turn(m, f, w.COUNTS + buckets, task_manager, now)
     return m[w.ENDED]

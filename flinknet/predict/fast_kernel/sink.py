@@ -6,6 +6,7 @@ from . import words as w
 from .checkpoints import end_input, receive_barrier, receive_priority_barrier
 from .compiling import compiled
 from .connection import count_message
+from .debloating import resume
 from .input_channel import queue_channel, recycle_held, release, say
 from .latencies import count_bounds, longest_wait_ns, take_records
 from .subpartition import poll, resume_consumption
@@ -117,6 +118,7 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
         has_barriers = m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]
         is_ready = has_barriers or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
         if is_ready:
+            resume(m, sink, now)
             now += m[w.RECEIVE_NS]
         if has_barriers:
             _take_priority_barriers(m, f, sink, now)

@@ -31,7 +31,7 @@ def _close_buffer(m: Words, channel: int) -> None:
     emitted = m[channel + w.EMITTED]
     if emitted == m[channel + w.OPEN_FROM]:
         return
-    segments = m[channel + w.SEGMENTS]
+    segments = _count_segments(m, channel)
     m[channel + w.OPEN_FROM] = emitted
     if segments == 0:
         m[channel + w.SEGMENTS_FROM] = emitted
@@ -41,6 +41,22 @@ def _close_buffer(m: Words, channel: int) -> None:
     m[m[channel + w.BOUNDARIES] + place] = emitted
     m[channel + w.BOUNDARIES_END] += 1
     m[channel + w.CLOSED_SEGMENTS] = segments
+
+
+@compiled
+def _fill_buffers(m: Words, channel: int, end: int) -> None:
+    """Write up to a byte into buffers of the size that the consumer wants, or as long as it takes
+    to end a record.
+    """
+    while m[channel + w.EMITTED] < end:
+        emitted = m[channel + w.EMITTED]
+        if emitted == m[channel + w.OPEN_FROM]:
+            rest = m[w.RECORD_BYTES] - emitted % m[w.RECORD_BYTES]
+            capacity = min(max(rest, m[channel + w.BUFFER_BYTES]), m[w.SEGMENT_BYTES])
+            m[channel + w.OPEN_UNTIL] = emitted + capacity
+        m[channel + w.EMITTED] = min(end, m[channel + w.OPEN_UNTIL])
+        if m[channel + w.EMITTED] == m[channel + w.OPEN_UNTIL]:
+            _close_buffer(m, channel)
 
 
 @compiled
@@ -92,6 +108,7 @@ def write_barrier(m: Words, channel: int) -> None:
         note(m, channel)
         notify(m, channel)
         return
+    m[channel + w.SEGMENTS_BEFORE] = _count_segments(m, channel)
     is_last = m[channel + w.TAIL_EVENT] == 0
     m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL if is_last else w.BEHIND_TAIL
     note(m, channel)
@@ -122,7 +139,10 @@ def resume_consumption(m: Words, channel: int) -> None:
 def emit(m: Words, channel: int, records: int) -> None:
     """Write records: the reader is told when a second buffer is opened."""
     before = m[channel + w.ELEMENTS]
-    m[channel + w.EMITTED] += records * m[w.RECORD_BYTES]
+    if m[w.DEBLOAT_NS]:
+        _fill_buffers(m, channel, m[channel + w.EMITTED] + records * m[w.RECORD_BYTES])
+    else:
+        m[channel + w.EMITTED] += records * m[w.RECORD_BYTES]
     note(m, channel)
     may_tell = before < 2 and not m[channel + w.FLUSH_REQUESTED] and not m[channel + w.IS_BLOCKED]
     if may_tell and m[channel + w.ELEMENTS] >= 2:
@@ -159,7 +179,7 @@ def _is_event_next(m: Words, channel: int, segments: int) -> bool:
     """Whether an event comes first, of what there is, with so many data buffers."""
     if m[channel + w.FRONT_EVENT] or m[channel + w.HAS_PRIORITY_BARRIER]:
         return True
-    if m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL and m[channel + w.CLOSED_SEGMENTS] == 0:
+    if m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL and m[channel + w.SEGMENTS_BEFORE] == 0:
         return True
     return segments == 0
 
@@ -208,7 +228,7 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
             kind, size = w.RECOVERY, m[w.RECOVERY_BYTES]
             break
         is_before_tail = m[channel + w.BARRIER_PLACE] == w.BEFORE_TAIL
-        if is_before_tail and m[channel + w.CLOSED_SEGMENTS] == 0:
+        if is_before_tail and m[channel + w.SEGMENTS_BEFORE] == 0:
             m[channel + w.BARRIER_PLACE] = w.NOWHERE
             m[channel + w.IS_BLOCKED] = m[w.IS_BLOCKING]
             count -= 1
@@ -239,6 +259,7 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
             m[channel + w.HEAD] += 1
             count -= 1
             segments -= 1
+            m[channel + w.SEGMENTS_BEFORE] = max(m[channel + w.SEGMENTS_BEFORE] - 1, 0)
             if has_boundary:
                 m[channel + w.CLOSED_SEGMENTS] -= 1
             if has_boundary and stretch == 1:
@@ -254,7 +275,7 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     backlog = following = 0
     if count and not m[channel + w.IS_BLOCKED]:
         is_all = m[channel + w.FLUSH_REQUESTED] or m[channel + w.TAIL_EVENT]
-        if m[channel + w.BARRIER_PLACE] and m[channel + w.OPEN_FROM] == m[channel + w.EMITTED]:
+        if m[channel + w.BARRIER_PLACE] and segments == m[channel + w.SEGMENTS_BEFORE]:
             is_all = 1  # the barrier is last
         backlog = segments if is_all else max(segments - 1, 0)
         if count > 1 or m[channel + w.FLUSH_REQUESTED] or segments == 0:

@@ -25,8 +25,8 @@ DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, PRIORITY_BARRIER, NOTHIN
 """What a message is; an EndOfPartition is sent when every channel of its source has acknowledged
 the end of data. A PRIORITY_BARRIER is an unaligned one, which overtakes data."""
 
-RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
-"""What a consumer says that is no credit."""
+RESUME, ACKNOWLEDGE, CANCEL, BUFFER_SIZE = -1, -2, -3, -4
+"""What a consumer says that is no credit; a new buffer size is said as so many less."""
 
 # What does not change in a run: words 1 to 31.
 (
@@ -114,7 +114,11 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     OVERTAKEN_TOTAL,
     OVERTAKEN_MAX,
 ) = range(52, 77)
-HEAD_WORDS = 80
+# Debloating: words 77 to 81. How often gates are looked at, 0 for never; the time that what is
+# under way shall take; the smallest size; which changes are worth a message; from which number on
+# the size of each sink stands.
+DEBLOAT_NS, TARGET_MS, SMALLEST_BYTES, THRESHOLD_PERCENT, SIZES = range(77, 82)
+HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -129,7 +133,9 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # queue of the bytes behind which they did, the bytes where the first segment and the open one are
 # counted from, and how many segments are closed so; whether an unaligned barrier waits to be read,
 # the message that it came behind; bytes read, whether the channel's barrier is missing in the
-# checkpoint that its consumer has begun, and how many had been read then.
+# checkpoint that its consumer has begun, and how many had been read then; the size of the next
+# buffers, where the open one is full, and the size that waits to be announced, 0 for none; how many
+# data buffers are before the aligned barrier.
 (
     SOURCE,
     PLACE,
@@ -187,8 +193,12 @@ TIME_KINDS, TIME_WORDS = 4, 4
     CHANNEL_BYTES,
     IS_MISSING,
     COUNTED_FROM_BYTES,
-) = range(56)
-CHANNEL_WORDS = 56
+    BUFFER_BYTES,
+    OPEN_UNTIL,
+    TO_ANNOUNCE,
+    SEGMENTS_BEFORE,
+) = range(60)
+CHANNEL_WORDS = 60
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -258,7 +268,10 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 # not ended; the last checkpoint that it confirmed; whether it aligns barriers, since when and how
 # many bytes, of how many channels and from how many it has them, those it has blocked; where to
 # note when it has passed on the next checkpoint, and where there is no more room; channels with
-# unaligned barriers, when it reads these if it is at work, and the bytes that they have overtaken.
+# unaligned barriers, when it reads these if it is at work, and the bytes that they have overtaken;
+# since when it has nothing to read, -1 while it has, how long that was before, and when that last
+# changed; the rate, instant, bytes and time without data when its gate was last looked at, and the
+# buffer size that it announced last.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -293,10 +306,19 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     PRIORITIES_END,
     MAIL_NS,
     COUNTED_BYTES,
-) = range(33)
-SINK_WORDS = 33
+    IDLE_SINCE_NS,
+    IDLE_BEFORE_NS,
+    MARKED_NS,
+    SEEN_RATE,
+    SEEN_NS,
+    SEEN_BYTES,
+    SEEN_IDLE_NS,
+    ANNOUNCED_BYTES,
+) = range(41)
+SINK_WORDS = 41
 
-# A TaskManager: its place in the timetable of turns, the number of its request for the next one,
+# A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
+# its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
 # as 0, of what has something to send.
 (
@@ -317,5 +339,6 @@ TASK_MANAGER_WORDS = 12
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,
-# then the lowest and the highest latencies by bucket, where it is unknown when records came.
-SEND_NS_PER_MESSAGE, SEND_NS_PER_BYTE, EMIT_NS_PER_RECORD, COUNTS = range(4)
+# then the lowest and the highest latencies by bucket, where it is unknown when records came. One of
+# the costs is what a new buffer size counts against those before.
+SEND_NS_PER_MESSAGE, SEND_NS_PER_BYTE, EMIT_NS_PER_RECORD, NEWEST_SHARE, COUNTS = range(5)

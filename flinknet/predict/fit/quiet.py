@@ -45,11 +45,15 @@ class Flushes:
         return cls(np.r_[first, passed_ns[1:][is_new]], np.r_[first, passed_ns[:-1][is_new]])
 
     def quiet_ns(self, at_ns: IntArray) -> IntArray:
-        """How long nothing had passed before the flush of each of some of these buffers."""
+        """How long nothing had passed before the flush of each of some of these buffers; 0 of one
+        that is not of a flush seen."""
         place = np.searchsorted(self.begun_ns, at_ns, side="right") - 1
-        begun_ns = self.begun_ns[place]
-        found: IntArray = begun_ns - self.before_ns[place]
-        return np.where(at_ns - begun_ns < AWAKE_NS, found, 0)
+        is_seen = place >= 0
+        begun_ns = self.begun_ns[place[is_seen]]
+        is_waking = at_ns[is_seen] - begun_ns < AWAKE_NS
+        found = np.zeros(len(place), np.int64)
+        found[is_seen] = np.where(is_waking, begun_ns - self.before_ns[place[is_seen]], 0)
+        return found
 
 
 def delays_by_quiet(beyond_ns: IntArray, records: IntArray, quiet_ns: IntArray) -> DelaysByQuiet:

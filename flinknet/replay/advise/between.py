@@ -15,7 +15,14 @@ from ..observe.flink_metrics import flink_metrics
 from ..observe.observed_run import ObservedRun
 from ..observe.unanswered import LONG_NS
 from .channel_times import channel_ends, times_between
-from .diagnose import SKEWED_FROM, ChannelTimes, diagnose_captured, in_groups, named
+from .diagnose import (
+    ASK_WHETHER_BUSY,
+    SKEWED_FROM,
+    ChannelTimes,
+    diagnose_captured,
+    in_groups,
+    named,
+)
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
@@ -173,11 +180,16 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
     said = f"{text}on {edge.name}: {verdict.text}"
     busy = edge.busy(slow)
     if busy is not None:
-        is_idle = busy < IDLE_BELOW and cause is not Cause.ALIGNMENT
+        said = said.removesuffix(ASK_WHETHER_BUSY)
         said += f"; Flink reported {named(tasks)} busy {busy:.0%} of the time"
-        if is_idle:
+        if busy < IDLE_BELOW and cause is not Cause.ALIGNMENT:
             said += ", so more buffers or a shorter round trip help"
             cause, place, helps = Cause.FEW_BUFFERS, None, (Remedy.BUFFERS, Remedy.NETWORK)
+        elif busy >= LOADED_FROM and cause is Cause.SLOW_TASKS:
+            said += (
+                ", so a higher parallelism or less work for each record helps, more buffers do not"
+            )
+            helps = (Remedy.PARALLELISM,)
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
 
 

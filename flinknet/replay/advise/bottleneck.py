@@ -352,7 +352,7 @@ def _unpressed(job: JobUse) -> Bottleneck:
 
 
 def _is_read_late(job: JobUse, edge: EdgeUse) -> bool:
-    """Without credit a slow consumer stops the reading of its connection."""
+    """Without credit, the connection of a slow consumer is not read."""
     return _busiest_share(job, edge) >= MAIN_SHARE
 
 

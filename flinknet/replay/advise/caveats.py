@@ -81,8 +81,8 @@ def _of_counters(share: EdgeShare) -> str:
         return "how many records they carry is unknown, and no figure here includes them"
     return (
         f"the trace has {share.recorded_share:.0%} of the edge's"
-        f" {human_count(share.records_per_s)} records/s by Flink's counters, and the figures here"
-        " are of that part"
+        f" {human_count(share.records_per_s)} records/s by Flink's counters, and the figures of"
+        " the edge alone are of that part"
     )
 
 
@@ -99,8 +99,8 @@ def _of_local_channels(run: RecordedRun) -> str | None:
     every = producers * consumers
     if pairs == every:
         return (
-            "local channels are not visible between TaskManagers; none is known to be missing here,"
-            " and if there are any, no figure here includes them"
+            "channels within a TaskManager do not pass here; if there are any, no figure here"
+            " includes them"
         )
     return (
         f"at least {every - pairs} of {every} channels ({1 - pairs / every:.0%}) did not"

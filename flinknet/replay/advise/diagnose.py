@@ -211,6 +211,11 @@ def named(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+ASK_WHETHER_BUSY = (
+    "; more buffers help only if the task is idle meanwhile, which Flink's REST API tells (--rest)"
+)
+"""What a tap alone leaves open of consumers that do not keep up."""
+
 _WITHOUT_CREDIT = "without_credit"
 
 _CAPTURED = (
@@ -219,8 +224,7 @@ _CAPTURED = (
         "credit-starved",
         MAIN_SHARE,
         "{who} {do} not keep up: {share} of the time data waited at a producer and the receiver had"
-        " no free buffer; more buffers help only if the task is idle meanwhile"
-        " (busyTimeMsPerSecond), which a tap cannot see",
+        " no free buffer" + ASK_WHETHER_BUSY,
     ),
     (
         _WITHOUT_CREDIT,

@@ -59,12 +59,15 @@ document.addEventListener("focusout", () => tip.hide());
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hide(); });
 addEventListener("scroll", () => { if (Math.abs(scrollY - tip.scrolled) > 2) tip.hide(); }, {passive: true});
 
+// A cell of more characters is a sentence, which may break between its words.
+const LONG_CELL = 26;
+
 function table(heads, rows) {
   const hint = h("div", {class: "scrolls", hidden: ""}, "more columns: scroll sideways →");
   const place = h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
     h("thead", {}, h("tr", {}, heads.map(([name, meaning]) => h("th", {scope: "col"}, term(name, meaning))))),
     h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
-      row.cells.map((cell) => cell instanceof Element ? cell : h("td", {}, String(cell))))))));
+      row.cells.map((cell) => cell instanceof Element ? cell : h("td", {class: String(cell).length > LONG_CELL ? "wrap" : null}, String(cell))))))));
   new ResizeObserver(() => { hint.hidden = place.scrollWidth <= place.clientWidth + 1; }).observe(place);
   return h("div", {class: "table"}, hint, place);
 }

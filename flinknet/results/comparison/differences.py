@@ -21,6 +21,7 @@ from statistics import fmean, geometric_mean, median, stdev
 
 from flinknet.units import human_change
 
+from .metrics import label_of
 from .student_t import student_t_quantile
 
 NEGLIGIBLE = 0.01
@@ -200,7 +201,9 @@ def summary(
     verdicts = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
         metrics = [
-            f"{metric} ({human_change(each.change)})" if each.is_ratio else metric
+            f"{label_of(metric)} ({human_change(each.change)})"
+            if each.is_ratio
+            else label_of(metric)
             for metric, each in differences.items()
             if each.verdict is verdict and each.change is not None
         ]
@@ -209,7 +212,7 @@ def summary(
     undecided: dict[str, list[str]] = {}
     for metric, each in differences.items():
         if each.verdict is Verdict.UNDECIDED:
-            undecided.setdefault(each.what_would_decide(), []).append(metric)
+            undecided.setdefault(each.what_would_decide(), []).append(label_of(metric))
     if undecided:
         parts = [f"{', '.join(metrics)} ({what})" for what, metrics in undecided.items()]
         verdicts.append(f"undecided in {', '.join(parts)}")

@@ -26,11 +26,11 @@ class Metric:
 
 METRICS: Mapping[str, Metric] = {
     "throughput": Metric(lambda m, _: m.throughput_records_per_s, 1, "records/s"),
-    "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes"),
+    "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes", "bytes/s"),
     "mean": Metric(lambda m, _: m.latency_ns.mean, -1, "ns"),
     "p50": Metric(lambda m, _: m.latency_ns.p50, -1, "ns"),
     "p99": Metric(lambda m, _: m.latency_ns.p99, -1, "ns"),
-    "p99_9": Metric(lambda m, _: m.latency_ns.p99_9, -1, "ns"),
+    "p99_9": Metric(lambda m, _: m.latency_ns.p99_9, -1, "ns", "p99.9"),
     "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
     "buffers": Metric(lambda m, _: m.buffers / m.duration_ns * 1e9, 0, "buffers/s", "buffers/s"),
     "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),
@@ -39,7 +39,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def label_of(metric: str) -> str:
-    """What tables call a metric: its name, unless that lacks that it is a rate."""
+    """What tables and sentences call a metric."""
     return METRICS[metric].label or metric
 
 

@@ -152,8 +152,8 @@ def limited_by(
             behind_ns > 0
             and measured.throughput_records_per_s < REACHED_SHARE * requested.offered_per_s
         ):
-            late = f" (its last records came {human_duration(behind_ns)} after the measured part)"
-        return f"the requested rate, which was reached{late}; {busy}."
+            late = f" (the last records came {human_duration(behind_ns)} after the measured part)"
+        return f"the requested rate alone{late}; {busy}."
     if slow:
         if all(each.is_local for each in load.channels):
             return f"the slow consumer ({slow}): producers waited for buffers; {busy}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinknet.graph.slots import PlacedSlot, SharedSlot, place_in, slots_needed
+from flinknet.units import counted
 
 Slot = tuple[int, int]
 """Index of the TaskManager, and number of the slot on it."""
@@ -95,12 +96,14 @@ class SlotPool:
     @property
     def shortage(self) -> str:
         """The slots needed and offered, in words, with advice."""
-        there = f"{len(self._task_managers)} TaskManager(s) with {self._cluster.slots_each} each"
+        there = counted(len(self._task_managers), "TaskManager")
+        there += f" with {self._cluster.slots_each} each"
         advice = "give more TaskManagers, more slots, or a lower parallelism"
         if held := self.held_by_others:
-            there += f", {held} of them other jobs',"
+            there += f", {held} of them other jobs'"
             advice = f"end another job, or {advice}"
-        return f"the job needs {self.needed} slots, but {there} offer {self.offered}; {advice}"
+        needed = counted(self.needed, "slot")
+        return f"the job needs {needed}; available: {self.offered} ({there}); {advice}"
 
     def slots_in_use(self, task_manager: int) -> int:
         """Number of slots of a TaskManager that the job uses."""

@@ -1,4 +1,4 @@
-"""SingleInputGate: requests, errors, priority, what is told with each element, waiting."""
+"""SingleInputGate: requests, errors, priority, what comes with each element, waiting."""
 
 from __future__ import annotations
 

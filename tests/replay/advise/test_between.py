@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
-from flinknet.replay.advise.diagnose import ChannelTimes, diagnose_captured
+from flinknet.replay.advise.diagnose import ASK_WHETHER_BUSY, ChannelTimes, diagnose_captured
 from flinknet.replay.advise.edges import ends_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
@@ -112,6 +112,16 @@ def test_of_edges_whose_order_is_unknown_the_one_with_busy_consumers_is_named() 
     assert found is not None
     assert (found.cause, found.tasks) == (Cause.SLOW_TASKS, ("B (1/2)", "B (2/2)"))
     assert "Flink reported B (1/2) and B (2/2) busy 97% of the time" in found.text
+
+
+def test_buffers_are_no_advice_where_flink_reports_the_consumers_busy() -> None:
+    edge = edge_of("A", True, 0.9, 0.97)
+    verdict = replace(edge.verdicts[0], text="data waits" + ASK_WHETHER_BUSY)
+    found = bottleneck_between([replace(edge, verdicts=[verdict])])
+    assert found is not None
+    assert found.helps == (Remedy.PARALLELISM,)
+    assert "--rest" not in found.text
+    assert "more buffers do not" in found.text
 
 
 def test_where_nothing_was_reported_an_unknown_order_names_nobody() -> None:

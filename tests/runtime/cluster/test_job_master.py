@@ -151,14 +151,14 @@ def test_the_job_is_finished_when_every_task_is() -> None:
 def test_too_few_slots_are_waited_for_and_then_reported() -> None:
     cluster = Cluster(joined(3, {"slot.request.timeout": "10s"}), task_managers=1, slots=2)
     assert not cluster.deployed
-    assert cluster.master.shortage().startswith("the job needs 3 slots, but 1 TaskManager(s)")
+    assert cluster.master.shortage().startswith("the job needs 3 slots; ")
     assert cluster.master.next_deadline_ns() == 10 * S
     cluster.pass_time(10 * S - 1)
     assert cluster.master.state is JobState.CREATED
     cluster.pass_time(1)
     assert cluster.master.state is JobState.FAILED
     assert "needs 3 slots" in cluster.master.reason
-    assert "offer 2" in cluster.master.reason
+    assert "available: 2" in cluster.master.reason
 
 
 def test_slots_that_come_late_are_in_time() -> None:

@@ -122,7 +122,7 @@ def test_three_pipelines_wait_for_a_third_slot_and_then_fail(start: Start) -> No
     job = start(PIPELINE, 3, task_managers=1, slots=2, settings={"slot.request.timeout": "500ms"})
     ended = job.ended()
     assert ended.state == "FAILED"
-    assert "the job needs 3 slots, but 1 TaskManager(s) with 2 each offer 2" in ended.reason
+    assert "the job needs 3 slots; available: 2 (1 TaskManager with 2 each)" in ended.reason
     assert "waited for 500ms" in ended.reason
 
 

@@ -110,7 +110,7 @@ def test_who_finds_too_few_slots_waits_until_another_job_ends() -> None:
     one, two = session.submit(3, "one"), session.submit(2, "two")
     assert not two.deployments
     assert two.shortage() == (
-        "the job needs 2 slots, but 2 TaskManager(s) with 2 each, 3 of them other jobs', offer 1;"
+        "the job needs 2 slots; available: 1 (2 TaskManagers with 2 each, 3 of them other jobs');"
         " end another job, or give more TaskManagers, more slots, or a lower parallelism; waits"
         " 5min for them (slot.request.timeout)"
     )
@@ -147,7 +147,7 @@ def test_who_waits_for_slots_in_vain_fails_and_leaves_the_other_alone() -> None:
     assert two.state is JobState.CREATED
     two.handle_deadline(now_ns=S // 2)
     assert two.state is JobState.FAILED
-    assert "4 of them other jobs', offer 0" in two.reason
+    assert "available: 0 (2 TaskManagers with 2 each, 4 of them other jobs')" in two.reason
     assert "waited for 500ms" in two.reason
     assert one.state is JobState.RUNNING
     assert session.in_use == [2, 2]
@@ -182,7 +182,7 @@ def test_a_lost_task_manager_fails_the_jobs_that_had_tasks_there_only() -> None:
     assert two.state is JobState.FAILED or two.state is JobState.FAILING
     assert "tm-1 is gone" in two.reason
     assert waiting.state is JobState.CREATED
-    assert "1 TaskManager(s) with 2 each, 2 of them other jobs', offer 0" in waiting.shortage()
+    assert "available: 0 (1 TaskManager with 2 each, 2 of them other jobs')" in waiting.shortage()
 
 
 def test_a_job_does_not_wait_for_a_task_manager_that_is_lost_before_it_is_ready() -> None:
