@@ -212,7 +212,7 @@ def named(names: Sequence[str]) -> str:
 
 
 ASK_WHETHER_BUSY = (
-    "; more buffers help only if the task is idle meanwhile, which Flink's REST API tells (--rest)"
+    "; more buffers help only if the task is idle meanwhile, which Flink's REST API shows (--rest)"
 )
 """What a tap alone leaves open of consumers that do not keep up."""
 
