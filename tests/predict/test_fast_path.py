@@ -213,6 +213,9 @@ def features_of(fast: FastOutcome | None, network: NetworkConfig) -> list[str]:
         return features
     if network.checkpoint_mode == AT_LEAST_ONCE:
         return [*features, "checkpoints at least once"]
+    if network.unaligned_checkpoints and network.aligned_checkpoint_timeout_ns:
+        came = "that timed out" if found.unaligned else "that did not time out"
+        return [*features, f"alignments {came}"]
     return [*features, "unaligned checkpoints" if found.unaligned else "aligned checkpoints"]
 
 
