@@ -170,10 +170,17 @@ def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
     exchange, network = draw(exchanges()), draw(networks)
     if draw(st.sampled_from([True] * 9 + [False])):
         few = max(FEWEST_BUFFERS - network.exclusive_buffers, network.floating_buffers)
+        if network.debloating_enabled:  # of the smallest size as many as take what comes
+            few = max(few, DEBLOATED_BUFFERS)
+            network = replace(network, max_buffers_per_channel=2 * DEBLOATED_BUFFERS)
         network = replace(network, floating_buffers=few)
         exchange = sendable(exchange, network)
+    else:  # with small buffers writers would wait throughout
+        network = replace(network, debloating_enabled=False)
     return exchange, network
 
+
+DEBLOATED_BUFFERS = 40
 
 FEWEST_BUFFERS = 4
 """Exclusive and floating ones of a channel, with which a writer does not wait for the open one."""
@@ -213,6 +220,9 @@ def features_of(fast: FastOutcome | None, network: NetworkConfig) -> list[str]:
         return features
     if network.checkpoint_mode == AT_LEAST_ONCE:
         return [*features, "checkpoints at least once"]
+    if network.unaligned_checkpoints and network.aligned_checkpoint_timeout_ns:
+        came = "that timed out" if found.unaligned else "that did not time out"
+        return [*features, f"alignments {came}"]
     return [*features, "unaligned checkpoints" if found.unaligned else "aligned checkpoints"]
 
 
