@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-_SAMPLE_S = 0.05
+_SAMPLE_S = 0.2
 PROGRESS_S = 10.0
 _KINDS = {"driver": "driver", "java": "JVM", "python": "largest worker"}
 
@@ -43,6 +43,7 @@ class Watch:
         self._most = dict.fromkeys(_KINDS, 0.0)
         self._cpu: dict[int, float] = {}
         self._what = ""
+        self._looking_s = 0.0  # of processor time, which is not of the work
         self._started_s = self._said_s = time.perf_counter()
         self._stops = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -54,14 +55,14 @@ class Watch:
         for process in _processes():
             _forget_peak(process.pid)
         self._sample()
-        before_s = sum(self._cpu.values())
+        before_s = sum(self._cpu.values()) - self._looking_s
         self._started_s = self._said_s = started_s = time.perf_counter()
         self._what = what
         result = work()
         self._what = ""
         wall_s = time.perf_counter() - started_s
         self._sample()
-        cpu_s = sum(self._cpu.values()) - before_s
+        cpu_s = sum(self._cpu.values()) - self._looking_s - before_s
         part = Part(wall_s, cpu_s, *(self._most[name] for name in _KINDS))
         say(f"{what}: {wall_s:.1f} s, {cpu_s:.1f} s of processor time, {self._memory()}")
         return part, result
@@ -74,6 +75,7 @@ class Watch:
     def _look(self) -> None:
         while not self._stops.wait(_SAMPLE_S):
             self._sample()
+            self._looking_s = time.thread_time()
             now_s = time.perf_counter()
             if self._what and now_s - self._said_s >= PROGRESS_S:
                 self._said_s = now_s
