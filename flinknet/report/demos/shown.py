@@ -87,7 +87,10 @@ def demo_page(
     has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
     taught = Lines(lesson, is_doubt=has_failed, is_headed=True)
     doubtful = [Lines([f"Warning: {each}" for each in doubts], is_doubt=True)] if doubts else []
-    seen, about = Section("demo", "What happens", "", parts), Section("about", "What ran", OWN_STACK)
+    seen, about = (
+        Section("demo", "What happens", "", parts),
+        Section("about", "What ran", OWN_STACK),
+    )
     if spares_lesson and not has_failed:
         view = View(name, title, [taught, seen, *doubtful, about], setup)
     else:
