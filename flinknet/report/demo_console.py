@@ -35,8 +35,8 @@ STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 
 TITLES = {"tcp": "TCP only (Flink < 1.5)", "credit": "credit-based (since 1.5)"}
 COMPARED = (
-    *("B.3 alone: records/s", "B.3 alone: p99 latency"),
-    *("B.4 paused: B.3 records/s", "B.4 paused: B.3 p99 latency"),
+    *("B.3 alone: rate", "B.3 alone: p99"),
+    *("B.4 paused: B.3 rate", "B.4 paused: B.3 p99"),
     "rate kept",
 )
 """Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
@@ -193,7 +193,7 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
 
 def _comparison(modes: Sequence[HeadOfLine]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column("flow control")
+    table.add_column("flow control", no_wrap=True)
     for name in COMPARED:
         table.add_column(name.replace(": ", "\n"), justify="right")
     for mode in modes:

@@ -139,7 +139,10 @@ def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> N
 
 
 def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
-    warnings = (RunWarning("schedule-missed", "it was late"), RunWarning("disturbed", "others took it"))
+    warnings = (
+        RunWarning("schedule-missed", "it was late"),
+        RunWarning("disturbed", "others took it"),
+    )
     out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
     assert "Warning: others took it" in out
     assert "it was late" not in out
