@@ -90,7 +90,9 @@ def _head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> Shown:
 
 
 def _back_pressure_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    return [("chain", _overloaded(scenario, times=4))]
+    from flinknet.report.demos.back_pressure import SLOWER
+
+    return [("chain", _overloaded(scenario, times=SLOWER))]
 
 
 def _overloaded(scenario: Scenario, *, times: int) -> Scenario:

@@ -33,7 +33,14 @@ NEIGHBOUR, PAUSED = 0, 1
 STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """What the neighbour keeps of its rate: at most without credit, and at least with it."""
 
-TITLES = {"tcp": "tcp (Flink < 1.5)", "credit": "credit (since 1.5)"}
+TITLES = {"tcp": "TCP only (Flink < 1.5)", "credit": "credit-based (since 1.5)"}
+COMPARED = (
+    *("B.3 alone: rate", "B.3 alone: p99"),
+    *("B.4 paused: B.3 rate", "B.4 paused: B.3 p99"),
+    "rate kept",
+)
+"""Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
+
 _PLOT_WIDTH_MAX = 48
 _PLOT_WIDTH_MIN = 12
 _OTHER_COLUMNS = 50
@@ -161,7 +168,7 @@ def setup(pause_ns: int) -> str:
     """What runs."""
     return (
         "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
-        f" A.2 → B.4, which takes nothing for {human_duration(pause_ns)}."
+        f" A.2 → B.4, which consumes nothing for {human_duration(pause_ns)}."
     )
 
 
@@ -169,7 +176,7 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
     """What the runs have shown, in one sentence; or that they have not."""
     kept = {mode.flow_control: mode.neighbour_rate_ratio for mode in modes}
     tcp, credit = kept["tcp"], kept["credit"]
-    shares = f"{human_share(tcp)} without credit and {human_share(credit)} with it"
+    shares = f"{human_share(tcp)} with TCP only and {human_share(credit)} with credit"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
             f"Unexpected: the neighbour kept {shares}; less than {human_share(STARVED_RATIO)} and"
@@ -178,17 +185,17 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
             " its pause."
         )
     return (
-        f"Without credit, a consumer that stops taking buffers stops the whole connection: its"
-        f" neighbour keeps {human_share(tcp)} of its rate. With credit only its own channel stops:"
-        f" the neighbour keeps {human_share(credit)}."
+        f"With TCP flow control only, one paused consumer stops the whole connection: its neighbour"
+        f" keeps {human_share(tcp)} of its rate. With credit only its own channel stops: the"
+        f" neighbour keeps {human_share(credit)}."
     )
 
 
 def _comparison(modes: Sequence[HeadOfLine]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column("flow control")
-    for name in ("B.3 alone", "p99", "next to B.4", "p99", "rate kept"):
-        table.add_column(name, justify="right")
+    table.add_column("flow control", no_wrap=True)
+    for name in COMPARED:
+        table.add_column(name.replace(": ", "\n"), justify="right")
     for mode in modes:
         ratio = mode.neighbour_rate_ratio
         style = "red" if ratio is not None and ratio <= STARVED_RATIO else "green"
@@ -264,17 +271,18 @@ def _span(instants_ns: Sequence[int], pause: tuple[int, int], width: int) -> str
 
 
 def fullest(modes: Sequence[HeadOfLine]) -> list[str]:
-    """How much lay between the tasks at most, and how much could."""
-    lines = []
-    for mode in modes:
-        if mode.shared.buffering is not None and mode.shared.buffering.samples:
-            most = max(each.levels.total_bytes for each in mode.shared.buffering.samples)
-            bound = mode.shared.buffering.bounds.total_bytes
-            lines.append(
-                f"{mode.flow_control}: the six places held at most {human_bytes(most)} at once;"
-                f" their capacity is {human_bytes(bound)}."
-            )
-    return lines
+    """How much lay between the tasks at most, with and without credit."""
+    most = {
+        mode.flow_control: max(each.levels.total_bytes for each in mode.shared.buffering.samples)
+        for mode in modes
+        if mode.shared.buffering is not None and mode.shared.buffering.samples
+    }
+    if len(most) < len(modes):
+        return []
+    return [
+        f"At most {human_bytes(most['tcp'])} lay between the tasks with TCP only, and"
+        f" {human_bytes(most['credit'])} with credit."
+    ]
 
 
 def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
@@ -291,6 +299,8 @@ def print_demo(console: Console, shown: DemoShown) -> None:
     for row in shown.table.rows:
         table.add_row(*map(Text, row.cells))
     console.print(table)
+    for note in shown.table.notes:
+        print_line(console, Text(note, style="dim"))
     for chart in shown.charts:
         if isinstance(chart, OverTime):
             console.print(_over_time(chart, console.width))

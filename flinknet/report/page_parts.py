@@ -94,6 +94,7 @@ class Curves:
 
     Attributes:
         marks: names of some labels, such as "baseline", by their index.
+        is_bars: draw bars, for labels that have nothing between them.
     """
 
     kind: str = field(default="curves", init=False)
@@ -104,6 +105,7 @@ class Curves:
     is_log: bool = False
     meaning: str = ""
     marks: Mapping[int, str] = field(default_factory=dict)
+    is_bars: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,8 @@ class PlacesRun:
 @dataclass(frozen=True, slots=True)
 class Places:
     """The places between two tasks, step by step: a slider over time shows how full each is, in
-    all runs at the same instant. `curve` lies below the slider.
+    all runs at the same instant. `curve` lies below the slider. `captions` stand under the names,
+    `notes` below all.
     """
 
     kind: str = field(default="places", init=False)
@@ -263,6 +266,8 @@ class Places:
     meanings: Sequence[str] = ()
     runs: Sequence[PlacesRun] = ()
     curve: OverTime | None = None
+    captions: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 Chart = Curves | OverTime | Percentiles | Intervals

@@ -48,6 +48,9 @@ _CHANGES = (
 )
 """What is written at an axis of changes, from no change outwards."""
 
+_BARS_WIDTH = 0.6
+"""Of the room that a label has, what all its bars take."""
+
 _TICKS = 9
 _REACH = 2.5
 """An interval is drawn at most so many times as far as the largest change."""
@@ -130,7 +133,12 @@ def format_of(path: AnyPath) -> str | None:
 
 def _draw_curves(axes: Any, chart: Curves) -> None:
     places = range(len(chart.labels))
-    for each in chart.series:
+    for number, each in enumerate(chart.series):
+        if chart.is_bars:
+            wide = _BARS_WIDTH / len(chart.series)
+            left = [place + (number + 0.5) * wide - _BARS_WIDTH / 2 for place in places]
+            axes.bar(left, _drawn(each.values), wide, color=_COLORS[each.color], label=each.name)
+            continue
         axes.plot(places, _drawn(each.values), "o-", color=_COLORS[each.color], label=each.name)
         if each.low:
             low, high = _drawn(each.low), _drawn(each.high)

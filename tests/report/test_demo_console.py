@@ -106,7 +106,7 @@ def test_every_place_is_drawn_over_time_for_both_modes() -> None:
     (drawn,) = [line for line in out.splitlines() if "1 subpartitions" in line]
     assert drawn.count("█") >= 2
     assert "▁▁" in drawn
-    assert "their capacity is" in out
+    assert "lay between the tasks with TCP only" in out
 
 
 def test_the_pause_is_marked_where_it_was() -> None:
@@ -121,7 +121,7 @@ def test_rates_and_p99_stand_side_by_side() -> None:
     out = printed(mode("tcp", 100.0, 2.9e9), mode("credit", 9_900.0, 6e6))
     tcp, credit = (
         next(line for line in out.splitlines() if line.lstrip().startswith(name))
-        for name in ("tcp (", "credit (")
+        for name in ("TCP only (", "credit-based (")
     )
     assert tcp.split()[-6:] == ["4.00", "ms", "100/s", "2.90", "s", "1%"]
     assert credit.split()[-1] == "99%"
@@ -139,10 +139,13 @@ def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> N
 
 
 def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
-    warnings = (RunWarning("schedule-missed", "late"), RunWarning("disturbed", "others took it"))
+    warnings = (
+        RunWarning("schedule-missed", "it was late"),
+        RunWarning("disturbed", "others took it"),
+    )
     out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
     assert "Warning: others took it" in out
-    assert "late" not in out
+    assert "it was late" not in out
 
 
 def test_eighty_columns_are_enough() -> None:

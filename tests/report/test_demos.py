@@ -83,7 +83,8 @@ def chain(source_waits: float = 0.6) -> DemoRun:
 def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     shown = back_pressure([chain()], LOAD)
     assert shown.figures["waits_after_ns"] == {"source 0": 400 * MS, "relay 1.0": 200 * MS}
-    assert "relay 1.0 waits after 200 ms, source 0 after 400 ms" in shown.lesson[0]
+    assert shown.lesson[0].startswith("relay 1.0 was back-pressured 200 ms after the sink slowed")
+    assert "source 0 after 400 ms" in shown.lesson[0]
     waiting, pools = (each for each in shown.charts if isinstance(each, OverTime))
     assert [each.name for each in waiting.series] == ["source 0", "relay 1.0"]
     assert [each.name for each in pools.series] == [
@@ -153,6 +154,7 @@ def test_debloating_compares_what_is_in_flight() -> None:
     assert shown.figures["on"]["buffer_size_bytes"] == 4096
     assert shown.figures["on"]["in_flight_bytes"] == 1024
     assert "here to 4.00 KiB: 1.00 KiB are in flight" in shown.lesson[1]
+    assert "the target is 100 ms" in shown.lesson[1]
     assert "buffer size over time" in printed(shown)
 
 
@@ -175,6 +177,14 @@ def test_timeout_says_what_the_shortest_costs() -> None:
     assert len(busy.lesson) == 1  # what the machine did to it is not half the timeout
     alike = timeout([timed("0", 9, 10), timed("5ms", 3, 200), timed("100ms", 5, 10)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
+
+
+def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
+    runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
+    disturbed = replace(runs[1].result, warnings=(RunWarning("disturbed", "others took it"),))
+    shown = timeout([runs[0], replace(runs[1], result=disturbed), runs[2]], LOAD)
+    assert "1 of 3 runs are doubtful, at 5ms" in shown.doubts[0]
+    assert len(shown.lesson) == 1
 
 
 @pytest.mark.parametrize("width", [80, 140])

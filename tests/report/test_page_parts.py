@@ -156,7 +156,9 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
         for part in section.parts
         if isinstance(part, Places)
     ]
-    assert [run.name for run in places.runs] == ["tcp (Flink < 1.5)", "credit (since 1.5)"]
+    assert [run.name for run in places.runs] == [
+        *("TCP only (Flink < 1.5)", "credit-based (since 1.5)"),
+    ]
     steps = places.runs[0].steps
     assert steps[0].lines[0].startswith("Before the pause.")
     assert steps[20].lines[0].startswith("B.4 has been paused for 500 ms.")

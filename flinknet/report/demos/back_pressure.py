@@ -19,6 +19,9 @@ OFTEN = 0.3
 """A task waits from the first instant on at which it did so for more than this share of the time
 since the sample before."""
 
+SLOWER = 4
+"""The sink needs so many times as long for a record as the source."""
+
 BUSY, WAITING = 0.8, 0.2
 """Shares of the time of the sink and of the source from which the demo has shown its effect."""
 
@@ -35,7 +38,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         [
             Head("task"),
             *(Head(name) for name in ("busy", "back-pressured", "idle")),
-            Head("waits after", "Since the sink became slow."),
+            Head("back-pressured after", "Since the sink slowed down."),
         ],
         [
             Row(
@@ -47,8 +50,13 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
             )
             for name in tasks
         ],
+        notes=[
+            "Task NAME 0 is subtask 0. back-pressured after: since the sink slowed down,"
+            f" {human_duration(run.measured_from_ns)} after the start of the run. A task that is"
+            " neither busy nor back-pressured is idle, also between two buffers.",
+        ],
     )
-    spans = [Span("slow sink", run.measured_from_ns, run.measured_to_ns)]
+    spans = [Span("sink slowed down", run.measured_from_ns, run.measured_to_ns)]
     charts = [
         OverTime(
             "Back-pressured",
@@ -72,8 +80,9 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
     return DemoShown(
         "back-pressure",
         "Pressure travels upstream",
-        f"{' → '.join(tasks)}, {human_count(workload.rate_per_s)} records/s. After the warm-up each"
-        " record takes the sink longer than the source needs for the next one.",
+        f"{' → '.join(tasks)}, {human_count(workload.rate_per_s)} records/s. After the warm-up the"
+        f" sink needs {human_duration(SLOWER * 1e9 / workload.rate_per_s)} for each record, and a"
+        f" record arrives every {human_duration(1e9 / workload.rate_per_s)}.",
         table,
         [*charts, *([task_bars("Share of the time", metrics.tasks)] if metrics else [])],
         _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
@@ -169,10 +178,9 @@ def _lesson(
             " quiet machine: a sample that comes late hides the order."
         ]
     return [
-        f"The sink takes {human_count(taken_per_s)} of {human_count(rate_per_s)} records/s."
-        f" The buffers before it fill up first:"
-        f" {last_relay} waits after {human_duration(first_ns)},"
-        f" {source} after {human_duration(last_ns)}.",
+        f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
+        f" {source} after {human_duration(last_ns)}: the buffers next to the sink fill up first.",
+        f"The sink consumes {human_count(taken_per_s)} of {human_count(rate_per_s)} records/s.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
         f" {human_share(shares[sink][0])}: the bottleneck is the busy task directly"
         " downstream of the back-pressured ones.",

@@ -9,7 +9,9 @@ from flinknet.units import human_duration, human_number, human_rate, human_share
 
 from ..bench_page import PLACES, places_run
 from ..demo_console import (
+    COMPARED,
     RATE_HEADROOM,
+    STARVED_RATIO,
     TITLES,
     HeadOfLine,
     RateSample,
@@ -19,11 +21,37 @@ from ..demo_console import (
     setup,
 )
 from ..page_parts import Head, OverTime, Page, Part, Places, Row, Span, Table, TimeSeries
-from .shown import demo_page
+from .shown import UNEXPECTED, demo_page
 
 CREDIT = (
-    "Credit is the number of buffers that a receiver has promised to a sender on one channel;"
-    " without credit the sender does not send."
+    "Credit is the number of buffers that a receiver has promised to a sender on one channel; a"
+    " sender with no credit left does not send."
+)
+HEAD_OF_LINE = (
+    "This is head-of-line blocking: on one TCP connection, data that its consumer does not accept"
+    " holds up everything behind it, whoever that is for."
+)
+PLACES_NOTES = (
+    "Data moves from left (producers A.1, A.2) to right (consumers B.3, B.4); it backs up from"
+    " right to left. In places 2 to 5 the data of both channels is one queue, in the order in which"
+    " it was sent; the run does not record which bytes there are whose. The kernel sizes places 3"
+    " and 4 itself, so their limits differ.",
+    "Why does the receiver not read on and set B.4's data aside? That takes memory without a bound."
+    " Credit makes it unnecessary: nothing is sent that has no free buffer waiting for it.",
+)
+CAPTIONS = (
+    *("written, waits for its turn", "handed over, not sent", "kernel, sending host"),
+    *("kernel, receiving host", "read, waits for a buffer", "buffers before the consumer"),
+)
+REPEATED_MIN = 3
+"""Equal rates at the end of a run are no measurements any more if there are so many."""
+
+TABLE_NOTES = (
+    "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
+    " TCP only passed before the buffers were full.",
+)
+UNAFFECTED = (
+    " This makes p99 values too high; the rates that are kept show the effect all the same."
 )
 
 
@@ -31,18 +59,18 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
     """Both flow controls under one slider, then the table."""
     pause = Span("B.4 is paused", pause_from_ns, pause_from_ns + pause_ns)
     curve = OverTime(
-        "What the neighbour B.3 takes",
+        "Throughput of the neighbour B.3",
         [
             TimeSeries(
-                f"{mode.flow_control}: records/s",
-                [each.at_ns for each in mode.rates],
-                [each.neighbour_per_s for each in mode.rates],
+                f"{TITLES[mode.flow_control]}: records/s",
+                [each.at_ns for each in measured(mode.rates)],
+                [each.neighbour_per_s for each in measured(mode.rates)],
                 "orange" if mode.flow_control == "tcp" else "blue",
             )
             for mode in modes
         ],
-        meaning="Records per second. Click to go to an instant. What it takes to catch up after the"
-        " pause may go beyond the axis.",
+        meaning="Records per second. Click to go to an instant. While it catches up after the"
+        " pause, B.3 may go beyond the axis.",
         top=RATE_HEADROOM * max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
         or None,
         spans=[pause],
@@ -57,19 +85,23 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         if mode.shared.buffering is not None
     ]
     names, meanings = zip(*PLACES, strict=True)
-    parts: list[Part] = [Places(names, meanings, runs, curve), _table(modes)]
+    parts: list[Part] = [
+        Places(names, meanings, runs, curve, CAPTIONS, PLACES_NOTES),
+        _table(modes),
+    ]
+    holds = not lesson(modes).startswith(UNEXPECTED)
     return demo_page(
         "head-of-line",
         "Why there is credit",
-        f"{setup(pause_ns)} {CREDIT}",
+        f"{setup(pause_ns)} {HEAD_OF_LINE} {CREDIT}",
         [lesson(modes), *fullest(modes)],
-        doubts(modes),
+        [f"{each}{UNAFFECTED}" for each in doubts(modes)] if holds else doubts(modes),
         parts,
+        spares_lesson=holds,
     )
 
 
 def _table(modes: Sequence[HeadOfLine]) -> Table:
-    heads = ("flow control", "B.3 alone", "p99", "next to B.4", "p99", "rate kept")
     rows = [
         Row(
             [
@@ -83,7 +115,7 @@ def _table(modes: Sequence[HeadOfLine]) -> Table:
         )
         for mode in modes
     ]
-    return Table([Head(each) for each in heads], rows)
+    return Table([Head(each) for each in ("flow control", *COMPARED)], rows, notes=TABLE_NOTES)
 
 
 def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
@@ -93,12 +125,15 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     elif sample.at_ns < pause.to_ns:
         phase = f"B.4 has been paused for {human_duration(sample.at_ns - pause.from_ns)}."
     else:
-        phase = "B.4 takes records again."
-    rates = _rates_at(mode.rates, sample.at_ns)
+        phase = "B.4 consumes again."
+    known = [each for each in measured(mode.rates) if each.at_ns <= sample.at_ns]
+    rates = known[-1] if known else None
     lines = [phase]
     if rates is not None:
+        since_ns = rates.at_ns - (known[-2].at_ns if len(known) > 1 else 0)
         lines[0] += (
-            f" B.3 takes {human_rate(rates.neighbour_per_s)}, B.4 {human_rate(rates.paused_per_s)}."
+            f" In {human_duration(since_ns)} up to {rates.at_ns / 1e9:.2f} s: B.3"
+            f" {human_rate(rates.neighbour_per_s)}, B.4 {human_rate(rates.paused_per_s)}."
         )
         if rates.paused_credit is not None:
             lines.append(
@@ -108,17 +143,40 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
             )
     blocked = []
     if not sample.is_reading:
-        blocked.append("nobody reads the socket, whichever consumer its data is for")
+        blocked.append(
+            "the receiver does not read the socket, so B.3's data in it waits with B.4's"
+        )
     if not sample.is_writable:
         blocked.append("the sender's socket is full")
     if not sample.is_writing:
-        blocked.append("a producer waits for a buffer")
+        blocked.append(_waiting(mode, rates))
     if blocked:
         text = "; ".join(blocked)
         lines.append(f"{text[0].upper()}{text[1:]}.")
     return lines
 
 
-def _rates_at(rates: Sequence[RateSample], at_ns: int) -> RateSample | None:
-    before = [each for each in rates if each.at_ns <= at_ns]
-    return before[-1] if before else None
+def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:
+    """Which producers wait for a buffer: those whose consumer gets next to nothing."""
+    least = STARVED_RATIO * (mode.solo_records_per_s or 0.0)
+    names = []
+    if rates is not None:
+        flows = (("A.1", rates.neighbour_per_s), ("A.2", rates.paused_per_s))
+        names = [name for name, per_s in flows if per_s <= least]
+    who = {0: "a producer waits", 1: f"{''.join(names)} waits"}.get(len(names), "A.1 and A.2 wait")
+    return (
+        f"{who} for a buffer: a channel may use no more than its quota of place 1"
+        " (max-buffers-per-channel), even if there is room"
+    )
+
+
+def measured(rates: Sequence[RateSample]) -> Sequence[RateSample]:
+    """Without the end of a run, where the last rates stand without being measured again."""
+    end = len(rates)
+    while end > 1 and _per_s(rates[end - 1]) == _per_s(rates[end - 2]):
+        end -= 1
+    return rates[:end] if len(rates) - end >= REPEATED_MIN else rates
+
+
+def _per_s(rates: RateSample) -> tuple[float, float]:
+    return rates.neighbour_per_s, rates.paused_per_s

@@ -16,6 +16,11 @@ from flinknet.results import (
 
 from ..page_parts import Lines, Page, Part, Section, Table, View
 
+OWN_STACK = (
+    "Measured with flinknet's own network stack, which speaks Flink's protocol over real sockets"
+    " between processes of this machine; it is not a Flink cluster."
+)
+
 UNEXPECTED = "Unexpected"
 """Begins the lesson of a demo that did not show its effect."""
 
@@ -73,13 +78,23 @@ def demo_page(
     lesson: Sequence[str],
     doubts: Sequence[str],
     parts: Sequence[Part],
+    *,
+    spares_lesson: bool = False,
 ) -> Page:
-    """The lesson first, then what can be seen of it."""
+    """The lesson first, then what can be seen of it; a doubt stands next to the lesson unless it
+    leaves that unaffected.
+    """
     has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
-    above = [Lines(lesson, is_doubt=has_failed, is_headed=True)]
-    if doubts:
-        above.append(Lines([f"Warning: {each}" for each in doubts], is_doubt=True))
-    view = View(name, title, [*above, Section("demo", "What happens", "", parts)], setup)
+    taught = Lines(lesson, is_doubt=has_failed, is_headed=True)
+    doubtful = [Lines([f"Warning: {each}" for each in doubts], is_doubt=True)] if doubts else []
+    seen, about = (
+        Section("demo", "What happens", "", parts),
+        Section("about", "What ran", OWN_STACK),
+    )
+    if spares_lesson and not has_failed:
+        view = View(name, title, [taught, seen, *doubtful, about], setup)
+    else:
+        view = View(name, title, [taught, *doubtful, seen, about], setup)
     return Page(f"bench demo {name}", [view])
 
 

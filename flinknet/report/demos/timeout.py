@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinknet.config import WorkloadConfig
+from flinknet.results import Validity
 from flinknet.units import human_count, human_duration, parse_duration_ns
 
 from ..page_parts import Curves, Head, Row, Series, Table
 from .shown import DemoRun, DemoShown, doubts_of
+
+NOTES = (
+    "At 0 each record is flushed at once, but records that arrive while the sender waits for a CPU"
+    " or for the socket still share a buffer.",
+)
 
 FAR = 2.0
 """A p50 that is further than this factor from half the timeout shows something else."""
@@ -61,10 +67,10 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "Latency against messages",
         f"{human_count(workload.rate_per_s)} records/s from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
-        Table(heads, rows),
+        Table(heads, rows, notes=NOTES),
         charts,
-        _lesson(names, p50, buffers),
-        doubts_of(each.result for each in runs),
+        _lesson(names, p50, buffers, doubtful(runs)),
+        _doubts(runs),
         {
             name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
             for name, half, most, sent in zip(names, p50, p99, buffers, strict=True)
@@ -72,8 +78,27 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     )
 
 
+def doubtful(runs: Sequence[DemoRun]) -> list[str]:
+    """The names of the runs whose values are not to be relied on."""
+    return [each.name for each in runs if each.result.validity is not Validity.VALID]
+
+
+def _doubts(runs: Sequence[DemoRun]) -> list[str]:
+    names = doubtful(runs)
+    if not names:
+        return []
+    return [
+        f"{len(names)} of {len(runs)} runs are doubtful, at {', '.join(names)}: do not rely on"
+        " their values.",
+        *doubts_of(each.result for each in runs),
+    ]
+
+
 def _lesson(
-    names: Sequence[str], p50: Sequence[float | None], buffers: Sequence[float]
+    names: Sequence[str],
+    p50: Sequence[float | None],
+    buffers: Sequence[float],
+    unsure: Sequence[str],
 ) -> list[str]:
     short, long, between = p50[0], p50[-1], p50[-2]
     if short is None or long is None or short >= long or buffers[0] <= buffers[-1]:
@@ -87,9 +112,14 @@ def _lesson(
         f" {buffers[0] / buffers[-1]:.0f} times as many buffers.",
     ]
     half_ns = parse_duration_ns(names[-2], "a timeout") / 2
-    if between is not None and half_ns / FAR <= between <= half_ns * FAR:
+    if (
+        between is not None
+        and half_ns / FAR <= between <= half_ns * FAR
+        and (names[-2] not in unsure)
+    ):
         lesson.append(
-            f"In between, a record waits for about half the timeout: {names[-2]} gives a p50 of"
+            f"Where the timeout is well above the p50 at {names[0]}, a record waits for about half"
+            f" of it: {names[-2]} gives a p50 of"
             f" {human_duration(between)} with {human_count(buffers[-2])} buffers/s."
         )
     return lesson

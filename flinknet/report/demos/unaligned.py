@@ -34,6 +34,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             ),
         ],
         [Row([name, *_cells(each)]) for name, each in found.items()],
+        notes=_notes(found[ALIGNED], found[UNALIGNED]),
     )
     chart = Curves(
         "How long a checkpoint takes",
@@ -48,6 +49,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         ],
         unit="ns",
         is_log=True,
+        is_bars=True,
     )
     return DemoShown(
         "unaligned",
@@ -61,6 +63,18 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         doubts_of(each.result for each in runs),
         {name: None if each is None else asdict(each) for name, each in found.items()},
     )
+
+
+def _notes(aligned: CheckpointSummary | None, other: CheckpointSummary | None) -> list[str]:
+    notes = [
+        "Duration: from the trigger to the last acknowledgement. Barrier travel: from when it was"
+        " written to when it was read. Overtaken: data that each checkpoint stores.",
+    ]
+    if aligned is not None and other is not None and aligned.triggered < other.triggered:
+        notes.append(
+            "Fewer aligned checkpoints were started: the next one waits until the last is complete."
+        )
+    return notes
 
 
 def _duration_ns(checkpoints: CheckpointSummary | None) -> float | None:

@@ -89,6 +89,7 @@ function curves(spec, width, height = 250) {
   const domain = spec.isLog ? roundLog(Math.min(...values), Math.max(...values)) : [0, Math.max(...values) * 1.12 || 1];
   const y = (spec.isLog ? logScale : linearScale)(domain, [bottom, top]);
   yAxis(svg, y, y.ticks(spec.isLog ? 7 : 5), spec.format, left, right);
+  if (spec.isBars && spec.isLog) svg.append(s("text", {x: right, y: 10, "text-anchor": "end"}, "log scale"));
   const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);
   bandAxis(svg, spec.labels, centers, bottom);
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
@@ -107,6 +108,11 @@ function curves(spec, width, height = 250) {
     if (one.band) {
       const bound = (end) => one.band.map((each, index) => each && [centers[index], y(each[end])]).filter(Boolean);
       svg.append(s("path", {class: "band", d: `${path([...bound(1), ...bound(0).reverse()])}Z`, fill: one.color, opacity: 0.15}));
+    }
+    if (spec.isBars) {
+      const wide = Math.min(0.6 * step / spec.series.length, 60), first = -wide * spec.series.length / 2 + wide * spec.series.indexOf(one);
+      at.filter(Boolean).forEach(([x, high]) => svg.append(s("rect", {x: x + first, y: high, width: wide - 2, height: Math.max(bottom - high, 1), fill: one.color})));
+      continue;
     }
     svg.append(s("path", {d: path(at), fill: "none", stroke: one.color, "stroke-width": 2}));
     at.forEach((point, index) => {

@@ -13,6 +13,13 @@ function linesOverTime(spec, width, height = 210) {
     const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
   }
+  // What goes beyond the axis is named where it does.
+  for (const one of spec.top ? spec.series : []) {
+    const highest = Math.max(...one.values.filter((value) => value !== null));
+    if (!(highest > most * 1.08)) continue;
+    const text = `▲ up to ${spec.format(highest)}`, half = text.length * CHAR_PX / 2, at = x(one.at_ns[one.values.indexOf(highest)]);
+    svg.append(s("text", {class: "strong", x: Math.min(at, right - half), y: top + 12, "text-anchor": "middle"}, text));
+  }
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
 }
 

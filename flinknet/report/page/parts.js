@@ -40,7 +40,7 @@ const PARTS = {
     table(heads.map(({name, meaning}) => [name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),
     notes.map((note) => h("p", {class: "note small"}, note))),
   curves: (part) => figureOf(part, legendOf(part.series), (width) => curves({
-    labels: part.labels, recorded: -1, isLog: part.is_log, format: FORMATS[part.unit], label: part.title,
+    labels: part.labels, recorded: -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
     marks: Object.entries(part.marks).map(([index, name]) => [Number(index), name]),
     series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values,
       band: one.low.length ? one.low.map((low, index) => low === null || one.high[index] === null ? null : [low, one.high[index]]) : null})),

@@ -2,12 +2,12 @@
 
 const PLAY_MS = 120;
 
-function placesPart({names, meanings, runs, curve}) {
+function placesPart({names, meanings, runs, curve, captions, notes}) {
   const shown = runs.filter((run) => run.steps.length);
   if (!shown.length) return h("p", {class: "note"}, "No samples were taken.");
   const longest = shown.reduce((most, run) => run.steps.length > most.steps.length ? run : most);
   const instants = longest.steps.map((step) => step.at_ns);
-  const tanks = shown.map((run) => placesOfRun(run, names, meanings));
+  const tanks = shown.map((run) => placesOfRun(run, names, meanings, captions));
   const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
   const clock = h("output", {class: "clock"});
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
@@ -46,7 +46,8 @@ function placesPart({names, meanings, runs, curve}) {
     h("div", {class: "controls steps"}, play, step(-1, "◂", "one step back"), slider, step(1, "▸", "one step on"), clock),
     curvePlace ? h("figure", {}, h("figcaption", {}, h("h3", {}, term(curve.title, curve.meaning)),
       legend(curve.series.map((one) => [one.name, colorOf(one.color), one.meaning, true]))), curvePlace) : null,
-    tanks.map((one) => one.element));
+    h("div", {class: "side-by-side"}, tanks.map((one) => one.element)),
+    notes.map((note) => h("p", {class: "note small"}, note)));
   // The first look is where most lies in the places, within the spans if there are any: where the lesson is.
   const total = (one) => one.levels_bytes.reduce((sum, each) => sum + each, 0);
   const isTold = ({at_ns: at}) => !curve || !curve.spans.length || curve.spans.some((span) => at >= span.from_ns && at < span.to_ns);
@@ -57,13 +58,13 @@ function placesPart({names, meanings, runs, curve}) {
   return part;
 }
 
-function placesOfRun(run, names, meanings) {
+function placesOfRun(run, names, meanings, captions) {
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
     const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
     const bound = run.bounds_bytes[index];
     return {level, amount, limit, bound, element: h("li", {class: "place"},
-      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), amount, limit)};
+      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), captions[index] ? h("div", {class: "bound"}, captions[index]) : null, amount, limit)};
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const element = h("div", {class: "placed"}, h("h3", {}, run.name), h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
@@ -73,7 +74,7 @@ function placesOfRun(run, names, meanings) {
       const held = one.levels_bytes[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
       level.style.height = `${(100 * share).toFixed(1)}%`;
       place.classList.toggle("full", isFull);
-      limit.textContent = `of ${bytes(bound)}${isFull ? ": full" : ""}`;
+      limit.textContent = bound ? `of ${bytes(bound)}${isFull ? ": full" : ""}` : "not used";
       amount.textContent = bytes(held);
     });
     lines.replaceChildren(...one.lines.map((line) => h("p", {}, line)));
