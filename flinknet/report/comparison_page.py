@@ -111,19 +111,20 @@ def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
 def _limits(candidate: Candidate) -> list[Section]:
     if not candidate.decisions:
         return []
-    rows = [
-        Row(
-            [
-                f"fail if {each.limit.text}",
-                each.outcome.word,
-                change_line(candidate, each.limit.metric),
-                each.reason,
-            ]
+    cells = [
+        (
+            f"fail if {each.limit.text}",
+            each.outcome.word,
+            change_line(candidate, each.limit.metric),
+            each.reason,
         )
         for each in candidate.decisions
     ]
-    heads = [Head("limit"), Head("outcome"), Head("measured"), Head("why undecided")]
-    return [Section("limits", "Limits", "", [Table(heads, rows)])]
+    names = ["limit", "outcome", "measured"]
+    if any(each.reason for each in candidate.decisions):
+        names.append("why undecided")
+    rows = [Row(each[: len(names)]) for each in cells]
+    return [Section("limits", "Limits", "", [Table([Head(each) for each in names], rows)])]
 
 
 def _changes(comparison: Comparison, candidate: Candidate) -> Section:
