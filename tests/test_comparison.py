@@ -39,7 +39,7 @@ def test_a_difference_by_hand() -> None:
     assert found.low == pytest.approx(math.exp(0.180005 - reach) - 1, rel=1e-3)
     assert found.high == pytest.approx(math.exp(0.180005 + reach) - 1, rel=1e-3)
     assert (found.base_median, found.candidate_median, found.rounds) == (10, 12, 3)
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Verdict.UNCLEAR
 
 
 def test_pairing_removes_what_a_round_does_to_both() -> None:
@@ -67,9 +67,9 @@ def test_a_sure_difference_below_one_percent_is_none() -> None:
     ("candidate", "verdict"),
     [
         ([1004, 996, 1000, 1001], Verdict.NONE),  # -0.5% … +0.5%
-        ([700, 1100, 650, 800], Verdict.UNDECIDED),  # -44% … +13%: it may well be better
-        ([1040, 980, 1000, 1010], Verdict.UNDECIDED),  # -3.4% … +4.9%
-        ([1008, 1013, 1009, 1006], Verdict.UNDECIDED),  # +0.4% … +1.4%: it may matter
+        ([700, 1100, 650, 800], Verdict.UNCLEAR),  # -44% … +13%: it may well be better
+        ([1040, 980, 1000, 1010], Verdict.UNCLEAR),  # -3.4% … +4.9%
+        ([1008, 1013, 1009, 1006], Verdict.UNCLEAR),  # +0.4% … +1.4%: it may matter
         ([1040, 1020, 1030, 1050], Verdict.WORSE),
     ],
 )
@@ -82,7 +82,7 @@ def test_no_difference_is_said_only_where_none_can_matter(
 def test_one_round_gives_no_interval_and_no_verdict() -> None:
     found = difference([10], [20], direction=1)
     assert (found.change, found.low, found.high) == (pytest.approx(1.0), None, None)
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Verdict.UNCLEAR
 
 
 def test_rounds_without_a_value_are_left_out() -> None:
@@ -118,7 +118,7 @@ def test_a_metric_that_is_always_zero_does_not_differ() -> None:
     found = difference([0, 0], [0, 0], direction=1)
     assert (found.verdict, found.change, found.is_ratio) == (Verdict.NONE, 0, True)
     found = difference([0, 0], [1, 0], direction=1)
-    assert (found.verdict, found.change, found.is_ratio) == (Verdict.UNDECIDED, 0.5, False)
+    assert (found.verdict, found.change, found.is_ratio) == (Verdict.UNCLEAR, 0.5, False)
 
 
 def test_the_change_is_the_ratio_of_the_means_next_to_it() -> None:
@@ -150,7 +150,7 @@ def test_equal_configurations_mostly_show_no_difference() -> None:
     for _ in range(500):
         base, candidate = ([math.exp(rng.gauss(5, 0.05)) for _ in range(5)] for _ in range(2))
         found = difference(base, candidate, direction=1).verdict
-        observed += found not in (Verdict.NONE, Verdict.UNDECIDED)
+        observed += found not in (Verdict.NONE, Verdict.UNCLEAR)
     assert observed <= 0.07 * 500
 
 

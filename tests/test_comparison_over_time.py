@@ -42,7 +42,7 @@ def test_so_many_runs_as_were_said_do_decide_most_of_the_time() -> None:
         base, candidate = sample(rng, 5, 0.05, 8), sample(rng, 5.04, 0.05, 8)
         found = difference(base, candidate, direction=-1)
         needed = found.runs_needed()
-        if found.verdict is not Verdict.UNDECIDED or needed is None:
+        if found.verdict is not Verdict.UNCLEAR or needed is None:
             continue
         assert needed > 8
         assert f"about {needed} runs would decide" == found.what_would_decide()
@@ -51,7 +51,7 @@ def test_so_many_runs_as_were_said_do_decide_most_of_the_time() -> None:
             [*candidate, *sample(rng, 5.04, 0.05, 2 * needed - 8)],
             direction=-1,
         )
-        decided.append(more.verdict is not Verdict.UNDECIDED)
+        decided.append(more.verdict is not Verdict.UNCLEAR)
     assert sum(decided) / len(decided) > 0.5
 
 
