@@ -10,6 +10,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.results import comparison
+from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL
 from flinknet.results.comparison import Outcome, Verdict, difference, parse_limit
 
 
@@ -186,7 +187,18 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
     [
         ("p99", "not a limit; write .*, with one of throughput, .*buffers, cpu"),
         ("p98>1%", "not a metric"),
-        ("p99>10", "not a percentage"),
+        ("p99>10", r"'10' in 'p99>10' is not a percentage; write p99>\+10%"),
+        ("throughput<5", "write throughput<-10%"),
+        ("p99<+10%", r"would fail when p99 is better, .*; did you mean p99>\+10%\?"),
+        ("p99<-5%", r"did you mean p99>\+5%\?"),
+        ("CPU cores<0%", r"did you mean CPU cores>\+0%\?"),
+        ("throughput>-5%", r"would fail when throughput is better, .*; .* throughput<-5%\?"),
+        ("bytes/s>+5%", r"did you mean bytes/s<-5%\?"),
+        ("throughput<-150%", "cannot fall by more than 100%, so it would never fail"),
+        ("throughput<-100%", "so it would never fail"),
+        ("buffers/s<-100%", "so it would never fail"),
+        ("p99>-100%", "so every comparison would fail"),
+        ("p95>+10%", r"known are throughput, bytes/s, .* p99\.9, backlog, buffers/s, cpu$"),
         ("p99>10%", r"needs a sign; write p99>\+10% .* p99>-10%"),
     ],
 )
@@ -202,6 +214,19 @@ def test_a_bad_limit_is_refused(text: str, why: str) -> None:
 def test_a_limit_takes_the_names_of_the_table_too(text: str, metric: str) -> None:
     limit = parse_limit(text)
     assert (limit.metric, limit.text) == (metric, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["p99>-20%", "throughput<+10%", "p99>0%", "buffers<-10%", "buffers>+10%"]
+)
+def test_a_limit_may_ask_for_an_improvement(text: str) -> None:
+    assert parse_limit(text).text == text
+
+
+def test_a_percentile_needs_as_many_records_as_a_histogram_says() -> None:
+    for name in ("p50", "p99", "p99_9"):
+        tail = min(PERCENTILES[name], 1 - PERCENTILES[name])
+        assert comparison.METRICS[name].records_min == round(SAMPLES_PER_TAIL / tail)
 
 
 def test_each_configuration_runs_once_a_round_and_once_in_each_place() -> None:
@@ -238,5 +263,5 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
     assert comparison.summary("B", "A", wide).endswith(
-        "; undecided in p50 (about 110 runs would decide)."
+        "; unclear in p50 (about 110 runs like these 2 would decide)."
     )
