@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from flinknet.errors import ConfigError
-from flinknet.results import comparison
 from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL
+from flinknet.results import comparison
 from flinknet.results.comparison import Outcome, Verdict, difference, parse_limit
 
 

@@ -70,8 +70,8 @@ def test_an_earlier_candidate_is_the_baseline(
 def test_an_undecided_limit_says_how_many_runs_would_decide(gate: Callable[..., Result]) -> None:
     result = gate("base", "x:buffer-timeout=105ms", "--runs", "2", "--fail-if", "p99_9>+1%")
     assert result.exit_code == 3
-    assert "undecided: x, fail if p99_9>+1%: p99.9 was not measured; p99.9 needs 5000 records, a run had"
-        " 3000: use a longer --duration" in result.stdout
+    assert "undecided: x, fail if p99_9>+1%: p99.9 was not measured; p99.9 needs" in result.stdout
+    assert "5000 records, a run had 3000: use a longer --duration" in result.stdout
     keep_baseline(gate)
     options = ("--baseline", "main.json", "--runs", "3", "--fail-if", "p99>+10%")
     result = gate("conf:buffer-timeout=5200us", *options)
