@@ -185,7 +185,7 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("p99", "not a limit; write .*, with one of throughput, .*buffers, cpu"),
+        ("p99", "not a limit; write .*, with one of throughput, .*buffers/s, cpu"),
         ("p98>1%", "not a metric"),
         ("p99>10", r"'10' in 'p99>10' is not a percentage; write p99>\+10%"),
         ("throughput<5", "write throughput<-10%"),
