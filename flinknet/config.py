@@ -281,6 +281,12 @@ class WorkloadConfig:
         return self.rate_per_s == RATE_MAX
 
     @property
+    def is_steady(self) -> bool:
+        """Whether producers emit at a fixed rate, without bursts, and no task is slow."""
+        is_slow = bool(self.slow_consumers) or any(self.relay_delay_ns_per_record)
+        return not self.is_max_rate and self.arrivals in ("constant", "poisson") and not is_slow
+
+    @property
     def is_broadcast(self) -> bool:
         """Whether every record goes to every consumer."""
         return self.partitioner == "broadcast"

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from flinknet.errors import ConfigError
+from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL
 from flinknet.results import comparison
 from flinknet.results.comparison import Outcome, Verdict, difference, parse_limit
 
@@ -39,7 +40,7 @@ def test_a_difference_by_hand() -> None:
     assert found.low == pytest.approx(math.exp(0.180005 - reach) - 1, rel=1e-3)
     assert found.high == pytest.approx(math.exp(0.180005 + reach) - 1, rel=1e-3)
     assert (found.base_median, found.candidate_median, found.rounds) == (10, 12, 3)
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Verdict.UNCLEAR
 
 
 def test_pairing_removes_what_a_round_does_to_both() -> None:
@@ -67,9 +68,9 @@ def test_a_sure_difference_below_one_percent_is_none() -> None:
     ("candidate", "verdict"),
     [
         ([1004, 996, 1000, 1001], Verdict.NONE),  # -0.5% … +0.5%
-        ([700, 1100, 650, 800], Verdict.UNDECIDED),  # -44% … +13%: it may well be better
-        ([1040, 980, 1000, 1010], Verdict.UNDECIDED),  # -3.4% … +4.9%
-        ([1008, 1013, 1009, 1006], Verdict.UNDECIDED),  # +0.4% … +1.4%: it may matter
+        ([700, 1100, 650, 800], Verdict.UNCLEAR),  # -44% … +13%: it may well be better
+        ([1040, 980, 1000, 1010], Verdict.UNCLEAR),  # -3.4% … +4.9%
+        ([1008, 1013, 1009, 1006], Verdict.UNCLEAR),  # +0.4% … +1.4%: it may matter
         ([1040, 1020, 1030, 1050], Verdict.WORSE),
     ],
 )
@@ -82,7 +83,7 @@ def test_no_difference_is_said_only_where_none_can_matter(
 def test_one_round_gives_no_interval_and_no_verdict() -> None:
     found = difference([10], [20], direction=1)
     assert (found.change, found.low, found.high) == (pytest.approx(1.0), None, None)
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Verdict.UNCLEAR
 
 
 def test_rounds_without_a_value_are_left_out() -> None:
@@ -118,7 +119,7 @@ def test_a_metric_that_is_always_zero_does_not_differ() -> None:
     found = difference([0, 0], [0, 0], direction=1)
     assert (found.verdict, found.change, found.is_ratio) == (Verdict.NONE, 0, True)
     found = difference([0, 0], [1, 0], direction=1)
-    assert (found.verdict, found.change, found.is_ratio) == (Verdict.UNDECIDED, 0.5, False)
+    assert (found.verdict, found.change, found.is_ratio) == (Verdict.UNCLEAR, 0.5, False)
 
 
 def test_the_change_is_the_ratio_of_the_means_next_to_it() -> None:
@@ -150,7 +151,7 @@ def test_equal_configurations_mostly_show_no_difference() -> None:
     for _ in range(500):
         base, candidate = ([math.exp(rng.gauss(5, 0.05)) for _ in range(5)] for _ in range(2))
         found = difference(base, candidate, direction=1).verdict
-        observed += found not in (Verdict.NONE, Verdict.UNDECIDED)
+        observed += found not in (Verdict.NONE, Verdict.UNCLEAR)
     assert observed <= 0.07 * 500
 
 
@@ -184,9 +185,20 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("p99", "not a limit; write .*, with one of throughput, .*buffers, cpu"),
+        ("p99", "not a limit; write .*, with one of throughput, .*buffers/s, cpu"),
         ("p98>1%", "not a metric"),
-        ("p99>10", "not a percentage"),
+        ("p99>10", r"'10' in 'p99>10' is not a percentage; write p99>\+10%"),
+        ("throughput<5", "write throughput<-10%"),
+        ("p99<+10%", r"would fail when p99 is better, .*; did you mean p99>\+10%\?"),
+        ("p99<-5%", r"did you mean p99>\+5%\?"),
+        ("CPU cores<0%", r"did you mean CPU cores>\+0%\?"),
+        ("throughput>-5%", r"would fail when throughput is better, .*; .* throughput<-5%\?"),
+        ("bytes/s>+5%", r"did you mean bytes/s<-5%\?"),
+        ("throughput<-150%", "cannot fall by more than 100%, so it would never fail"),
+        ("throughput<-100%", "so it would never fail"),
+        ("buffers/s<-100%", "so it would never fail"),
+        ("p99>-100%", "so every comparison would fail"),
+        ("p95>+10%", r"known are throughput, bytes/s, .* p99\.9, backlog, buffers/s, cpu$"),
         ("p99>10%", r"needs a sign; write p99>\+10% .* p99>-10%"),
     ],
 )
@@ -202,6 +214,19 @@ def test_a_bad_limit_is_refused(text: str, why: str) -> None:
 def test_a_limit_takes_the_names_of_the_table_too(text: str, metric: str) -> None:
     limit = parse_limit(text)
     assert (limit.metric, limit.text) == (metric, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["p99>-20%", "throughput<+10%", "p99>0%", "buffers<-10%", "buffers>+10%"]
+)
+def test_a_limit_may_ask_for_an_improvement(text: str) -> None:
+    assert parse_limit(text).text == text
+
+
+def test_a_percentile_needs_as_many_records_as_a_histogram_says() -> None:
+    for name in ("p50", "p99", "p99_9"):
+        tail = min(PERCENTILES[name], 1 - PERCENTILES[name])
+        assert comparison.METRICS[name].records_min == round(SAMPLES_PER_TAIL / tail)
 
 
 def test_each_configuration_runs_once_a_round_and_once_in_each_place() -> None:
@@ -238,5 +263,5 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
     assert comparison.summary("B", "A", wide).endswith(
-        "; undecided in p50 (about 110 runs would decide)."
+        "; unclear in p50 (about 110 runs like these 2 would decide)."
     )

@@ -22,9 +22,10 @@ _EPILOG = """In each round every configuration runs once, in an order that rotat
 seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1%, "undecided" if the interval is wider than that and
+difference" if the whole interval lies within 1%, "unclear" if the interval is wider than that and
 includes 0%, or the change is below 1%: more --runs narrow it. The confidence is that of each metric
-and limit alone: with 95%, one metric in twenty differs by chance.
+and limit alone: with 95%, one metric in twenty differs by chance. Verdicts do not change the exit
+code; limits do.
 
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
 compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
@@ -38,13 +39,16 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 
 or the table's names for them (p99.9, buffers/s, CPU cores), is broken when the whole interval lies
 beyond the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more
-than the base, throughput<-5% five percent less.
+than the base, throughput<-5% five percent less. A limit that only a better candidate could break
+(p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate sees timeouts
+and segment sizes; a shortage of buffers takes --rate max, or bursts.
 
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
 was measured on another machine or version, a run is still invalid (but if only the candidate's
-are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed; 4 a run failed, so
-that nothing was compared.
+are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed; 4 a run failed, or
+a fault outside flinknet (a port, a broken file, the disk), so that nothing was compared; 130, 143
+ended by Ctrl-C or SIGTERM.
 """
 
 
@@ -121,9 +125,10 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         what 5 ms does that the default does not
     flinknet compare-configs old.toml new.toml --runs 10 --json main.json
         two files; the more runs, the smaller the difference that can be decided
-    flinknet compare-configs conf/config.yaml 'small: segment-size=8kb' \\
+    flinknet compare-configs main.yaml conf/config.yaml --rate 2k/s \\
         --fail-if 'p99>+10%'
-        a gate for CI: exits with 1 if the limit is broken, with 3 if undecided
+        a gate for CI, main.yaml the baseline: exits with 1 if the limit is
+        broken, with 3 if undecided
     flinknet compare-configs conf/config.yaml --baseline main.json \\
         --fail-if 'p99>+10%' --markdown comment.md --junit junit.xml \\
         --history results --report page.html

@@ -27,7 +27,13 @@ from flinknet.results.comparison import (
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_percent
 
-from .configs import plan_configs, setting_changes, unlike_options, warned_of_workloads
+from .configs import (
+    is_of_buffers,
+    plan_configs,
+    setting_changes,
+    unlike_options,
+    warned_of_workloads,
+)
 from .options import collect
 from .sweep import Finished, Plan
 
@@ -78,7 +84,7 @@ class Task:
                     f" ({', '.join(unlike)}), so a limit between them would mean nothing; give both"
                     " the same, or leave --fail-if out"
                 )
-        notes = () if baseline else tuple(_notes_on_equal(plans))
+        notes = () if baseline else tuple(_notes_on(plans))
         return cls(tuple(plans), limits, _confidence(values["confidence"]), baseline, notes)
 
 
@@ -180,10 +186,21 @@ def _baseline(
     return earlier, baseline_in(earlier, [plan.name for plan in plans])
 
 
-def _notes_on_equal(plans: Sequence[Plan]) -> Iterator[str]:
-    """Which configurations are the same as the first one."""
+def _notes_on(plans: Sequence[Plan]) -> Iterator[str]:
+    """Which configurations are the same as the first one, or differ in what this load hardly
+    shows.
+    """
     base, *others = plans
-    equal = [each.name for each in others if not setting_changes(_settings(base), _settings(each))]
+    changes = {each.name: setting_changes(_settings(base), _settings(each)) for each in others}
+    if base.scenario.workload.is_steady:
+        for name, found in changes.items():
+            if numbers := [each.name for each in found if is_of_buffers(each)]:
+                yield (
+                    f"{name} differs in {', '.join(numbers)}: a shortage of buffers hardly shows at"
+                    " a fixed rate that consumers keep up with; compare with --rate max or"
+                    " --arrivals on-off:50ms:150ms, too."
+                )
+    equal = [name for name, found in changes.items() if not found]
     if not equal:
         return
     is_max_rate = base.scenario.workload.is_max_rate

@@ -14,6 +14,7 @@ from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
+from flinknet.units import human_bytes
 
 from .option_tables import WORKLOAD_OPTIONS
 from .options import Settings, scenario_of, settings_from
@@ -24,6 +25,10 @@ _HOW = frozenset(("partition-type", "scheduling", "partitioner"))
 """Bench options that say how the work is done, not what work."""
 
 _BROADCAST = "broadcast"
+
+_NAMES = {flink.NETWORK_MIN: "network memory (by taskmanager.memory.*)"}
+"""Of keys whose effective value need not be in a file: it is derived from others."""
+
 _WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
 _FIELD_OPTIONS = {option.field: name for name, option in WORKLOAD_OPTIONS.items()}
 
@@ -101,7 +106,9 @@ def setting_changes(
     """
     keys = sorted(base[0].keys() | other[0].keys())
     changes = [
-        SettingChange(key, _text(base[0].get(key)), _text(other[0].get(key)))
+        SettingChange(
+            _NAMES.get(key, key), *(_text(key, each[0].get(key)) for each in (base, other))
+        )
         for key in keys
         if base[0].get(key) != other[0].get(key)
     ]
@@ -111,6 +118,13 @@ def setting_changes(
             option = _FIELD_OPTIONS.get(name) or name.replace("_", "-")
             changes.append(SettingChange(f"--{option}", *texts))
     return changes
+
+
+def is_of_buffers(change: SettingChange) -> bool:
+    """Whether it changes how many buffers there are."""
+    key = change.name
+    is_number = key.startswith("taskmanager.network.memory.") and "-per-" in key
+    return is_number or key == _NAMES[flink.NETWORK_MIN]
 
 
 def _differ(base: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
@@ -124,8 +138,12 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, tuple | list) else value
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _text(key: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if key == flink.NETWORK_MIN and str(value).endswith(" b"):
+        return f"{value} ({human_bytes(float(str(value).removesuffix(' b')))})"
+    return str(value)
 
 
 def _unlike_warning(base_name: str, plan: Plan, unlike: Sequence[str]) -> RunWarning:

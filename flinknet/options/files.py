@@ -4,6 +4,7 @@ of Flink 1.x, and resources of the Flink Kubernetes operator.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ NODES_MAX = 20_000
 LEGACY_NAME = "flink-conf.yaml"
 """A file with this name is read line by line, as in Flink."""
 
+_ADVICE = "give the path of Flink's config.yaml"
+
 RESOURCES = ("FlinkDeployment", "FlinkSessionJob")
 """Kinds of the Flink Kubernetes operator, whose settings are below `spec.flinkConfiguration`."""
 
@@ -32,7 +35,10 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; give the path of Flink's config.yaml") from None
+        known = [each.name for each in path.parent.glob("*.y*ml")]
+        near = difflib.get_close_matches(path.name, known, n=1)
+        advice = f"did you mean {path.with_name(near[0])}?" if near else _ADVICE
+        raise ConfigError(f"{path}: no such file; {advice}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

@@ -1,8 +1,8 @@
 """A comparison as JUnit XML, which CI servers show as tests.
 
 With limits (--fail-if) each is a test; without, each metric is one. What is broken or worse is a
-failure; what is undecided, invalid or not measured is skipped, with its reason. The time of a
-suite is what the runs of the candidate measured; a test takes none of its own.
+failure; what is undecided or unclear, invalid or not measured is skipped, with its reason. The time
+of a suite is what the runs of the candidate measured; a test takes none of its own.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
             yield _Case(name, failure=f"worse: {row}")
         elif candidate.invalid:
             yield _Case(name, skipped=f"invalid: {candidate.invalid}; {row}")
-        elif each.verdict is Verdict.UNDECIDED:
-            yield _Case(name, skipped=f"undecided: {each.what_would_decide()}; {row}")
+        elif each.verdict is Verdict.UNCLEAR:
+            yield _Case(name, skipped=f"unclear: {each.what_would_decide()}; {row}")
         elif each.verdict is Verdict.UNKNOWN:
             yield _Case(name, skipped="not measured")
         else:

@@ -28,13 +28,14 @@ from .comparison_texts import (
 from .plain_text import printable
 
 _MARKS = {Outcome.PASS: "✓", Outcome.REGRESSION: "✗", Outcome.INCONCLUSIVE: "?"}
+OF_WHAT = "Measured in flinknet's own network stack with synthetic records, not in your job."
 _STRONG = frozenset((Verdict.BETTER, Verdict.WORSE))
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
 
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     """The comment: what it comes to, what to doubt of it, then tables and notes."""
-    blocks = [f"### flinknet compare-configs{_headline(comparison)}"]
+    blocks = [f"### flinknet compare-configs{_headline(comparison)}\n{OF_WHAT}"]
     blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))
     if comparison.decisions:
         blocks.append("\n".join(_decision(*each) for each in comparison.decisions))

@@ -118,16 +118,20 @@ def outcome_line(comparison: Comparison) -> str:
         return ""
     broken = sum(each.outcome is Outcome.REGRESSION for each in decisions)
     if broken:
-        return f"Failed: {_of(broken, len(decisions))} broken."
+        return f"Failed: {_of(broken, len(decisions))} {_be(broken)} broken."
     open_ = sum(each.outcome is Outcome.INCONCLUSIVE for each in decisions)
     if open_:
-        return f"Undecided: {_of(open_, len(decisions))} open."
+        return f"Undecided: {_of(open_, len(decisions))} could not be decided."
     return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
 
 
 def note_lines(comparison: Comparison) -> list[str]:
     """What to know about the measurement."""
-    return [*comparison.baseline_lines(), *comparison.disturbed_lines()]
+    return [
+        *comparison.baseline_lines(),
+        *comparison.few_runs_lines(),
+        *comparison.disturbed_lines(),
+    ]
 
 
 def doubt_lines(comparison: Comparison) -> list[str]:
@@ -187,7 +191,14 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
     counted = sum(not each.why_not for each in trends[0].points)
     if counted < RESULTS_MIN:
         return [f"Too few comparable results for a trend: {counted} of at least {RESULTS_MIN}."]
-    return [f"No step in {counted} comparable results."]
+    unknown = [each for each in trends if each.values < RESULTS_MIN]
+    lines = [
+        f"{label_of(each.metric)} of {each.config} was measured in {each.values} of {counted}"
+        " comparable results: no trend."
+        for each in unknown
+    ]
+    known = len(unknown) < len(trends)
+    return [*lines, *([f"No step in {counted} comparable results."] if known else [])]
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -201,8 +212,12 @@ def amount(value: float | None, unit: str) -> str:
 
 def _of(count: int, total: int) -> str:
     if total == 1:
-        return "the limit is"
-    return f"{count} of {total} limits {'is' if count == 1 else 'are'}"
+        return "the limit"
+    return f"{count} of {total} limits"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _change(value: float | None, difference: Difference, unit: str) -> str:

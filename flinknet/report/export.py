@@ -97,7 +97,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
     a `difference` in the metric's own unit.
     """
     interval = None if difference.low is None else {"low": difference.low, "high": difference.high}
-    is_undecided = difference.verdict is Verdict.UNDECIDED
+    is_unclear = difference.verdict is Verdict.UNCLEAR
     is_ratio = difference.is_ratio
     return {
         "base_median": difference.base_median,
@@ -109,7 +109,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
         "difference": None if is_ratio else {"change": difference.change, "interval": interval},
         "rounds": difference.rounds,
         "verdict": difference.verdict.value,
-        "runs_needed": difference.runs_needed() if is_undecided else None,
+        "runs_needed": difference.runs_needed() if is_unclear else None,
     }
 
 

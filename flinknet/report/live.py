@@ -18,6 +18,8 @@ from flinknet.results import (
     RunResult,
     TaskProgress,
     Validity,
+    validity_by,
+    without_consequences,
 )
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
@@ -139,7 +141,11 @@ def result_line(result: RunResult) -> str:
     """A run's result in one line."""
     measured = result.measured
     latency = measured.latency_ns
-    doubt = "" if result.validity is Validity.VALID else f" ({result.validity.name.lower()})"
+    doubt = ""
+    if result.validity is not Validity.VALID:
+        causes = without_consequences(result.warnings)
+        why = next(each.line for each in causes if validity_by(each) is result.validity)
+        doubt = f" ({result.validity.name.lower()}: {why.rstrip('.')})"
     return (
         f"{human_count(measured.throughput_records_per_s)} records/s,"
         f" p50 {human_duration(latency.p50)}, p99 {human_duration(latency.p99)}{doubt}"

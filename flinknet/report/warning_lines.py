@@ -25,6 +25,9 @@ from .console import print_line
 
 OTHERS_SHOWN = 3
 
+NAMES_KEPT = 2
+"""So many settings are named even where a note about them takes more than a line."""
+
 _LABELS = {
     Validity.INVALID: ("Invalid", "bold red"),
     Validity.DOUBTFUL: ("Warning", "yellow"),
@@ -103,11 +106,17 @@ def warning_lines(
         where = shown_names = ""
         names = list(dict.fromkeys(name for name, _ in found if name))
         is_of_a_file = len(names) == 1 and text.startswith(f"{names[0]}: ")  # not of its runs
-        if len(runs) > 1 and not is_of_a_file:
-            where = f" in {len(found)} of {len(runs)} runs"
+        is_of_settings = kind.validity is Validity.VALID and len(found) == sum(
+            name in names for name, _ in runs
+        )
+        if is_of_settings and len(found) == len(runs):
+            pass  # of every run: it is known before any begins
+        elif len(runs) > 1 and not is_of_a_file:
+            where = "" if is_of_settings else f" in {len(found)} of {len(runs)} runs"
             shown_names = f" ({', '.join(names)})" if names else ""
         line = Text.assemble((label, style), f"{where}{shown_names}: {text}")
-        if not is_explained and line.cell_len > width:
+        is_needed = is_of_settings and len(names) <= NAMES_KEPT
+        if not is_explained and line.cell_len > width and not is_needed:
             line = Text.assemble((label, style), f"{where}: {text}")
         lines.append(line)
     return lines
@@ -139,7 +148,8 @@ def merged_text(texts: Sequence[str]) -> str:
     for column in zip(*rows, strict=True):
         numbers = sorted({match[0] for match in column}, key=_value)
         merged += texts[0][end : column[0].start()]
-        merged += numbers[0] if len(numbers) == 1 else f"{numbers[0]} … {numbers[-1]}"
+        is_one = len(numbers) == 1 or merged.endswith("up to ")  # the largest is that of all
+        merged += numbers[-1] if is_one else f"{numbers[0]} … {numbers[-1]}"
         end = column[0].end()
     return merged + texts[0][end:]
 

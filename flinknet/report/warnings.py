@@ -37,7 +37,8 @@ def _beats(scenario: Scenario, result: RunResult) -> RunWarning | None:
     return RunWarning(
         "few-flushes",
         f"run too short: {human_duration(duration_ns)} is less than {BEATS_MIN} flushes of"
-        f" {format_duration_ns(timeout_ns)}; use a longer --duration.",
+        f" {format_duration_ns(timeout_ns)}; use --duration"
+        f" {format_duration_ns(BEATS_MIN * timeout_ns)} or more.",
     )
 
 

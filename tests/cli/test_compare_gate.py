@@ -48,7 +48,7 @@ def keep_baseline(gate: Callable[..., Result], timeout: str = "5ms") -> None:
     [
         ("7ms", 1, "Failed: the limit is broken."),
         ("5ms", 0, "Passed: the limit holds."),
-        ("5600us", 3, "Undecided: the limit is open."),
+        ("5600us", 3, "Undecided: the limit could not be decided."),
     ],
 )
 def test_an_earlier_candidate_is_the_baseline(
@@ -80,12 +80,13 @@ def test_a_run_that_fails_is_no_broken_limit(gate: Callable[..., Result], run: A
 def test_an_undecided_limit_says_how_many_runs_would_decide(gate: Callable[..., Result]) -> None:
     result = gate("base", "x:buffer-timeout=105ms", "--runs", "2", "--fail-if", "p99_9>+1%")
     assert result.exit_code == 3
-    assert "undecided: x, fail if p99_9>+1%: p99.9 was not measured" in result.stdout
+    assert "undecided: x, fail if p99_9>+1%: p99.9 was not measured; p99.9 needs" in result.stdout
+    assert "5000 records, a run had 3000: use a longer --duration" in result.stdout
     keep_baseline(gate)
     options = ("--baseline", "main.json", "--runs", "3", "--fail-if", "p99>+10%")
     result = gate("conf:buffer-timeout=5200us", *options)
     assert result.exit_code == 3
-    assert "about 17 runs would decide" in result.stdout
+    assert "about 17 runs like these 3 would decide" in result.stdout
 
 
 def test_a_baseline_of_another_machine_decides_nothing(gate: Callable[..., Result]) -> None:
@@ -155,10 +156,14 @@ def test_a_history_shows_the_trend_and_warns_of_a_step(gate: Callable[..., Resul
         result = gate("base", "x:buffer-timeout=5ms", *options)
     assert "No step in 4 comparable results." in result.stdout
     assert "not counted: CPU B then, A now" in result.stdout
+    result = gate("base", "x:buffer-timeout=5ms", *options, "--fail-if", "p99_9>+1%")
+    assert "p99.9 of x was measured in 0 of 5 comparable results: no trend." in result.stdout
+    assert "No step" not in result.stdout
+    Path("results/20261106-100000.json").unlink()
     result = gate("base", "x:buffer-timeout=8ms", *options, "--fail-if", "p99>+10%")
     assert result.exit_code == 0
     assert "Warning: p99 of x rose by 60.0%" in result.stdout
-    assert "with the result of 2026-11-06T10:00:00Z (1 result since)" in result.stdout
+    assert "with the result of 2026-11-07T10:00:00Z (1 result since)" in result.stdout
     names = sorted(path.name for path in Path("results").iterdir())
     assert (len(names), names[0]) == (6, "20261101-100000.json")
     document = json.loads(Path("results", names[-1]).read_text())
@@ -202,7 +207,7 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     limit = ("--fail-if", "p99>+10%")
     result = gate(*arguments, *limit)
     assert result.exit_code == 1
-    assert "Still disturbed: 2 of base, 2 of x." in result.stdout
+    assert "Still disturbed: 2 of base, 2 of x; intervals, and how many runs" in result.stdout
     assert len(run.scenarios) == 6  # those of the first round twice
     result = gate(*arguments, *limit, "--fail-on-disturbed", "--junit", "junit.xml")
     assert result.exit_code == 3
@@ -242,7 +247,7 @@ def test_a_valid_try_counts_instead_of_an_invalid_one(
 ) -> None:
     run.warnings_of = [(INVALID,), (DISTURBED,), (INVALID,), (), (), ()]
     result = gate("base", "x:buffer-timeout=5ms", "--runs", "2", "--json", "result.json")
-    assert "Still disturbed: 1 of x." in result.stdout
+    assert "Still disturbed: 1 of x;" in result.stdout
     assert "Invalid" not in result.stdout
     document = json.loads(Path("result.json").read_text())
     assert document["disturbed"] == {"repeated": 2, "still": 1}
@@ -270,7 +275,7 @@ def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run:
     (view,) = embedded(Path("page.html").read_text())["views"]
     assert (view["parts"][0]["lines"][0], view["parts"][0]["is_doubt"]) == (f"{line}.", True)
     gate(*arguments, *files, "--fail-if", "p99>+10%")
-    head = "### flinknet compare-configs: ? Undecided: the limit is open"
+    head = "### flinknet compare-configs: ? Undecided: the limit could not be decided"
     assert Path("c.md").read_text().startswith(head)
     assert ElementTree.parse("j.xml").find(".//failure") is None
 
@@ -292,7 +297,11 @@ def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) 
 def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result]) -> None:
     arguments = ("base", "a|b<b>:buffer-timeout=500ms", "--runs", "3", "--markdown", "-")
     text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
-    assert text.startswith("### flinknet compare-configs: ✗ Failed: the limit is broken\n")
+    assert text.startswith(
+        "### flinknet compare-configs: ✗ Failed: the limit is broken\n"
+        "Measured in flinknet's own network stack with synthetic records, not in your job.\n"
+    )
+    assert "- ✗ fail: a" in text
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
     assert "| p99 | +400.0% | **worse** | +400.0% … +400.0% | 99.8 ms | 499 ms |" in text
     assert "a|b<b>" not in text
@@ -317,6 +326,19 @@ def test_the_page_has_a_view_for_each_candidate(gate: Callable[..., Result]) -> 
     assert history["marks"] == {"4": "step"}
     assert len(history["labels"]) == 5
     assert "p99 of x rose by 60.0%" in sections["history"]["lead"]
+
+
+def test_a_shortage_of_buffers_takes_another_load_than_a_fixed_rate(
+    gate: Callable[..., Result],
+) -> None:
+    few = ("base", "x:taskmanager.memory.network.min=512kb", "--runs", "2")
+    result = gate(*few, "--rate", "1k/s")
+    assert "x differs in network memory (by taskmanager.memory.*): a shortage of" in result.stderr
+    assert "network memory (by taskmanager.memory.*)  64 mb → 512 kb" in result.stdout
+    assert "2 runs of each hardly show how far runs differ" in result.stdout
+    for load in (("--rate", "max"), ("--rate", "1k/s", "--arrivals", "on-off:50ms:150ms")):
+        assert "a shortage of" not in gate(*few, *load).stderr
+    assert "a shortage of" not in gate("base", "x:buffer-timeout=5ms", "--runs", "2").stderr
 
 
 def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., Result]) -> None:

@@ -227,6 +227,20 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
     assert "runs" not in lines(stream)[-1]
 
 
+def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
+    out, stream = console()
+    known = RunWarning("option-not-acted-on", "flinknet ignores this key of Flink")
+    fixed = RunWarning("fixed-in-flink-2", "Flink 2.x ignores this key" + 20 * " indeed")
+    settings = [
+        tables.Setting("main.yaml", [result(1.0, known), result(1.0, known)]),
+        tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
+    ]
+    tables.print_doubts(out, settings)
+    text = " ".join(lines(stream))
+    assert "Note: flinknet ignores this key of Flink" in text
+    assert "Note (new.yaml): Flink 2.x ignores this key" in text
+
+
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
     out, stream = console()
     one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")
@@ -269,6 +283,7 @@ def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> 
         (["9 ms", "21.6 ms", "10.0 ms"], "9 … 21.6 ms"),
         (["1.91 k of 2 k", "950 of 2 k"], "950 … 1.91 k of 2 k"),
         (["none", "none"], "none"),
+        (["up to 5.1 ms late", "up to 12 ms late"], "up to 12 ms late"),
         (["limit of 5ms", "limit of 100ms"], "limit of 5 … 100ms"),
         (["1.00 KiB", "3.50 KiB"], "1.00 … 3.50 KiB"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..disturbances import is_disturbed
@@ -12,7 +12,9 @@ from ..run import Measured
 from ..validity import Validity, validity_of
 from .differences import Difference, difference, summary
 from .limits import Limit, LimitDecision, Outcome
-from .metrics import METRICS
+from .metrics import METRICS, label_of
+
+_FEW_RUNS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,15 @@ class Comparison:
         end = ", so no limit can hold" if self.decisions else ""
         return [f"Invalid: {_invalid_runs(self.configurations)}{end}."]
 
+    def few_runs_lines(self) -> list[str]:
+        """That two runs of each do not show how far runs differ."""
+        if all(len(each.runs) > _FEW_RUNS for each in self.configurations):
+            return []
+        return [
+            f"{_FEW_RUNS} runs of each hardly show how far runs differ: an interval may be far too"
+            " narrow or too wide; use --runs 5 or more."
+        ]
+
     def disturbed_lines(self) -> list[str]:
         """How many runs were repeated, and how many are still disturbed."""
         runs = sum(len(each.runs) for each in self.measured_here)
@@ -225,13 +236,18 @@ class Comparison:
             )
             lines.append(
                 f"Disturbed or invalid runs were repeated: {self.repeated} more for {runs} runs"
-                f" ({names}); the best try of each counts."
+                f" ({names}); the least disturbed valid try of each counts, whatever it measured."
             )
         if self.disturbed:
             names = ", ".join(
                 f"{each.disturbed} of {each.name}" for each in self.configurations if each.disturbed
             )
-            end = ", so the result is undecided" if self.is_refused else ""
+            end = (
+                ", so the result is undecided"
+                if self.is_refused
+                else "; intervals, and how many runs would decide, are of these: find a quieter"
+                " machine before adding runs"
+            )
             lines.append(f"Still disturbed: {names}{end}.")
         return lines
 
@@ -268,6 +284,8 @@ def compare(
     decisions = []
     for limit in limits:
         decision = limit.decision(differences[limit.metric])
+        if differences[limit.metric].change is None:
+            decision = replace(decision, reason=_why_unmeasured(base, candidate, limit.metric))
         if is_elsewhere:
             reason = "the baseline was measured elsewhere"
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
@@ -276,6 +294,17 @@ def compare(
         decisions.append(decision)
     return Candidate(
         candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid
+    )
+
+
+def _why_unmeasured(base: Configuration, candidate: Configuration, metric: str) -> str:
+    """Why a metric has no change, and what to do about it."""
+    if (needed := METRICS[metric].records_min) == 0:
+        return "nothing to compare"
+    records = min(run.measured.latency_ns.count for run in (*base.runs, *candidate.runs))
+    return (
+        f"{label_of(metric)} needs {needed} records, a run had {records}: use a longer --duration,"
+        " a higher --rate or more --producers"
     )
 
 

@@ -39,7 +39,7 @@ class Verdict(StrEnum):
     HIGHER = "higher"  # of a metric that is neither good nor bad
     LOWER = "lower"
     NONE = "no difference"  # the whole interval lies below what matters
-    UNDECIDED = "undecided"  # the interval is too wide; more runs narrow it
+    UNCLEAR = "unclear"  # the interval is too wide; more runs narrow it
     UNKNOWN = "not measured"
 
 
@@ -115,7 +115,7 @@ class Difference:
         Args:
             is_decided: of the difference with more runs; by default, any verdict.
         """
-        decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNDECIDED)
+        decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNCLEAR)
         low, high = self.rounds, RUNS_MAX
         if self.estimate is None or not decided(self._with_runs(high)):
             return None
@@ -131,7 +131,7 @@ class Difference:
         """What it takes to decide about it, as a short sentence."""
         needed, estimate = self.runs_needed(is_decided), self.estimate
         if needed is not None:
-            return f"about {needed} runs would decide"
+            return f"about {needed} runs like these {self.rounds} would decide"
         if estimate is None or estimate.deviation is None:
             return "one run decides nothing"
         if estimate.base_runs and estimate.base_error:
@@ -209,13 +209,13 @@ def summary(
         ]
         if metrics:
             verdicts.append(f"{verdict.value} in {', '.join(metrics)}")
-    undecided: dict[str, list[str]] = {}
+    unclear: dict[str, list[str]] = {}
     for metric, each in differences.items():
-        if each.verdict is Verdict.UNDECIDED:
-            undecided.setdefault(each.what_would_decide(), []).append(label_of(metric))
-    if undecided:
-        parts = [f"{', '.join(metrics)} ({what})" for what, metrics in undecided.items()]
-        verdicts.append(f"undecided in {', '.join(parts)}")
+        if each.verdict is Verdict.UNCLEAR:
+            unclear.setdefault(each.what_would_decide(), []).append(label_of(metric))
+    if unclear:
+        parts = [f"{', '.join(metrics)} ({what})" for what, metrics in unclear.items()]
+        verdicts.append(f"unclear in {', '.join(parts)}")
     against = f"{name} against {base_name}"
     if unlike:
         against += f" (another workload: {', '.join(unlike)})"
@@ -273,11 +273,11 @@ def _verdict(
     change: float, low: float | None, high: float | None, direction: int, negligible: float
 ) -> Verdict:
     if low is None or high is None:
-        return Verdict.UNDECIDED
+        return Verdict.UNCLEAR
     if low >= -negligible and high <= negligible:
         return Verdict.NONE
     if low <= 0 <= high or abs(change) < negligible:
-        return Verdict.UNDECIDED
+        return Verdict.UNCLEAR
     if not direction:
         return Verdict.HIGHER if change > 0 else Verdict.LOWER
     return Verdict.BETTER if change * direction > 0 else Verdict.WORSE

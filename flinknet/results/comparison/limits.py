@@ -10,7 +10,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_percent
 
 from .differences import Difference
-from .metrics import METRICS, metric_named
+from .metrics import METRICS, label_of, metric_named
 
 
 class Outcome(StrEnum):
@@ -22,8 +22,11 @@ class Outcome(StrEnum):
 
     @property
     def word(self) -> str:
-        """What a reader reads, who knows the verdict "undecided" of a metric."""
-        return "undecided" if self is Outcome.INCONCLUSIVE else self.value
+        """What a reader reads."""
+        return _WORDS[self]
+
+
+_WORDS = {Outcome.PASS: "pass", Outcome.REGRESSION: "fail", Outcome.INCONCLUSIVE: "undecided"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +87,54 @@ _LIMIT = re.compile(r"\s*(\w[\w./ ]*?)\s*([<>])\s*([^<>]+)")
 def parse_limit(text: str) -> Limit:
     """Parse `metric>percent` or `metric<percent`; a metric may be named as tables name it.
 
-    Raises: ConfigError if it is no limit, with the metrics that there are.
+    Raises: ConfigError if it is no limit, with the metrics that there are; or if it is one that
+        improvements break, or that nothing or everything breaks.
     """
     match = _LIMIT.fullmatch(text)
     if match is None:
         raise ConfigError(
             f"--fail-if: {text!r} is not a limit; write p99>+10% or throughput<-5%, with one of"
-            f" {', '.join(METRICS)}"
+            f" {_KNOWN}"
         )
     name, side, percent = match.groups()
     metric = metric_named(name)
     if metric is None:
-        raise ConfigError(f"--fail-if: {name!r} is not a metric; known are {', '.join(METRICS)}")
-    ratio = parse_percent(percent, "--fail-if")
+        raise ConfigError(f"--fail-if: {name!r} is not a metric; known are {_KNOWN}")
+    worse = _WORSE[METRICS[metric].direction]
+    try:
+        ratio = parse_percent(percent, "--fail-if")
+    except ConfigError:
+        raise ConfigError(
+            f"--fail-if: {percent!r} in {text!r} is not a percentage; write {name}{worse}10%"
+        ) from None
     if ratio and percent[0] not in "+-":
         raise ConfigError(
-            f"--fail-if: {text!r} needs a sign; write {metric}{side}+{percent} for so much more"
-            f" than the base, {metric}{side}-{percent} for so much less"
+            f"--fail-if: {text!r} needs a sign; write {name}{side}+{percent} for so much more"
+            f" than the base, {name}{side}-{percent} for so much less"
         )
-    return Limit(metric, side == ">", ratio, text.strip())
+    limit = Limit(metric, side == ">", ratio, text.strip())
+    _check_sense(limit, name, side, percent.lstrip("+-"))
+    return limit
+
+
+def _check_sense(limit: Limit, name: str, side: str, size: str) -> None:
+    """Refuse a limit that would let every regression pass, or nothing."""
+    direction = METRICS[limit.metric].direction
+    if limit.is_upper == (direction > 0) and direction:
+        raise ConfigError(
+            f"--fail-if: {limit.text} would fail when {name} is better, and pass when it is worse;"
+            f" did you mean {name}{_WORSE[direction]}{size}?"
+        )
+    if limit.ratio <= -1:
+        end = "so every comparison would fail" if limit.is_upper else "so it would never fail"
+        raise ConfigError(
+            f"--fail-if: {limit.text}: {name} cannot fall by more than 100%, {end}; give a smaller"
+            f" percentage, such as {name}{side}-5%"
+        )
+
+
+_WORSE = {1: "<-", -1: ">+", 0: ">+"}
+"""How a limit begins that a change for the worse breaks, by the direction of its metric."""
+
+_KNOWN = ", ".join(name if " " in label_of(name) else label_of(name) for name in METRICS)
+"""Metrics as the table names them, without blanks."""

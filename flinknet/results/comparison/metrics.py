@@ -16,21 +16,23 @@ class Metric:
     Attributes:
         unit: records/s, bytes, ns, buffers, buffers/s or cores.
         label: what tables call it.
+        records_min: without so many records in a run it is unknown.
     """
 
     read: Callable[[Measured, float | None], float | None]
     direction: int
     unit: str
     label: str = ""
+    records_min: int = 0
 
 
 METRICS: Mapping[str, Metric] = {
     "throughput": Metric(lambda m, _: m.throughput_records_per_s, 1, "records/s"),
     "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes", "bytes/s"),
     "mean": Metric(lambda m, _: m.latency_ns.mean, -1, "ns"),
-    "p50": Metric(lambda m, _: m.latency_ns.p50, -1, "ns"),
-    "p99": Metric(lambda m, _: m.latency_ns.p99, -1, "ns"),
-    "p99_9": Metric(lambda m, _: m.latency_ns.p99_9, -1, "ns", "p99.9"),
+    "p50": Metric(lambda m, _: m.latency_ns.p50, -1, "ns", "", 10),
+    "p99": Metric(lambda m, _: m.latency_ns.p99, -1, "ns", "", 500),
+    "p99_9": Metric(lambda m, _: m.latency_ns.p99_9, -1, "ns", "p99.9", 5000),
     "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
     "buffers": Metric(lambda m, _: m.buffers / m.duration_ns * 1e9, 0, "buffers/s", "buffers/s"),
     "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),

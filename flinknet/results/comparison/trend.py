@@ -71,6 +71,11 @@ class Trend:
     points: tuple[TrendPoint, ...]
     step: Step | None
 
+    @property
+    def values(self) -> int:
+        """In how many of the results that count the metric was measured."""
+        return sum(each.value is not None and not each.why_not for each in self.points)
+
     def warning(self) -> str | None:
         """The step as a sentence."""
         if (step := self.step) is None:
