@@ -171,7 +171,7 @@ def on_off_ns(law: str, name: str = "arrivals") -> tuple[int, int]:
     on, colon, off = law.removeprefix(ON_OFF).partition(":")
     if not colon:
         raise ConfigError(
-            f"{name}: {law!r} must say how long records come and how long they do not, such as"
+            f"{name}: {law!r} needs the length of a burst and of a pause, such as"
             f" {ON_OFF}50ms:150ms"
         )
     on_ns, off_ns = (parse_duration_ns(each, name, bare_unit=None) for each in (on, off))

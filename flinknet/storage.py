@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain
@@ -266,6 +266,22 @@ def path_of(text: str | Path | StoragePath) -> AnyPath:
             " the configuration of the platform"
         )
     return StoragePath(f"{scheme}://{place}", "/".join(filter(None, key.split("/"))), query)
+
+
+def matching(path: AnyPath) -> list[AnyPath]:
+    """The path if it is there, or what matches it by name if it is a pattern such as
+    s3://bucket/taps-*: in a store no shell does that. Raises: StorageError.
+    """
+    if path.exists():
+        return [path]
+    names = path.parts if isinstance(path, Path) else path.key.split("/")
+    plain = next((i for i, name in enumerate(names) if _WILDCARD.search(name)), None)
+    if plain is None:
+        return []
+    pattern = "/".join(names[plain:])
+    if isinstance(path, Path):
+        return [*sorted(Path(*names[:plain]).glob(pattern))]
+    return [*replace(path, key="/".join(names[:plain])).glob(pattern)]
 
 
 def name_below(path: AnyPath, directory: AnyPath) -> str:

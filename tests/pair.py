@@ -7,6 +7,7 @@ nothing moves. The finer verbs (`send`, `deliver`) let a test hold bytes back an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -40,6 +41,7 @@ OTHER_RECEIVER = InputChannelID(b"\xff" * 8 + b"\x7f" + b"\xff" * 7)
 REQUEST_TIMEOUT_NS = 10_000_000_000
 
 
+@cache
 def partition_id(producer: int = 0) -> ResultPartitionID:
     """The id of a producer's partition."""
     return ResultPartitionID(

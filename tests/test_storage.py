@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.errors import ConfigError, StorageError
-from flinknet.storage import RANGE_BYTES, RemoteFile, StoragePath, open_ranged, path_of
+from flinknet.storage import RANGE_BYTES, RemoteFile, StoragePath, matching, open_ranged, path_of
 from flinknet.trace import TraceReader, find_runs, open_run
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
@@ -66,6 +66,10 @@ def test_runs_in_a_store_are_found_and_read_as_those_of_this_machine(
     here = write_run(tmp_path / "runs" / "run-1", buffers=20)
     there = path_of(store.upload(here.parent, "runs"))
     assert [str(run) for run in find_runs(there)] == [f"s3://{BUCKET}/runs/run-1"]
+    assert (
+        find_runs(there / "run-*") == find_runs(path_of(f"s3://{BUCKET}/run*")) == find_runs(there)
+    )
+    assert find_runs(here.parent / "run-[0-9]") == [here]
     assert find_runs(there / "run-1" / "tm-0.fnt") == [there / "run-1" / "tm-0.fnt"]
     run = open_run(there / "run-1")
     assert run.manifest == open_run(here).manifest
@@ -81,6 +85,14 @@ def test_runs_in_a_store_are_found_and_read_as_those_of_this_machine(
         method == "GET" and path.endswith(".fnt") and size < 0
         for method, path, size in store.requests()
     )
+
+
+def test_a_pattern_is_what_matches_it(tmp_path: Path) -> None:
+    for name in ("tap-2", "tap-1", "tap-[1]", "other"):
+        (tmp_path / name).mkdir()
+    assert [each.name for each in matching(tmp_path / "tap-?")] == ["tap-1", "tap-2"]
+    assert matching(tmp_path / "tap-[1]") == [tmp_path / "tap-[1]"]
+    assert matching(tmp_path / "none-*") == matching(tmp_path / "none") == []
 
 
 @pytest.mark.socket

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.results.comparison import Outcome
 
 from .commands import SectionedCommand
@@ -45,8 +46,8 @@ and segment sizes; a shortage of buffers takes --rate max, or bursts.
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
 was measured on another machine or version, a run is still invalid (but if only the candidate's
-are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed; 4 a fault outside
-flinknet (a port, a broken file, the disk); 130, 143 ended by Ctrl-C or SIGTERM.
+are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed; 4 a run failed, so
+that nothing was compared; 130, 143 ended by Ctrl-C or SIGTERM.
 """
 
 
@@ -162,18 +163,20 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     for note in task.notes:
         click.echo(f"Note: {note}", err=True)
     with view(console_for(sys.stderr)) as watcher:
-        finished = list(
-            sweep.run_all(
-                task.plans,
-                executor,
-                rounds=values["runs"],
-                seed=values["seed"],
-                trace=values["trace"],
-                out=out,
-                watcher=watcher,
-                repeats=values["repeat_disturbed"],
-            )
+        runs = sweep.run_all(
+            task.plans,
+            executor,
+            rounds=values["runs"],
+            seed=values["seed"],
+            trace=values["trace"],
+            out=out,
+            watcher=watcher,
+            repeats=values["repeat_disturbed"],
         )
+        try:
+            finished = list(runs)
+        except RunFailedError as error:  # its exit code is that of a broken limit
+            raise FlinknetError(f"nothing was compared, a run failed: {error}") from error
     measurement = Measurement(task, finished)
     comparison = measurement.comparison(environment, values)
     trends = trends_of(comparison, history, environment)

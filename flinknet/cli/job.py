@@ -65,8 +65,8 @@ def list_jobs(directory: Path) -> None:
         is_any_running = True
         click.echo(f"{contact.job_id or NO_ID}  {state:<10}  {contact.name}  {run_dir}")
     if not is_any_running:
-        hint = "; of jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
-        click.echo(f"no job runs in {directory}{hint}", err=True)
+        hint = "; for jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
+        click.echo(f"no job is running in {directory}{hint}", err=True)
 
 
 @job.command()
@@ -108,15 +108,15 @@ def status(directory: Path, graph: str | None) -> None:
                 click.echo("\n".join(dump_lines(client.dump())))
         return
     if graph is not None:
-        raise ConfigError(f"{directory}: --graph: no job runs there")
+        raise ConfigError(f"{directory}: --graph: no job is running there")
     if (directory / MANIFEST_NAME).is_file():
         check_file(directory, RunManifest.load(directory), RESULT_NAME)
     try:
         result = json.loads((directory / RESULT_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         raise ConfigError(
-            f"{directory}: no job runs there, and there is no result of one; give the directory"
-            " that `flinknet job run … --detached` printed"
+            f"{directory}: no job is running there, and there is no result of one; give the"
+            " directory that `flinknet job run … --detached` printed"
         ) from None
     if result.get("kind") != "job":
         raise ConfigError(f"{directory}: it is not a run of a job")
@@ -138,7 +138,7 @@ def cancel(directory: Path) -> None:
 
     contact = Contact.load(directory)
     if contact is None:
-        raise ConfigError(f"{directory}: no job runs there")
+        raise ConfigError(f"{directory}: no job is running there")
     if not contact.job_id:
         raise ConfigError(
             f"{directory}: that is a cluster; give the directory of one of its jobs, or end all of"

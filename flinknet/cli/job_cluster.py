@@ -9,6 +9,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.errors import ConfigError
+from flinknet.units import counted
 
 from .commands import CommandGroup, SectionedCommand
 from .option_tables import WORKLOAD_OPTIONS
@@ -74,7 +75,9 @@ def start(**values: Any) -> None:
     )
     started, _ = start_session(spec)
     free = slots * len(started.task_managers)
-    click.echo(f"a cluster runs with {task_managers} TaskManagers and {free} slots")
+    click.echo(
+        f"a cluster is running: {counted(task_managers, 'TaskManager')}, {counted(free, 'slot')}"
+    )
     click.echo(f"directory: {out}")
     click.echo(f"run a job on it: flinknet job run FILE --cluster {out}")
     click.echo(f"look at it:      flinknet job status {out}")
@@ -95,7 +98,7 @@ def stop(directory: Path) -> None:
 
     contact = Contact.load(directory)
     if contact is None:
-        raise ConfigError(f"{directory}: no cluster runs there")
+        raise ConfigError(f"{directory}: no cluster is running there")
     if contact.job_id:
         raise ConfigError(
             f"{directory}: that is the directory of a job; `flinknet job cancel` ends it, and a"

@@ -198,8 +198,8 @@ def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
     contact = Contact.load(directory)
     if contact is None:
         raise ConfigError(
-            f"--cluster: {directory}: no cluster runs there; start one with `flinknet job cluster"
-            " start`"
+            f"--cluster: {directory}: no cluster is running there; start one with `flinknet job"
+            " cluster start`"
         )
     with client_of(contact) as client:
         return contact, client.cluster()
@@ -300,7 +300,9 @@ def _detach(call: JobCall, out: Path) -> None:
         click.echo(f"job {accepted.job_id} ({accepted.name}) {where}")
     else:
         job = submit_detached(_spec(call, out), submission)
-        click.echo(f"job {job.job_id} ({job.name}) runs; JobManager pid {job.job_manager.pid}")
+        click.echo(
+            f"job {job.job_id} ({job.name}) is running; JobManager pid {job.job_manager.pid}"
+        )
     click.echo(f"directory: {out}")
     click.echo(f"look at it: flinknet job status {out}")
     click.echo(f"end it:     flinknet job cancel {out}")

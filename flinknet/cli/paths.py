@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from flinknet.errors import ConfigError
-from flinknet.storage import AnyPath, StoragePath, path_of
+from flinknet.storage import AnyPath, StoragePath, matching, path_of
 
 
 def any_path(text: str) -> AnyPath:
@@ -21,6 +21,17 @@ def existing_path(text: str | AnyPath) -> AnyPath:
     """
     path = path_of(text)
     if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or directory")
+    return path
+
+
+def path_of_runs(text: str | AnyPath) -> AnyPath:
+    """The same, or a pattern that something matches.
+
+    Raises: ConfigError, StorageError.
+    """
+    path = path_of(text)
+    if not matching(path):
         raise ConfigError(f"{path}: there is no such file or directory")
     return path
 

@@ -82,8 +82,8 @@ def _chosen(jobs: Sequence[RunningJob], wanted: str | None) -> RunningJob:
         return found[0]
     names = ", ".join(f"{each.name} ({each.id[:8]})" for each in jobs) or "none"
     if not found:
-        raise ConfigError(f"--job-name: no such job runs; there are: {names}")
-    raise ConfigError(f"{len(found)} jobs run; choose one with --job-name: {names}")
+        raise ConfigError(f"--job-name: no such job is running; there are: {names}")
+    raise ConfigError(f"{len(found)} jobs are running; choose one with --job-name: {names}")
 
 
 def _config(

@@ -15,7 +15,7 @@ from flinknet.storage import AnyPath
 
 from .commands import CommandGroup
 from .json_files import STDOUT, json_option, put_json, target_of
-from .paths import existing_path
+from .paths import path_of_runs
 from .run_settings import settings_to_show
 
 _LAZY_COMMANDS = {
@@ -61,7 +61,7 @@ class _TraceGroup(CommandGroup):
         return super().line_of(ctx, name)
 
 
-_RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=existing_path)
+_RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=path_of_runs)
 
 
 @click.group(cls=_TraceGroup)
@@ -141,7 +141,7 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     exit_code, runs = 0, []
     for given in paths:
         try:
-            for path in _run_paths([existing_path(given)]):
+            for path in _run_paths([path_of_runs(given)]):
                 result = verify_run(*open_with_faults(path))
                 runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
                 exit_code = max(exit_code, int(not result.is_ok))

@@ -10,7 +10,7 @@ import click
 from flinknet.errors import ConfigError
 
 from .commands import SPARK_SECTION, SectionedCommand
-from .paths import check_new_directory, existing_path
+from .paths import check_new_directory, path_of_runs
 from .spark_options import spark_options
 from .wrong_calls import WholeNumber
 
@@ -28,7 +28,7 @@ _SECTIONS = {
 
 
 @click.command(cls=SectionedCommand, sections=_SECTIONS)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=existing_path)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=path_of_runs)
 @click.option(
     "--out",
     metavar="DIR|URI",

@@ -138,9 +138,9 @@ def _one_run(path: AnyPath) -> Run:
 def _check_target(out: AnyPath, form: str, *, may_replace: bool) -> None:
     check_writable_file(out, "--out")
     if out.exists() and not may_replace:
-        raise ConfigError(f"--out: {out} is there already; give another name, or --overwrite")
+        raise ConfigError(f"--out: {out} exists; give another name, or --overwrite")
     if form == "parquet" and out.suffix == ".gz":
-        raise ConfigError("--out: Parquet is compressed within; give a name without .gz")
+        raise ConfigError("--out: Parquet is compressed anyway; give a name without .gz")
 
 
 def _time(text: str | None, option: str) -> int | None:

@@ -16,7 +16,7 @@ from flinknet.storage import AnyPath, path_of
 
 from .commands import SPARK_SECTION, SectionedCommand
 from .json_files import STDOUT, json_option, put_text, target_of
-from .paths import existing_path
+from .paths import path_of_runs
 from .replay_values import GRID_OPTIONS, edge_timeouts_of, grid_of, number_or, offset
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
@@ -60,7 +60,7 @@ def _grid_options(command: Any) -> Any:
 
 
 @click.command(cls=SectionedCommand, sections=_SECTIONS)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=existing_path)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=path_of_runs)
 @_grid_options
 @click.option(
     "--target",

@@ -122,7 +122,7 @@ def synth(
         size = human_bytes(made.size_bytes)
         click.echo(f"{made.events:,} events in {size}: {made.path}")
     if made.interrupted_by is not None:
-        click.echo("interrupted: what is there is whole", err=True)
+        click.echo("interrupted: what was written is complete", err=True)
         sys.exit(128 + made.interrupted_by)
 
 

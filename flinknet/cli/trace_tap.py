@@ -185,7 +185,7 @@ def tap(
     from flinknet.trace.run_directory import seal_result
 
     if trigger is not None and ring is None:
-        raise ConfigError("--trigger: says what of a ring to keep; give --ring, such as 60s, too")
+        raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     json_target = target_of(json)
     check_new_directory(Path(out))
     config = TapConfig(

@@ -90,7 +90,7 @@ class StreamGraphGenerator:
         ]
         if mode == "BATCH" and unbounded:
             raise ConfigError(
-                f"{unbounded[0].name} never ends, which batch cannot have; set"
+                f"{unbounded[0].name} never ends, so it cannot run in batch mode; set"
                 " execution.runtime-mode to STREAMING or AUTOMATIC, or take a source that ends"
             )
         return mode == "BATCH" or (mode == "AUTOMATIC" and not unbounded)

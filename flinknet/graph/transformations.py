@@ -109,7 +109,9 @@ class Transformation:
     def set_resources(self, least: ResourceSpec, preferred: ResourceSpec) -> None:
         """Set the needed and the preferred resources. Raises: ConfigError."""
         if not least.is_at_most(preferred):
-            raise ConfigError(f"{self.name}: it needs more than it would like to have")
+            raise ConfigError(
+                f"{self.name}: its minimum resources are more than its preferred ones"
+            )
         self.min_resources, self.preferred_resources = least, preferred
 
 

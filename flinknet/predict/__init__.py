@@ -10,7 +10,7 @@ In the order of their use:
   (`tapped_consumers`: who reads a channel; `local_channels`: those that nobody saw;
   `recorded_sizes`: of records); what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
-  `fast_path` (what it covers), `fast_layout` and `fast_memory` (its memory), `fast_clock` (what
+  `fast_path` (what it covers), `fast_layout` (its memory, a `fast_memory`; `fast_clock`: what
   happens by the clock), `fast_kernel`. `outcome_probes` note what a simulation sends; `likely`
   makes an interval of several; `flushes`: how often buffers pass.
 - jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end), `job_outcome`.

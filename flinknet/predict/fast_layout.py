@@ -11,6 +11,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
@@ -168,11 +169,16 @@ class _Layout:
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
                 k.BARRIER_BYTES: len(encode_pipelined(barrier)),
+                k.ALIGNED_TIMEOUT_NS: self._aligned_timeout_ns(barrier),
                 k.TIMES: k.COUNTS + 4 * BUCKETS,
                 k.TIME_SUMS: self.memory.take(k.TIME_KINDS * k.TIME_WORDS),
                 k.NEXT_CHECKPOINT_NS: first_checkpoint_ns(self._exchange, self._network),
             },
         )
+
+    @staticmethod
+    def _aligned_timeout_ns(barrier: CheckpointBarrier) -> int:
+        return barrier.aligned_timeout_ms * NS_PER_MS if barrier.is_timeoutable else 0
 
     def put_debloating(self) -> None:
         """How gates are looked at, and when."""
@@ -309,6 +315,7 @@ class _Layout:
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
                     k.NEXT_BARRIER: barriers,
                     k.BARRIERS_END: barriers + len(barriers_ns),
+                    k.TIMES_OUT_NS: k.NEVER,
                 },
             )
 
@@ -331,6 +338,8 @@ class _Layout:
                     k.CONSUME_NS: round(self._exchange.costs.consume_ns_per_record[sink]),
                     k.READY: memory.take(width),
                     k.BUSY_UNTIL_NS: -1,
+                    k.DEADLINE_NS: k.NEVER,
+                    k.ANNOUNCED: memory.take(len(inputs)),
                     k.IDLE_SINCE_NS: -1,
                     k.MARKED_NS: self._exchange.measured_from_ns,
                     k.POOL_FREE: gate.pool.max_buffers,

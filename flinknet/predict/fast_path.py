@@ -2,10 +2,11 @@
 
 Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
 passing; any number of channels, local or over connections with credit and exclusive buffers;
-checkpoints whose barriers are aligned for good, or not at all; buffers that are debloated; network
-memory for all pools, writers that never wait for buffers. The kernel notices by itself if a writer
-would have to wait, if the sockets of a connection are full, or if a checkpoint takes longer than it
-may; everything else is told by `is_covered`. What is not covered is simulated with the real core.
+checkpoints, but behind another exchange none with an aligned timeout; buffers that are debloated;
+network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a
+writer would have to wait, if the sockets of a connection are full, or if a checkpoint takes longer
+than it may; everything else is told by `is_covered`. What is not covered is simulated with the real
+core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density; records of a turn are written channel by channel, not in batches of 128
@@ -73,7 +74,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
-        and knows_checkpoints(network)
+        and (knows_checkpoints(network) or knows_alone(exchange, network))
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and one_way_ns(exchange) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
@@ -87,6 +88,12 @@ def knows_checkpoints(network: NetworkConfig) -> bool:
     is_aligned = network.checkpoint_mode == AT_LEAST_ONCE or not network.unaligned_checkpoints
     times_out = not is_aligned and network.aligned_checkpoint_timeout_ns > 0
     return network.checkpoints_after_tasks_finish and not times_out
+
+
+def knows_alone(exchange: RecordedExchange, network: NetworkConfig) -> bool:
+    """Whether alignments that time out are known: from one exchange to the next barriers do not say
+    since when."""
+    return network.checkpoints_after_tasks_finish and exchange.barriers_ns is None
 
 
 def run_fast(

@@ -97,8 +97,8 @@ AT_TIMES_FROM = 0.995
 
 _HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
-    "the compiled model does not know this exchange (an aligned timeout of checkpoints,"
-    " tcp mode, the highest rate, or no exclusive buffers)"
+    "the compiled model does not know this exchange (an aligned timeout of checkpoints behind"
+    " another exchange, tcp mode, the highest rate, or no exclusive buffers)"
 )
 _NOT_FOLLOWING = (
     "its records do not follow those that its task receives (a window, a timer, a call that waits),"

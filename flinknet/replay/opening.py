@@ -13,7 +13,7 @@ from typing import Any
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 from flinknet.results import TraceLoss
-from flinknet.storage import AnyPath, all_at, path_of
+from flinknet.storage import AnyPath, all_at, matching, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
 from flinknet.trace.index import read_indexes, stamp_of
 from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
@@ -258,7 +258,7 @@ def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
 
 def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
     """Directories of traces among the recordings that are none, for they lack their manifest."""
-    for path in paths:
+    for path in (found for given in paths for found in matching(given)):
         if path.is_dir() and not (path / MANIFEST_NAME).is_file():
             directories = sorted({each.parent for each in path.glob(f"*/*{TRACE_SUFFIX}")})
             for directory in directories:

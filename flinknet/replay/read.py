@@ -267,7 +267,7 @@ def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun,
         )
         found.append((_restarted(own, each, asked), part))
     if not found:
-        raise ConfigError(f"--from, --to: the part of {run.path} that they choose is between jobs")
+        raise ConfigError(f"--from, --to: the chosen part of {run.path} lies between jobs")
     return found
 
 

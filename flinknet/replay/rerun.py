@@ -72,7 +72,10 @@ def scenario_of(run: RecordedRun) -> Scenario:
         return _captured_scenario(run)
     stated = manifest.scenario.get("workload")
     if not isinstance(stated, dict) or not stated:
-        raise ConfigError(f"{run.path}: its manifest does not say what flowed, so it cannot again")
+        raise ConfigError(
+            f"{run.path}: its manifest does not say which records were sent, so they cannot be sent"
+            " again"
+        )
     if is_blocking(manifest):
         raise ConfigError(
             f"{run.path}: the exchange was blocking, so records did not come at instants of their"

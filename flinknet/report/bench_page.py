@@ -62,10 +62,8 @@ _MEANINGS = {
     "records/s": "Records per second that the consumers took.",
     "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
     "CPU": "Share of one core that the TaskManagers used together, without polling.",
-    "latency p50": "Half of the records were consumed this soon after the instant at which they"
-    " were meant to leave.",
-    "latency p99": "99 of 100 records were consumed this soon after the instant at which they were"
-    " meant to leave.",
+    "latency p50": "Half of the records were consumed within this time after they were due.",
+    "latency p99": "99 of 100 records were consumed within this time after they were due.",
     "uncorrected p50": "Without the time that records waited to be sent.",
     "uncorrected p99": "Without the time that records waited to be sent.",
     "backlog mean": "Data buffers still queued at the producer when one left, on average.",
@@ -285,8 +283,8 @@ def _latency_section(measured: Measured) -> Section:
             )
         )
     lead = (
-        "From the instant at which a record was meant to leave until it was consumed; uncorrected"
-        " leaves out how long it waited to be sent."
+        "From the instant at which a record was due until it was consumed; uncorrected leaves"
+        " out how long it waited to be sent."
     )
     return Section("latency", "Latency", lead, charts)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from flinknet.results import CpuCost, ReplayAnswer, TradeOffPoint
+from flinknet.results import CpuCost, LatencySummary, ReplayAnswer, TradeOffPoint
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
 from .settings_in_words import flushes, label_of, settings_of, situation_of, what_varies
 from .trade_words import Trade, change_of, cpu_text, ratio_of, trade_sentence
+
+SAME_LATENCY = 0.05
+"""Settings whose p50 and p99 differ by no more, as a share, are alike in latency."""
 
 PRICES = ("packets/s", "bytes/s", "CPU, 1 core")
 """Headings of `price_cells`."""
@@ -82,7 +85,7 @@ def price_sentence(
     """ "buffer timeout 5ms instead of 100ms: p50 −46 ms, …": what `shown` gives and costs.
 
     Args:
-        says_cost: add what a message is taken to cost.
+        says_cost: add what a buffer is taken to cost.
     """
     cores, messages_per_s = _changes(shown, base)
     trade = Trade(
@@ -94,10 +97,17 @@ def price_sentence(
         messages_per_s,
     )
     sentence = trade_sentence(setting, before, trade)
-    if trade.cpu_cores is None or cpu_cost is None or not says_cost:
-        return sentence
-    cost = human_duration(cpu_cost.ns_per_message)
-    return f"{sentence} ({cost} a message, {cpu_cost.how})"
+    if trade.cpu_cores is not None and cpu_cost is not None and says_cost:
+        cost = human_duration(cpu_cost.ns_per_message)
+        sentence += f" ({cost} for a buffer and its credit, {cpu_cost.how})"
+    if _are_alike(shown.latency_ns, base.latency_ns):
+        sentence += "; latency hardly depends on it here"
+    return sentence
+
+
+def _are_alike(one: LatencySummary, other: LatencySummary) -> bool:
+    ratios = ratio_of(one.p50, other.p50), ratio_of(one.p99, other.p99)
+    return all(each is not None and abs(each - 1) <= SAME_LATENCY for each in ratios)
 
 
 def _changes(shown: TradeOffPoint, base: TradeOffPoint) -> tuple[float | None, float | None]:

@@ -87,7 +87,7 @@ def _print_head(description: Plain, console: Console) -> None:
     if description["bytes_per_event"] is not None:
         size += (
             f" ({description['bytes_per_event']:.1f} bytes an event,"
-            f" {description['compression_ratio']:.1f} times smaller than recorded)"
+            f" compressed {description['compression_ratio']:.1f} times)"
         )
     console.print(size, soft_wrap=True)
     manifest = description["manifest"]

@@ -126,8 +126,10 @@ class LinkFaults:
 
         `origin_ns` is when the tasks start.
         """
-        faults = cls(plan, link, side, origin_ns=origin_ns)
-        return faults if plan.piece_bytes_max or plan.delay_ns_max or faults._stalls else None
+        has_stalls = any(each.index == link for each in plan.stalls)
+        if plan.piece_bytes_max or plan.delay_ns_max or has_stalls:
+            return cls(plan, link, side, origin_ns=origin_ns)
+        return None
 
     def cut(self, data: bytes) -> list[bytes]:
         """The pieces in which bytes arrive."""

@@ -116,6 +116,7 @@ class SimulatedLoad(SimulatedJob):
             (plan.only,) if plan.only < 0 else tuple(range(descriptor.outputs[0].subpartitions)),
             epoch_ns=start_ns,
             seed=scenario.seed * 7_368_787 + producer,
+            records=plan.records,
         )
         task = tasks.source(
             descriptor,

@@ -317,7 +317,7 @@ class _EarlyChannels:
 
 def _document_of(channel: ChannelInfo) -> dict[str, Any]:
     """A channel as in a manifest."""
-    value = asdict(channel)
+    value = {name: getattr(channel, name) for name in _CHANNEL_TYPES}
     if not channel.edge:
         del value["edge"]
     return value

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from flinknet.errors import TraceFormatError
-from flinknet.storage import AnyPath, all_at, files_among, path_of
+from flinknet.storage import AnyPath, all_at, files_among, matching, path_of
 
 from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .reader import TraceReader
@@ -160,11 +160,17 @@ def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str |
 
 
 def find_runs(path: AnyPath) -> list[AnyPath]:
-    """Run directories at `path` or directly below it, by name; a trace file is a run of its own.
+    """Run directories at `path` or directly below it, by name; a trace file is a run of its own. Of
+    a pattern those of all that matches it.
 
     Raises: TraceFormatError if there are none.
     """
     path = path_of(path)
+    found = (run for each in matching(path) or [path] for run in _runs_at(each))
+    return list(dict.fromkeys(found))
+
+
+def _runs_at(path: AnyPath) -> list[AnyPath]:
     if path.is_file() or (path / MANIFEST_NAME).is_file():
         return [path]
     directories = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))

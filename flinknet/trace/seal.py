@@ -48,10 +48,12 @@ def checksum_of_document(
 def _pieces(document: dict[str, Any], plain_of: Callable[[Any], Any] | None) -> Iterator[str]:
     """The text of a document in pieces. Lists come item by item, since they may be long."""
 
+    as_in_a_file = json.JSONEncoder(default=plain_of)
+    sorted_text = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
+
     def text(value: Any) -> str:
         # Keys are strings from here on, as they are in a file.
-        plain = json.loads(json.dumps(value, default=plain_of))
-        return json.dumps(plain, separators=(",", ":"), sort_keys=True)
+        return sorted_text.encode(json.loads(as_in_a_file.encode(value)))
 
     for number, name in enumerate(sorted(document)):
         yield f"{',' if number else '{'}{json.dumps(name)}:"

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
+from flinknet.errors import RunFailedError
 from flinknet.results import RunWarning
 from tests.report.test_page import embedded
 
@@ -64,6 +65,15 @@ def test_an_earlier_candidate_is_the_baseline(
     assert line in result.stdout
     assert (
         "Baseline: conf in main.json, 9 runs, measured 2026-11-01T10:00:00Z; the" in result.stdout
+    )
+
+
+def test_a_run_that_fails_is_no_broken_limit(gate: Callable[..., Result], run: Any) -> None:
+    run.error, run.fail_at = RunFailedError("tm-0 (pid 7) has died"), 3
+    result = gate("base", "buffer-timeout=5ms", "--runs", "2", "--fail-if", "p99>+10%")
+    assert result.exit_code == 4
+    assert result.stderr.splitlines()[-1] == (
+        "flinknet: nothing was compared, a run failed: tm-0 (pid 7) has died"
     )
 
 

@@ -69,7 +69,10 @@ def test_a_directory_with_a_run_is_not_used_again(flinknet: Flinknet, tmp_path: 
 
 
 def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path: Path) -> None:
-    for command, message in (("status", "no job runs there, and"), ("cancel", "no job runs there")):
+    for command, message in (
+        ("status", "no job is running there, and"),
+        ("cancel", "no job is running there"),
+    ):
         result = flinknet("job", command, tmp_path)
         assert result.exit_code == 2
         assert message in result.stderr
@@ -77,10 +80,10 @@ def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path
     assert "not a run of a job" in flinknet("job", "status", tmp_path).stderr
     nowhere = flinknet("job", "list", tmp_path / "nowhere")
     assert (nowhere.exit_code, "no such directory" in nowhere.stderr) == (2, True)
-    assert flinknet("job", "list", tmp_path).stderr == f"no job runs in {tmp_path}\n"
+    assert flinknet("job", "list", tmp_path).stderr == f"no job is running in {tmp_path}\n"
     elsewhere = flinknet("job", "list").stderr
     assert elsewhere.startswith(
-        "no job runs in flinknet-runs; of jobs with --out DIR: flinknet job"
+        "no job is running in flinknet-runs; for jobs with --out DIR: flinknet job"
     )
 
 

@@ -102,7 +102,7 @@ def test_a_file_that_is_there_is_replaced_only_if_reported_to(run: Path, tmp_pat
     out.write_text("mine")
     refused = run_cli(run, "--format", "csv", "--out", out)
     assert refused.exit_code == 2
-    assert "is there already; give another name, or --overwrite" in refused.stderr
+    assert "exists; give another name, or --overwrite" in refused.stderr
     assert out.read_text() == "mine"
     assert run_cli(run, "--format", "csv", "--out", out, "-f").exit_code == 0
     assert out.read_text() != "mine"

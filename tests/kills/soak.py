@@ -34,14 +34,22 @@ from typing import Any
 import psutil
 
 from tests import tally
-from tests.kills.subjects import Running
+from tests.kills.subjects import Running, used_s
 from tests.runtime.cluster.live_job import RESTARTS
 from tests.runtime.cluster.programs import FAILS_ONCE
 
 TICK_S = 0.5
 SAMPLE_TICKS = 10
 PATIENCE_TICKS = 600
-"""After which a command hangs."""
+"""A command that has not worked for so long hangs."""
+
+WORKS_S = 1.0
+"""Of processor time within PATIENCE_TICKS is work; it may go on for WAITS_MAX such periods."""
+
+WAITS_MAX = 10
+ENDS_S = 10.0
+ENDING_S = 0.05
+"""Processes of a cluster that has ended end within ENDS_S, or use so much processor time then."""
 
 LONG = """
 def main(env, rate):
@@ -130,8 +138,17 @@ class Soak:
         finally:
             self._check_long()
             self._ends("stop", "job", "cluster", "stop", session)
-        _, left = psutil.wait_procs(self._processes.values(), timeout=10)
-        self.faults += [f"{each} outlives the cluster" for each in left]
+        self.faults += [f"{each} outlives the cluster" for each in self._wait_for_the_end()]
+
+    def _wait_for_the_end(self) -> list[psutil.Process]:
+        """Wait for the processes of the cluster. Returns: those that do not end."""
+        left = list(self._processes.values())
+        for _ in range(WAITS_MAX):
+            before_s = {each: used_s(each) for each in left}
+            _, left = psutil.wait_procs(left, timeout=ENDS_S)
+            if sum(used_s(each) - before_s[each] for each in left) < ENDING_S:
+                break
+        return left
 
     def _short_jobs(self) -> None:
         number = 0
@@ -230,9 +247,14 @@ class Soak:
         """Run a command of flinknet and go on sampling. Returns: its exit code; None: it hangs."""
         self.run.start(name, *words)
         command = self.run.commands.pop(name)
-        for _ in range(PATIENCE_TICKS):
-            with suppress(subprocess.TimeoutExpired):
-                return command.wait(self._tick(0))
+        process = psutil.Process(command.pid)
+        for _ in range(WAITS_MAX):
+            before_s = used_s(process)
+            for _ in range(PATIENCE_TICKS):
+                with suppress(subprocess.TimeoutExpired):
+                    return command.wait(self._tick(0))
+            if used_s(process) - before_s < WORKS_S:
+                break
         command.kill()
         return None
 

@@ -32,9 +32,9 @@ FILES = {
 }
 """Files of a run by what they are opened as."""
 
-CALLS = ("openat", "write", "lseek", "ftruncate", "read", "close", "rename", "fstat")
+CALLS = ("openat", "write", "lseek", "ftruncate", "read", "close", "rename", "newfstatat", "ioctl")
 ERRORS = ("EIO", "ENOSPC", "EINTR")
-ENDS_S = 60.0
+ENDS_S = 180.0
 TIMES_MAX = 60
 BENCH = ("bench", "--rate", "20k/s", "--duration", "300ms", "--warmup", "100ms")
 

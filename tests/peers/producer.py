@@ -117,8 +117,9 @@ def heard(connection: ProducerConnection) -> list[Message]:
 
 
 def write(partition: PipelinedResultPartition) -> None:
+    records = records_of([100])
     for index in range(len(partition.subpartitions)):
-        partition.emit(index, records_of([100]))
+        partition.emit(index, records)
     partition.flush_all()
 
 

@@ -109,6 +109,7 @@ networks = st.builds(
     floating_buffers=st.integers(1, 8),
     checkpoint_interval_ns=st.sampled_from([None, None, MS, 7 * MS, 50 * MS]),
     unaligned_checkpoints=st.booleans(),
+    aligned_checkpoint_timeout_ns=st.sampled_from([0, 0, MS, 3 * MS]),
     checkpoint_mode=st.sampled_from([EXACTLY_ONCE, EXACTLY_ONCE, AT_LEAST_ONCE]),
     debloating_enabled=st.sampled_from([False, False, True]),
     debloating_period_ns=st.sampled_from([MS, 3 * MS, 20 * MS]),

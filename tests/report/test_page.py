@@ -417,7 +417,7 @@ def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromiu
         browser.key("Tab")
         observed.append(tooltip(browser))
     assert any("the one prediction that can be checked" in text for text in observed)
-    assert any("Records meant to leave" in text for text in observed)
+    assert any("Records due in" in text for text in observed)
 
 
 @browser_test

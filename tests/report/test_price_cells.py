@@ -42,7 +42,7 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     assert " instead of " in line
     assert (
         "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
-        " (90.0 us a message, assumed: as measured)" in line
+        " (90.0 us for a buffer and its credit, assumed: as measured)" in line
     )
     assert line in page_of([priced()])
 
@@ -64,7 +64,11 @@ def test_the_least_latency_is_compared_with_the_most_where_neither_is_recorded()
     assert "instead of 500ms" not in first
     assert "instead of 500ms: p50 −" in second
     assert "+2.00 k messages/s, +7.1% of a core" in second
-    assert "a message, assumed" not in second
+    assert "and its credit" not in second
+    assert "hardly" not in second
+    alike = [replace(each, latency_ns=recorded.latency_ns) for each in (one, *others)]
+    first, *_ = price_lines(replace(asked, trade_offs=(recorded, *alike)))
+    assert first.endswith("; latency hardly depends on it here")
 
 
 def test_without_prices_there_is_no_sentence() -> None:

@@ -37,6 +37,7 @@ class RecordBatcher:
         epoch_ns: instant that stamps count from.
         seed: of random sizes.
         take_sizes: source of sizes that are neither constant nor random.
+        records: how many there are at most, if that is known.
     """
 
     def __init__(
@@ -47,11 +48,14 @@ class RecordBatcher:
         epoch_ns: int,
         seed: int,
         take_sizes: TakeSizes | None = None,
+        records: int | None = None,
     ) -> None:
         self._epoch_ns = epoch_ns
         size = workload.record_size
         batch_bytes = MAX_RATE_BATCH_BYTES if workload.is_max_rate else BATCH_BYTES
         self.batch_records = max(1, batch_bytes // (int(size.mean_bytes) + OVERHEAD_BYTES))
+        if records is not None:
+            self.batch_records = min(self.batch_records, max(1, records))
         self.numbers = dict.fromkeys(channels, 0)
         self._fixed = (
             {channel: RecordFactory(size.low_bytes, self.batch_records + 1) for channel in channels}

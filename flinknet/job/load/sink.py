@@ -83,7 +83,7 @@ class LatencySink(LatencyMeter):
         self._stamps = np.empty(KEPT_STAMPS, np.uint64)
         self._words = self._stamps.data  # returns plain ints, in a third of the time
         self._scratch = np.empty(KEPT_STAMPS, np.uint64)
-        self._lateness = np.zeros(KEPT_STAMPS, np.int64)
+        self._lateness = np.empty(KEPT_STAMPS, np.int64)
         self._lateness_words = self._lateness.data
         self._has_lateness = False  # of any record so far
         self._lacks_lateness = False  # any record was too small for it

@@ -14,8 +14,9 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `words`: what stands where. `compiling`: how functions are compiled. `timetable`: what is next.
 - `source`: records become buffers (`ramps`), which wait in a `subpartition`.
 - `connection`: messages and credit on their way.
-- `checkpoints`: barriers are written, and aligned or not. `debloating`: gates say how large buffers
-  are to be.
+- `checkpoints`: barriers are written. `alignment`: they are aligned, or overtake data.
+  `acknowledgements`: tasks have done their part.
+- `debloating`: gates say how large buffers are to be.
 - `sink`: buffers are taken (`input_channel`), and the `latencies` of their records counted.
 - `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
   half a second.

@@ -13,11 +13,26 @@ from .words import Numbers, Words
 
 @compiled
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
+    """Ask for a turn, unless an earlier one is asked for. Who has asked for this instant before,
+    and then for an earlier one, has its place among those of this instant still.
+    """
     at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
-    if at_ns < due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER]):
-        m[w.TURNS_ASKED] += 1
-        m[task_manager + w.ASKED] = m[w.TURNS_ASKED]
-        set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], at_ns)
+    due = due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER])
+    if at_ns >= due:
+        return
+    m[w.TURNS_ASKED] += 1
+    asked = m[w.TURNS_ASKED]
+    if at_ns == m[task_manager + w.LATER_NS]:
+        asked = m[task_manager + w.LATER_ASKED]
+    elif at_ns == m[task_manager + w.LATEST_NS]:
+        asked = m[task_manager + w.LATEST_ASKED]
+    if due != w.NEVER:
+        m[task_manager + w.LATEST_NS] = m[task_manager + w.LATER_NS]
+        m[task_manager + w.LATEST_ASKED] = m[task_manager + w.LATER_ASKED]
+        m[task_manager + w.LATER_NS] = due
+        m[task_manager + w.LATER_ASKED] = m[task_manager + w.ASKED]
+    m[task_manager + w.ASKED] = asked
+    set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], at_ns)
 
 
 @compiled
@@ -200,6 +215,9 @@ def _receive(m: Words, channel: int) -> None:
     m[channel + w.RECEIVED] += 1
     if not m[channel + w.IS_QUEUED]:
         queue_channel(m, channel)
+    if m[message] == w.BARRIER and m[w.ALIGNED_TIMEOUT_NS]:
+        m[channel + w.HAS_ANNOUNCEMENT] = 1
+        queue_barrier(m, channel)
 
 
 @compiled

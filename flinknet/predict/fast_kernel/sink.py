@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
-from .checkpoints import end_input, receive_barrier, receive_priority_barrier
+from .alignment import end_input, receive_announcement, receive_barrier, time_alignment_out
 from .compiling import compiled
 from .connection import count_message
 from .debloating import resume
@@ -57,6 +57,18 @@ def _poll_local(m: Words, channel: int, now: int) -> int:
 
 
 @compiled
+def _has_barriers(m: Words, sink: int) -> bool:
+    """Whether unaligned barriers, or announcements of others, wait to be read."""
+    return m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]
+
+
+@compiled
+def _is_available(m: Words, sink: int) -> bool:
+    """Whether anything waits to be read."""
+    return _has_barriers(m, sink) or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
+
+
+@compiled
 def _poll_gate(m: Words, sink: int, now: int) -> tuple[int, int]:
     """SingleInputGate.poll. Returns: a channel and its message; 0 if none has one."""
     while m[sink + w.READY_BEGIN] < m[sink + w.READY_END]:
@@ -91,21 +103,26 @@ def _take_priority_barriers(m: Words, f: Numbers, sink: int, now: int) -> None:
             _poll_local(m, channel, now)
         elif m[channel + w.CONSUMED] < m[channel + w.RECEIVED]:
             queue_channel(m, channel)
-        receive_priority_barrier(m, f, channel, now)
+        if m[channel + w.HAS_ANNOUNCEMENT]:
+            m[channel + w.HAS_ANNOUNCEMENT] = 0
+            receive_announcement(m, channel, now)
+        else:
+            receive_barrier(m, f, channel, True, m[channel + w.BARRIER_BEHIND], now)
 
 
 @compiled
 def _read_mail(m: Words, f: Numbers, sink: int, now: int) -> int:
     """Unaligned barriers are read between records. Returns: when to step again, at work."""
     until_ns, record_ns = m[sink + w.BUSY_UNTIL_NS], max(m[sink + w.CONSUME_NS], 1)
-    if m[sink + w.PRIORITIES_BEGIN] == m[sink + w.PRIORITIES_END]:
-        return until_ns
+    if not _has_barriers(m, sink) and now < m[sink + w.DEADLINE_NS]:
+        return min(until_ns, m[sink + w.DEADLINE_NS])
     if m[sink + w.MAIL_NS] == 0:
         m[sink + w.MAIL_NS] = until_ns - (until_ns - now) // record_ns * record_ns
     if now < m[sink + w.MAIL_NS]:
         return min(m[sink + w.MAIL_NS], until_ns)
+    time_alignment_out(m, sink, now)
     _take_priority_barriers(m, f, sink, now)
-    return until_ns
+    return min(until_ns, m[sink + w.DEADLINE_NS])
 
 
 @compiled
@@ -115,19 +132,19 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
         return now, _read_mail(m, f, sink, now)
     delay_ns = m[sink + w.CONSUME_NS]
     for _ in range(m[w.STEPS_PER_TURN]):
-        has_barriers = m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]
-        is_ready = has_barriers or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
+        has_barriers, is_ready = _has_barriers(m, sink), _is_available(m, sink)
         if is_ready:
             resume(m, sink, now)
             now += m[w.RECEIVE_NS]
-        if has_barriers:
+        if has_barriers or now >= m[sink + w.DEADLINE_NS]:
+            time_alignment_out(m, sink, now)
             _take_priority_barriers(m, f, sink, now)
         recycle_held(m, sink)
         if not is_ready:
-            return now, w.NEVER
+            return now, m[sink + w.DEADLINE_NS]
         channel, message = _poll_gate(m, sink, now)
         if channel == 0:
-            return now, w.NEVER
+            return now, m[sink + w.DEADLINE_NS]
         done_ns = now
         if m[message] == w.DATA:
             records = m[message + 1]
@@ -150,14 +167,15 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
         elif m[message] == w.END_OF_DATA:
             _acknowledge(m, channel)
         elif m[message] == w.BARRIER:
-            receive_barrier(m, f, channel, now)
+            receive_barrier(m, f, channel, False, 0, now)
         else:
             release(m, channel)
             end_input(m, f, channel, now)
-        if done_ns == now and m[sink + w.READY_BEGIN] == m[sink + w.READY_END]:
-            return now, w.NEVER
+        is_done = done_ns == now and now < m[sink + w.DEADLINE_NS]
+        if is_done and not _is_available(m, sink):
+            return now, m[sink + w.DEADLINE_NS]
         if done_ns - now > m[w.BUSY_NS]:
             m[sink + w.BUSY_UNTIL_NS] = done_ns
-            return now, done_ns
+            return now, min(done_ns, m[sink + w.DEADLINE_NS])
         now = done_ns
     return now, now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
+from .acknowledgements import end_source, watch_barriers
 from .compiling import compiled
 from .ramps import instant, records_until
 from .subpartition import emit, flush, note, notify, notify_of_event, write_barrier
@@ -108,6 +109,12 @@ def _next_barrier_ns(m: Words, source: int) -> int:
 
 
 @compiled
+def _barriers_due_ns(m: Words, source: int) -> int:
+    """When a source has barriers to pass on, or some that overtake data from then on."""
+    return min(m[source + w.TIMES_OUT_NS], _next_barrier_ns(m, source))
+
+
+@compiled
 def _pass_barriers(m: Words, source: int, until_ns: int) -> int:
     """Write the barriers that have come up to an instant, each behind the records before it.
     Returns: the number of these.
@@ -123,25 +130,27 @@ def _pass_barriers(m: Words, source: int, until_ns: int) -> int:
 
 
 @compiled
-def _await_acknowledgement(m: Words, source: int, now: int) -> int:
+def _await_acknowledgement(m: Words, f: Numbers, source: int, now: int) -> int:
     """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
 
     Returns: when to step again.
     """
     if m[source + w.STATE] == w.FINISHED:
-        return w.NEVER
+        watch_barriers(m, f, source, now)
+        return m[source + w.TIMES_OUT_NS]
     if m[source + w.FLUSH_NS] <= now:
         _flush_all(m, source, now)
+    watch_barriers(m, f, source, now)
     if m[source + w.UNACKNOWLEDGED] > 0:
         _pass_barriers(m, source, now)
-        return min(m[source + w.FLUSH_NS], _next_barrier_ns(m, source))
-    m[source + w.STATE] = w.FINISHED
+        return min(m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
+    end_source(m, f, source)
     low = m[source + w.OUTPUTS]
     for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
         m[m[place] + w.IS_FINISHED] = m[m[place] + w.TAIL_EVENT] = 1
         note(m, m[place])
         notify(m, m[place])
-    return w.NEVER
+    return m[source + w.TIMES_OUT_NS]
 
 
 @compiled
@@ -167,25 +176,27 @@ def _end_data(m: Words, source: int) -> None:
 def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tuple[int, int]:
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if m[source + w.STATE] != w.RUNNING:
-        return now, _await_acknowledgement(m, source, now)
+        return now, _await_acknowledgement(m, f, source, now)
     is_idle = now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0
     if is_idle and not m[w.STEPS_AT_RECORDS]:
         return now, m[source + w.AGAIN_NS]
     first_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     emitted = 0
     if m[source + w.FLUSH_NS] <= now:
+        watch_barriers(m, f, source, m[source + w.FLUSH_NS] - 1)
         emitted += _pass_barriers(m, source, m[source + w.FLUSH_NS] - 1)
         emitted += _emit_until(m, source, m[source + w.FLUSH_NS] - 1)
         _flush_all(m, source, now)
+    watch_barriers(m, f, source, now)
     emitted += _pass_barriers(m, source, now)
     emitted += _emit_until(m, source, now)
     next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
     if next_ns <= now and not has_records:
         _end_data(m, source)
-        next_ns = min(m[source + w.FLUSH_NS], _next_barrier_ns(m, source))
+        next_ns = min(m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
     elif m[w.STEPS_AT_RECORDS]:
-        next_ns = min(next_ns, m[source + w.FLUSH_NS], _next_barrier_ns(m, source))
+        next_ns = min(next_ns, m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
     else:
         next_ns = min(m[source + w.END_NS], m[source + w.FLUSH_NS])
         next_ns = min(next_ns, earliest_ns(m, m[source + w.SEGMENTS_DUE]))

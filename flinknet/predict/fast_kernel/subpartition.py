@@ -109,10 +109,23 @@ def write_barrier(m: Words, channel: int) -> None:
         notify(m, channel)
         return
     m[channel + w.SEGMENTS_BEFORE] = _count_segments(m, channel)
+    m[channel + w.BYTES_BEFORE] = m[channel + w.EMITTED]
     is_last = m[channel + w.TAIL_EVENT] == 0
     m[channel + w.BARRIER_PLACE] = w.BEFORE_TAIL if is_last else w.BEHIND_TAIL
     note(m, channel)
     notify_of_event(m, channel)
+
+
+@compiled
+def time_barrier_out(m: Words, channel: int) -> int:
+    """PipelinedSubpartition.alignment_timeout: a barrier overtakes the data before it. Returns: the
+    bytes of these.
+    """
+    m[channel + w.BARRIER_PLACE] = w.NOWHERE
+    m[channel + w.HAS_PRIORITY_BARRIER] = 1
+    note(m, channel)
+    notify(m, channel)
+    return m[channel + w.BYTES_BEFORE] - m[channel + w.POLLED]
 
 
 @compiled

@@ -118,6 +118,7 @@ RESUME, ACKNOWLEDGE, CANCEL, BUFFER_SIZE = -1, -2, -3, -4
 # under way shall take; the smallest size; which changes are worth a message; from which number on
 # the size of each sink stands.
 DEBLOAT_NS, TARGET_MS, SMALLEST_BYTES, THRESHOLD_PERCENT, SIZES = range(77, 82)
+ALIGNED_TIMEOUT_NS = 82  # from when on barriers that are aligned overtake data; 0 for never
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -135,7 +136,9 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # the message that it came behind; bytes read, whether the channel's barrier is missing in the
 # checkpoint that its consumer has begun, and how many had been read then; the size of the next
 # buffers, where the open one is full, and the size that waits to be announced, 0 for none; how many
-# data buffers are before the aligned barrier.
+# data buffers are before the aligned barrier, and the bytes behind which it is; whether what the
+# task reads is counted for an unaligned checkpoint; whether the priority event that waits to be
+# read announces an aligned barrier.
 (
     SOURCE,
     PLACE,
@@ -197,8 +200,11 @@ TIME_KINDS, TIME_WORDS = 4, 4
     OPEN_UNTIL,
     TO_ANNOUNCE,
     SEGMENTS_BEFORE,
-) = range(60)
-CHANNEL_WORDS = 60
+    BYTES_BEFORE,
+    IS_COUNTED,
+    HAS_ANNOUNCEMENT,
+) = range(63)
+CHANNEL_WORDS = 63
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -241,7 +247,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
 # timetables of its channels, of their next records and of those that open their next segments; sums
 # over its channels, and the buffers that local consumers work on; when it is to pass on barriers,
-# where no coordinator begins checkpoints.
+# where no coordinator begins checkpoints; whether barriers that may time out have not
+# all left, and when they do.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -260,8 +267,10 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     LENT,
     NEXT_BARRIER,
     BARRIERS_END,
-) = range(17)
-SOURCE_WORDS = 17
+    IS_WATCHED,
+    TIMES_OUT_NS,
+) = range(19)
+SOURCE_WORDS = 19
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -271,7 +280,9 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 # unaligned barriers, when it reads these if it is at work, and the bytes that they have overtaken;
 # since when it has nothing to read, -1 while it has, how long that was before, and when that last
 # changed; the rate, instant, bytes and time without data when its gate was last looked at, and the
-# buffer size that it announced last.
+# buffer size that it announced last. Of the checkpoint whose barriers it waits for: whether one has
+# come, whether they overtake data, whether it has been taken, when it times out, and the channels
+# whose barriers are announced.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -314,13 +325,20 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     SEEN_BYTES,
     SEEN_IDLE_NS,
     ANNOUNCED_BYTES,
-) = range(41)
-SINK_WORDS = 41
+    HAS_BARRIER,
+    IS_OVERTAKING,
+    IS_TRIGGERED,
+    DEADLINE_NS,
+    ANNOUNCED,
+    ANNOUNCED_COUNT,
+) = range(47)
+SINK_WORDS = 47
 
 # A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
 # its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
-# as 0, of what has something to send.
+# as 0, of what has something to send; the last two instants for which it had asked before it asked
+# for an earlier one, with the numbers of these requests.
 (
     NUMBER,
     ASKED,
@@ -334,8 +352,12 @@ SINK_WORDS = 41
     ENDS,
     ARRIVALS,
     UNSENT,
-) = range(12)
-TASK_MANAGER_WORDS = 12
+    LATER_NS,
+    LATER_ASKED,
+    LATEST_NS,
+    LATEST_ASKED,
+) = range(16)
+TASK_MANAGER_WORDS = 16
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,

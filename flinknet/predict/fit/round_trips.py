@@ -57,7 +57,7 @@ BUSY_OFF = 0.1
 
 WORK_UNKNOWN = (
     "assumed: tasks work on a record no longer than its credit shows, which is too short where"
-    " floating buffers are free; record the trace with --rest for Flink's busy times"
+    " floating buffers are free; Flink's busy times (--rest) show it of tasks that are busy"
 )
 
 HELD_UP_NS = 100_000

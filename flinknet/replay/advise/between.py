@@ -26,9 +26,9 @@ from .diagnose import (
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
-NOTHING_SHOWS = (
-    "nothing that shows between TaskManagers holds the job up: no data waits long for credit, and"
-    " no barrier blocks a channel long"
+_NOTHING_SHOWS = (
+    "nothing that shows between TaskManagers holds the job up: no barrier blocks a channel long,"
+    " and data waits for credit at most {:.0%} of the time on any channel"
 )
 
 
@@ -166,7 +166,7 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             _standing_still(edges)
             or _pressed_by_nobody(edges)
             or _busy_beside(edges, 0.0)
-            or Bottleneck(Cause.NONE, (), None, NOTHING_SHOWS)
+            or _nothing_shows(edges)
         )
     if not pressed:
         busy_task = _busy_beside(edges, max(each.waits for each in blocked))
@@ -191,6 +191,20 @@ def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             )
             helps = (Remedy.PARALLELISM,)
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
+
+
+def _nothing_shows(edges: Sequence[CapturedEdge]) -> Bottleneck:
+    text = _NOTHING_SHOWS.format(max((each.starved for each in edges), default=0.0))
+    busy = {
+        edge.task_name(each): share
+        for edge in edges
+        for each in edge.records
+        if (share := edge.busy([each])) is not None
+    }
+    if busy:
+        most = max(busy, key=lambda each: busy[each])
+        text += f"; the busiest task, {most}, is busy {busy[most]:.0%} of the time"
+    return Bottleneck(Cause.NONE, (), None, text)
 
 
 def _busy_beside(edges: Sequence[CapturedEdge], blocked: float) -> Bottleneck | None:

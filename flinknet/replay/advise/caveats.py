@@ -3,6 +3,8 @@ are where two of them look alike."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
@@ -56,7 +58,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     run, rows, measured = observed.run, observed.rows, observed.measured
     found = [
         *run.notes,
-        _of_known_channels(share) or _of_local_channels(run),
+        _of_known_channels(share) if _is_planned(share) else _of_local_channels(run),
         _of_missing_producers(run),
         _of_barriers(run, rows),
         _of_count(run, measured),
@@ -65,10 +67,13 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     return tuple(each for each in found if each)
 
 
-def _of_known_channels(share: EdgeShare | None) -> str | None:
-    """The same by what Flink says; None where it does not say."""
-    if share is None or share.channels is None or share.local_channels is None:
-        return None
+def _is_planned(share: EdgeShare | None) -> TypeGuard[EdgeShare]:
+    """Whether Flink said which channels there are."""
+    return share is not None and share.channels is not None and share.local_channels is not None
+
+
+def _of_known_channels(share: EdgeShare) -> str | None:
+    """Of the channels that Flink says there are, those that were not recorded."""
     if not share.local_channels:
         return None if (share.recorded_share or 1.0) > RECORDED_NEARLY_ALL else _of_counters(share)
     local = f"{share.local_channels:,} of {share.channels:,} channels"

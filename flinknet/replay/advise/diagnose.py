@@ -211,9 +211,7 @@ def named(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-ASK_WHETHER_BUSY = (
-    "; more buffers help only if the task is idle meanwhile, which Flink's REST API tells (--rest)"
-)
+ASK_WHETHER_BUSY = "; more buffers help only if the task is idle meanwhile, which --rest shows"
 """What a tap alone leaves open of consumers that do not keep up."""
 
 _WITHOUT_CREDIT = "without_credit"

@@ -41,7 +41,9 @@ class Target:
         metric, relation, bound = match.groups()
         if (metric == "throughput") != relation.startswith(">"):
             wanted = ">=" if metric == "throughput" else "<="
-            raise ConfigError(f"--target: {text!r} asks for the wrong side; write {metric}{wanted}")
+            raise ConfigError(
+                f"--target: {text!r} is a bound on the wrong side; write {metric}{wanted}"
+            )
         if metric == "throughput":
             rate_per_s = parse_rate_per_s(bound, "--target")
             if rate_per_s is None:

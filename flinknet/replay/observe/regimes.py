@@ -1,6 +1,6 @@
 """Regimes: where the time of a channel goes. Each instant belongs to one, so they sum to the whole.
 
-At any instant the oldest record that its consumer is not done with is somewhere on its way; that
+At any instant, the oldest record that has not been consumed yet is somewhere on its way; that
 place is the channel's regime. Without such a record the channel is idle.
 """
 

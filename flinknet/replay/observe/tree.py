@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
+
 from ..spark.checkpoint import Checkpoint
 from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
 from ..spark.worker import return_free_memory
@@ -125,8 +127,13 @@ def tables_of(
     Returns: rows of NamedTable.
     """
     shared, slices = SharedChannels.of([unit.time_slice for unit in units])
-    bare = [replace(unit, time_slice=own) for unit, own in zip(units, slices, strict=True)]
-    answer = partial(_answered, shared=shared, tree=tree)
+    own = {unit.time_slice.run: unit.own_channels for unit in units}  # all of a run have the same
+    bare = [
+        replace(unit, time_slice=each, own_channels=[])
+        for unit, each in zip(units, slices, strict=True)
+    ]
+    own_channels = {run: np.array(channels, np.int64) for run, channels in own.items()}
+    answer = partial(_answered, shared=shared, own_channels=own_channels, tree=tree)
     answers = map_partitions(spark, bare, answer, NamedTable)
     parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), "run", "bucket")
     return mapped(parts, partial(_merged, tree=tree), NamedTable).cache()
@@ -169,14 +176,25 @@ def bucket_of(channel: int) -> int:
     return channel // CHANNELS_PER_BUCKET
 
 
-def _answered(bare: Iterator[PassUnit], *, shared: SharedChannels, tree: Tree) -> Iterator[Columns]:
-    for part in _parts_of(_filled(bare, shared), tree):
+def _answered(
+    bare: Iterator[PassUnit],
+    *,
+    shared: SharedChannels,
+    own_channels: Mapping[int, IntArray],
+    tree: Tree,
+) -> Iterator[Columns]:
+    for part in _parts_of(_filled(bare, shared, own_channels), tree):
         yield columns_of(NamedTable, [part])
 
 
-def _filled(bare: Iterator[PassUnit], shared: SharedChannels) -> Iterator[PassUnit]:
+def _filled(
+    bare: Iterator[PassUnit], shared: SharedChannels, own_channels: Mapping[int, IntArray]
+) -> Iterator[PassUnit]:
     for unit in bare:
-        yield replace(unit, time_slice=shared.filled(unit.time_slice))
+        time_slice = shared.filled(unit.time_slice)
+        yield replace(
+            unit, time_slice=time_slice, own_channels=own_channels[time_slice.run].tolist()
+        )
         return_free_memory()
 
 
@@ -247,7 +265,7 @@ def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedT
     edges = [0, len(table)]
     count = -(-table.nbytes // PART_BYTES_MAX)
     if count > 1:
-        even = np.linspace(0, len(table), count + 1).astype(np.int64)
+        even: IntArray = np.linspace(0, len(table), count + 1).astype(np.int64)
         if "channel" in table.column_names:
             channel = table["channel"].to_numpy()
             starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1], True])

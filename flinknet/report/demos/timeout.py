@@ -23,8 +23,8 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     buffers = [each.buffers / each.duration_ns * 1e9 for each in measured]
     heads = [
         Head("buffer timeout"),
-        Head("p50", "Half of the records were consumed this soon."),
-        Head("p99", "99 of 100 records were consumed this soon."),
+        Head("p50", "Half of the records were consumed within this time."),
+        Head("p99", "99 of 100 records were consumed within this time."),
         Head("buffers/s", "Data buffers per second: each costs CPU time on both sides."),
         Head("records per buffer"),
     ]

@@ -12,7 +12,7 @@ const doubts = ({doubts: lines}) => lines.length ? h("div", {class: "banner doub
 function facts(answer) {
   const observed = answer.observed;
   const rows = [
-    ["records", count(observed.records), "Records meant to leave in the measured part, and consumed."],
+    ["records", count(observed.records), "Records due in the measured part, and consumed."],
     ["throughput", perSecond(observed.throughput_records_per_s), MEANING.throughput],
     ["bytes", `${bytes(observed.throughput_bytes_per_s)}/s`, "Bytes of record values per second, without what the stream adds."],
     ["p50", duration(observed.latency_ns.p50), MEANING.p50],
@@ -37,7 +37,7 @@ function latencySection(answer) {
   const names = [["p50", 0.5], ["p75", 0.75], ["p90", 0.9], ["p95", 0.95], ["p99", 0.99], ["p99_9", 0.999]];
   const predicted = recorded ? names.map(([name, q]) => [q, recorded.latency_ns[name]]).filter(([, value]) => value !== null && value !== undefined) : [];
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "lead"}, "From the instant at which a record was meant to leave until its consumer was done with the buffer that holds its end."),
+    h("p", {class: "lead"}, "From the instant at which a record was due until its consumer had read the buffer that holds its end."),
     h("div", {class: "pair"},
       chart("Distribution", "Share of the records in each range of latency; the axis is logarithmic.", null, (width) => histogram({
         edges: latency.low_ns.map((low, index) => [low, latency.high_ns[index]]), isLog: true, xFormat: duration,
@@ -117,7 +117,7 @@ function regimesSection(answer) {
   const parts = REGIMES.map(([key, text, color]) => [key, text, color, onIt[key] || "var(--card)"]);
   const left = slowest.length - shown.length + (answer.channels_left_out || 0);
   return h("section", {id: "regimes"}, h("h2", {}, "Where the time went"),
-    isKnown && h("p", {class: "lead"}, "At any instant the oldest record that its consumer is not done with is somewhere on its way: that is where the channel's time goes.",
+    isKnown && h("p", {class: "lead"}, "At any instant, a channel's time counts for the place where its oldest record is that has not been consumed yet.",
       left ? ` The ${MOST} channels with the highest p99 are here, ${left} more are not.` : ""),
     answer.bottleneck ? h("p", {}, h("b", {}, "Bottleneck"), `: ${answer.bottleneck.text}.`) : null,
     answer.diagnosis && answer.diagnosis.length ? h("ul", {class: "verdicts"}, answer.diagnosis.map((verdict) =>

@@ -10,8 +10,8 @@ const METRICS = {
 
 const MEANING = {
   throughput: "Records per second that the consumers took.",
-  p50: "Half of the records were consumed this soon after the instant at which they were meant to leave.",
-  p99: "99 of 100 records were consumed this soon after the instant at which they were meant to leave.",
+  p50: "Half of the records were consumed within this time after they were due.",
+  p99: "99 of 100 records were consumed within this time after they were due.",
   backlog: "Data buffers still queued at the producer when one left, averaged over the buffers.",
   backlogMax: "The longest queue of data buffers that a producer announced.",
   buffers: "Data buffers per second over all channels: each costs processor time on both sides.",

@@ -195,7 +195,7 @@ def _warnings(
         slots = plan.slots_per_task_manager
         yield RunWarning(
             IDLE_TASK_MANAGER,
-            f"{', '.join(idle)} had no task, for the slots of the others hold all of them; to"
+            f"{', '.join(idle)} had no task, because the others have slots for all of them; to"
             f" spread them give fewer --slots than {slots}, or -D"
             " taskmanager.load-balance.mode=SLOTS",
         )

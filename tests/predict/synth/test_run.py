@@ -126,7 +126,7 @@ def test_an_interrupt_leaves_whole_blocks_and_no_process(
         os.killpg(process.pid, number)
         out, err = process.communicate(timeout=GIVE_UP_S)
         assert process.returncode == 128 + number
-        assert err == "interrupted: what is there is whole\n"
+        assert err == "interrupted: what was written is complete\n"
         assert "events in" in out
         assert verify_run(open_run(tmp_path / "run")).findings == ()
         wait_until_none_is_left(process)
@@ -143,7 +143,7 @@ def test_an_interrupt_while_processes_start_is_the_parents(
         os.killpg(process.pid, number)
         _, err = process.communicate(timeout=GIVE_UP_S)
         assert process.returncode == 128 + number
-        assert err == "interrupted: what is there is whole\n"
+        assert err == "interrupted: what was written is complete\n"
         assert verify_run(open_run(tmp_path / "run")).findings == ()
         wait_until_none_is_left(process)
 

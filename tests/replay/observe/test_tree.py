@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from flinknet.replay.observe import latency, one_pass, time_slices, tree, widening
@@ -46,8 +49,23 @@ def test_buckets_and_what_is_held_do_not_show(
     monkeypatch.setattr(tree, "CHANNELS_PER_BUCKET", 2)
     assert observed(run, 1) == whole
     assert observed(run, 7) == whole
+    monkeypatch.setattr(tree, "PART_BYTES_MAX", 64)
+    assert observed(run, 7) == whole
     monkeypatch.setattr(tree, "HELD_BYTES_MAX", 0)
     assert observed(run, 7) == whole
+
+
+def test_a_large_table_is_parted_between_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    channels = np.repeat([3, 4, 5, 9], [5, 1, 4, 2])
+    table = pa.table({"run": np.zeros(12, int), "channel": channels, "records": np.arange(12)})
+    monkeypatch.setattr(tree, "PART_BYTES_MAX", table.nbytes // 3)
+    parts = [tree.rows_in(each.rows) for each in tree._named("messages", 0, 0, table)]
+    assert len(parts) > 1
+    assert pa.concat_tables(parts) == table
+    found = [set(part["channel"].to_pylist()) for part in parts]
+    assert sorted(chain.from_iterable(found)) == [3, 4, 5, 9]
+    (empty,) = tree._named("messages", 0, 0, table.slice(0, 0))
+    assert tree.rows_in(empty.rows).schema == table.schema
 
 
 @pytest.mark.parametrize("few", [0, 1 << 40])

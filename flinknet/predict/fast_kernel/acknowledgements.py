@@ -1,0 +1,112 @@
+"""What tasks say of a checkpoint, and what is counted of it: those that have done their part, until
+it is complete.
+"""
+
+from __future__ import annotations
+
+from . import words as w
+from .compiling import compiled
+from .latencies import bucket
+from .subpartition import time_barrier_out
+from .timetable import set_due
+from .words import Numbers, Words
+
+NS_PER_MS = 1_000_000
+
+
+@compiled
+def counts(m: Words) -> bool:
+    """Whether the checkpoint that is under way began in the time that counts."""
+    return m[w.COUNTED_FROM_NS] <= m[w.BEGAN_NS] < m[w.COUNTED_TO_NS]
+
+
+@compiled
+def count_time(m: Words, f: Numbers, kind: int, time_ns: int) -> None:
+    """Count a duration of its kind, of a checkpoint that counts."""
+    if not counts(m):
+        return
+    buckets = (m[w.TIMES] - w.COUNTS) // 4
+    f[m[w.TIMES] + kind * buckets + bucket(time_ns)] += 1.0
+    sums = m[w.TIME_SUMS] + kind * w.TIME_WORDS
+    m[sums + 2] = min(m[sums + 2], time_ns) if m[sums] else time_ns
+    m[sums + 3] = max(m[sums + 3], time_ns)
+    m[sums] += 1
+    m[sums + 1] += time_ns
+
+
+@compiled
+def plan(m: Words, at_ns: int) -> None:
+    """Let the coordinator have a turn, as a TaskManager behind the others."""
+    place = m[w.TASK_MANAGERS]
+    m[w.TURNS_ASKED] += 1
+    m[m[w.FIRST_TASK_MANAGER] + place * w.TASK_MANAGER_WORDS + w.ASKED] = m[w.TURNS_ASKED]
+    set_due(m, m[w.WAKES], place, at_ns)
+
+
+@compiled
+def complete(m: Words, f: Numbers) -> None:
+    """All have confirmed the checkpoint."""
+    m[w.IS_PENDING] = 0
+    if counts(m):
+        m[w.COMPLETED] += 1
+        m[w.UNALIGNED_TOTAL] += m[w.WAS_UNALIGNED]
+        m[w.OVERTAKEN_TOTAL] += m[w.OVERTAKEN_BYTES]
+        m[w.OVERTAKEN_MAX] = max(m[w.OVERTAKEN_MAX], m[w.OVERTAKEN_BYTES])
+    count_time(m, f, w.CHECKPOINT_TIME, m[w.TURN_NS] - m[w.BEGAN_NS])
+    plan(m, max(m[w.NEXT_CHECKPOINT_NS], m[w.TURN_NS]))
+
+
+@compiled
+def confirm(m: Words, f: Numbers, sink: int) -> None:
+    """A sink has done its part of the checkpoint that is under way."""
+    m[sink + w.CONFIRMED] = m[w.CHECKPOINT]
+    _acknowledge(m, f)
+
+
+@compiled
+def _acknowledge(m: Words, f: Numbers) -> None:
+    m[w.UNCONFIRMED] -= 1
+    if m[w.UNCONFIRMED] == 0:
+        complete(m, f)
+
+
+@compiled
+def timeout_ns(m: Words) -> int:
+    """When the barriers of the checkpoint that is under way are to overtake data, if they are still
+    on their way; NEVER if they are aligned for good. Timestamps are whole milliseconds.
+    """
+    if m[w.ALIGNED_TIMEOUT_NS] == 0:
+        return w.NEVER
+    return m[w.BEGAN_NS] // NS_PER_MS * NS_PER_MS + m[w.ALIGNED_TIMEOUT_NS]
+
+
+@compiled
+def watch_barriers(m: Words, f: Numbers, source: int, now: int) -> None:
+    """OutputCheckpoints.advance: a source has done its part when the barriers that it wrote have
+    left; those that are late overtake data.
+    """
+    if not m[source + w.IS_WATCHED]:
+        return
+    low, high = m[source + w.OUTPUTS], m[source + w.OUTPUTS] + m[source + w.OUTPUTS_COUNT]
+    if now >= m[source + w.TIMES_OUT_NS]:
+        for place in range(low, high):
+            if m[m[place] + w.BARRIER_PLACE]:
+                size = time_barrier_out(m, m[place])
+                m[w.OVERTAKEN_BYTES] += 0 if m[source + w.STATE] == w.FINISHED else size
+    for place in range(low, high):
+        if m[m[place] + w.BARRIER_PLACE]:
+            return
+    m[source + w.IS_WATCHED] = 0
+    m[source + w.TIMES_OUT_NS] = w.NEVER
+    if m[source + w.STATE] != w.FINISHED:
+        _acknowledge(m, f)
+
+
+@compiled
+def end_source(m: Words, f: Numbers, source: int) -> None:
+    """A source that ends has done its part of the checkpoint that is under way; its barriers may
+    time out all the same.
+    """
+    m[source + w.STATE] = w.FINISHED
+    if m[source + w.IS_WATCHED]:
+        _acknowledge(m, f)
