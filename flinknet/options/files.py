@@ -36,7 +36,7 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.y*ml")]
-        near = difflib.get_close_matches(path.name, beside, n=1)
+        near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.8)
         advice = f"did you mean {path.with_name(near[0])}?" if near else _ADVICE
         raise ConfigError(f"{path}: no such file; {advice}") from None
     except OSError as error:

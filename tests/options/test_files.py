@@ -142,3 +142,9 @@ def test_a_file_that_has_no_end_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read as Flink's") as raised:
         read_flink_conf(path)
     assert len(str(raised.value)) < 300
+
+
+def test_a_mistyped_name_gets_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("a: b")
+    with pytest.raises(ConfigError, match=r"did you mean .*/config\.yaml\?"):
+        read_flink_conf(tmp_path / "confg.yaml")
