@@ -20,7 +20,7 @@ _WIDE = 1000
 _BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _IN_BLOCK = re.compile(r"^ *(?:\$ )?(flinknet (?!: )[^\n]+)$", re.MULTILINE)
 _IN_PROSE = re.compile(r"`(flinknet [^`]+)`")
-_END_OF_COMMAND = (">", "|")
+_END_OF_COMMAND = ("||", ">", "|")
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:
