@@ -328,6 +328,8 @@ class _JobRun:
         if not exchange.records:
             return NO_RECORDS
         edge, setting = self._job.edges[number], self._settings[number]
+        if self._job.feeding[number] is not None and not knows_checkpoints(setting.network):
+            return _NO_MODEL
         fast = simulate_part(exchange, setting.network)
         if fast is None:
             return self._why_not(exchange, setting)
