@@ -48,7 +48,7 @@ def test_events_are_exported_into_a_store(here: Path, there: str, store: ObjectS
     content = io.BytesIO(store.client.open_input_file(f"{BUCKET}/exported/events.parquet").read())
     assert pyarrow.parquet.read_table(content).num_rows == events_of(here)
     again = call(*command)
-    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "exists; give another name" in again.stderr) == (2, True)
 
 
 def events_of(run: Path) -> int:

@@ -373,7 +373,7 @@ def test_resources_of_a_chain_are_added_up() -> None:
         {"cpu_cores": 4.0, "heap_bytes": 25},
     )
     assert "needs 3 CPU cores, 15b heap (preferred: 4 CPU cores, 25b heap)" in job_tree(job)
-    with pytest.raises(ConfigError, match="needs more than it would like"):
+    with pytest.raises(ConfigError, match="minimum resources are more than its preferred"):
         source.set_resources(ResourceSpec(2.0), ResourceSpec(1.0))
 
 
