@@ -110,7 +110,7 @@ class Disk:
         """
         found = list(map(bytes, pieces))
         for index, piece in enumerate(found):
-            if len(piece) <= EVENT_BYTES:
+            if len(piece) == EVENT_BYTES:  # less is what a short write left of a piece
                 self._events += 1
                 if self._events == self._faults.rotten_event:
                     self.reached["a rotten event"] += 1
