@@ -166,24 +166,25 @@ def checked(job: RecordedJob) -> RecordedJob:
     settings = [Setting(each.exchange.network, each.exchange.flow_control) for each in job.edges]
     run = _JobRun(job, settings, 0)
     whys: list[str | None] = [None] * len(job.edges)
-    saturated: list[tuple[int, float]] = []
     for number, (edge, arrived) in enumerate(zip(job.edges, run.arrived, strict=True)):
         if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived):
             continue
-        whys[number] = _NOT_FOLLOWING
-        for whose, place in (("its consumers are", number), ("its producers are", before[number])):
-            share = 0.0 if place is None else busy_share(job.edges[place].exchange)
-            if place is not None and share >= SATURATED_FROM:
-                whys[number] = _TASKS_SATURATED.format(whose, min(share, 1.0))
-                saturated.append((place, share))
-                break
-    for place, share in saturated:
-        whys[place] = whys[place] or _TASKS_SATURATED.format("its consumers are", min(share, 1.0))
-        upstream = before[place]
-        while upstream is not None:
-            whys[upstream] = whys[upstream] or _HELD_UP
-            upstream = before[upstream]
+        place = next((each for each in (number, before[number]) if _is_saturated(job, each)), None)
+        if place is None:
+            whys[number] = _NOT_FOLLOWING
+            continue
+        share = min(busy_share(job.edges[place].exchange), 1.0)
+        whose = "its consumers are" if place == number else "its producers are"
+        whys[number] = _TASKS_SATURATED.format(whose, share)
+        whys[place] = whys[place] or _TASKS_SATURATED.format("its consumers are", share)
+        while (place := before[place]) is not None:
+            whys[place] = whys[place] or _HELD_UP
     return job.without(whys)
+
+
+def _is_saturated(job: RecordedJob, place: int | None) -> bool:
+    """Whether the consumers of an edge are busy nearly all the time."""
+    return place is not None and busy_share(job.edges[place].exchange) >= SATURATED_FROM
 
 
 def busy_share(exchange: RecordedExchange) -> float:

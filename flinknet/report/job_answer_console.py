@@ -25,8 +25,8 @@ from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
 UNKNOWN = "unknown"
 
 PHASES = (
-    "in brackets: 90% intervals, for a tap does not see when records were made, and the flushers of"
-    " each run start at chance instants"
+    "in brackets: 90% intervals, because a tap does not see when records were made, and flushers"
+    " start at random instants in every run"
 )
 EDGES = (
     "latency: of the job, from a record's creation until the last task has processed it; of an"
