@@ -18,11 +18,11 @@ from flinknet.results.comparison import (
 
 from .comparison_texts import (
     change_line,
-    columns_note,
     metric_rows,
     note_lines,
     outcome_line,
     point_note,
+    table_notes,
     trend_lines,
     trend_tables,
 )
@@ -144,7 +144,7 @@ def _changes(comparison: Comparison, candidate: Candidate) -> Section:
         ],
         f"Each with its {interval}; green is better, orange is worse.",
     )
-    table = Table(heads, rows, notes=[columns_note(candidate.differences)])
+    table = Table(heads, rows, notes=table_notes(comparison, candidate))
     return Section("changes", "What changed", "", [chart, table])
 
 

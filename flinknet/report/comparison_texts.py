@@ -11,6 +11,7 @@ from flinknet.results.comparison import (
     RESULTS_MIN,
     Candidate,
     Comparison,
+    Configuration,
     Difference,
     LimitDecision,
     Outcome,
@@ -25,6 +26,7 @@ from flinknet.units import (
     human_change,
     human_count,
     human_duration,
+    human_share,
     signed,
 )
 
@@ -32,6 +34,9 @@ from .warning_lines import warning_lines
 
 LINE_CELLS = 240
 """So wide may a line in a file be and still name the configurations that it is about."""
+
+SHARE_SHOWN = 0.005
+"""A smaller share is 0%."""
 
 POINTS_SHOWN = 8
 """So many of the newest results of a trend are listed."""
@@ -66,17 +71,40 @@ def metric_rows(
     ]
 
 
-def columns_note(differences: Mapping[str, Difference]) -> str:
-    """What the columns of the table are."""
+def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
+    """What the columns of the table are, and why buffers left."""
     note = "Columns are geometric means over the rounds; change is their ratio."
-    zeros = [label_of(metric) for metric, each in differences.items() if not each.is_ratio]
+    zeros = [label_of(metric) for metric, x in candidate.differences.items() if not x.is_ratio]
     if zeros:
         one = len(zeros) == 1
         note += (
             f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
             f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
         )
-    return note
+    return [note, *_why_buffers_left((comparison.base, candidate.configuration))]
+
+
+def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
+    """In a sentence: where most are full, the timeout says little of the latency."""
+    parts = []
+    is_mostly_full = False
+    for each in configurations:
+        left = each.flushes
+        sent = left.full + left.timeout + left.event
+        if not sent:
+            continue
+        shares = {
+            "by the buffer timeout": left.timeout / sent,
+            "full": left.full / sent,
+            "with an event or the end": left.event / sent,
+        }
+        shown = [f"{human_share(x)} {why}" for why, x in shares.items() if x >= SHARE_SHOWN]
+        parts.append(f"{each.name} {', '.join(shown)}")
+        is_mostly_full = is_mostly_full or left.full > sent / 2
+    if not parts:
+        return []
+    end = ". A buffer that is full does not wait for the timeout" if is_mostly_full else ""
+    return [f"Buffers were sent: {'; '.join(parts)}{end}."]
 
 
 def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
