@@ -15,6 +15,7 @@ from rich.text import Text
 
 from flinknet.results import FillSample, RunResult
 from flinknet.units import (
+    format_duration_ns,
     human_bytes,
     human_count,
     human_duration,
@@ -168,7 +169,7 @@ def setup(pause_ns: int) -> str:
     """What runs."""
     return (
         "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
-        f" A.2 → B.4, which consumes nothing for {human_duration(pause_ns)}."
+        f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}."
     )
 
 

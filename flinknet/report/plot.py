@@ -164,6 +164,7 @@ def _draw_over_time(axes: Any, chart: OverTime) -> None:
             heights = [place + 0.9 * (value or 0.0) / (top or 1.0) for value in each.values]
             axes.fill_between(each.at_ns, place, heights, color=_COLORS[each.color], alpha=0.8)
         axes.set_yticks(range(len(chart.series)), [each.name for each in reversed(chart.series)])
+        axes.set_ylabel(f"each row from 0 to {_tick(top, chart.unit)}", fontsize=8)
         return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
@@ -218,9 +219,11 @@ def _scale(axis: Any, unit: str) -> None:
 
 
 def _tick(value: float, unit: str) -> str:
-    """A round number: no digits that say nothing."""
+    """A round number: no digits that say nothing, and no unit for none."""
     if value < 0:
         return ""
+    if not value:
+        return "0"
     number, blank, rest = _UNITS[unit](value).partition(" ")
     return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + rest
 

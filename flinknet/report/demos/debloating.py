@@ -7,7 +7,14 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from flinknet.config import WorkloadConfig
-from flinknet.units import human_bytes, human_count, human_duration, human_share
+from flinknet.units import (
+    MISSING,
+    format_duration_ns,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_share,
+)
 
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
 from .shown import DemoRun, DemoShown, doubts_of
@@ -87,7 +94,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "Buffers as large as needed",
         f"A producer writes {human_count(workload.rate_per_s)} records/s to a consumer that cannot"
         " keep up. With buffer debloating the consumer requests smaller buffers, so that it can"
-        f" consume the data in flight within {human_duration(target_ns)}.",
+        f" consume the data in flight within {_exact(target_ns)}.",
         Table(heads, rows),
         charts,
         _lesson(off, on, target_ns),
@@ -128,6 +135,10 @@ def _in_flight(run: DemoRun, name: str, color: Color) -> TimeSeries:
     return TimeSeries(name, at_ns, [each.levels.total_bytes for each in samples], color)
 
 
+def _exact(target_ns: int | None) -> str:
+    return MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
+
+
 def _lesson(off: _Seen, on: _Seen, target_ns: int | None) -> list[str]:
     before, after = off.in_flight_bytes, on.in_flight_bytes
     if not before or after is None or after > LESS * before:
@@ -140,7 +151,7 @@ def _lesson(off: _Seen, on: _Seen, target_ns: int | None) -> list[str]:
         f" consumer, {human_duration(off.in_flight_ns)} of work.",
         "With debloating, buffers start small and grow only as far as needed, here to"
         f" {human_bytes(on.buffer_size_bytes)}: {human_bytes(after)} are in flight,"
-        f" {human_duration(on.in_flight_ns)} of work; the target is {human_duration(target_ns)}.",
+        f" {human_duration(on.in_flight_ns)} of work; the target is {_exact(target_ns)}.",
     ]
     if target_ns and on.in_flight_ns and on.in_flight_ns > MISSED * target_ns:
         lines.append("That misses the target, which is approached in smoothed steps.")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinknet.results import FillSample
-from flinknet.units import human_duration, human_number, human_rate, human_share
+from flinknet.units import (
+    MISSING,
+    counted,
+    human_duration,
+    human_number,
+    human_rate,
+    human_share,
+)
 
 from ..bench_page import PLACES, places_run
 from ..demo_console import (
@@ -137,9 +144,9 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
         )
         if rates.paused_credit is not None:
             lines.append(
-                f"Credit of A.2: {rates.paused_credit}, with {human_number(rates.paused_backlog)}"
-                f" buffers queued; of A.1: {human_number(rates.neighbour_credit)}, with"
-                f" {human_number(rates.neighbour_backlog)} queued."
+                f"Credit of A.2: {rates.paused_credit}, with {_buffers(rates.paused_backlog)}"
+                f" queued; of A.1: {human_number(rates.neighbour_credit)}, with"
+                f" {_buffers(rates.neighbour_backlog)} queued."
             )
     blocked = []
     if not sample.is_reading:
@@ -154,6 +161,10 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
         text = "; ".join(blocked)
         lines.append(f"{text[0].upper()}{text[1:]}.")
     return lines
+
+
+def _buffers(number: int | None) -> str:
+    return MISSING if number is None else counted(number, "buffer")
 
 
 def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:

@@ -40,7 +40,8 @@ function change(ratio) {
 
 const perSecond = (value) => value === null || value === undefined ? MISSING : `${count(value)}/s`;
 
-// A tick is a round number: no digits that say nothing.
+// A tick is a round number: no digits that say nothing, and no unit for none.
 function tickText(value, format) {
+  if (!value) return "0";
   return format(value).replace(/(\.\d*?)0+(?= |\/|$)/, "$1").replace(/\.(?= |\/|$)/, "");
 }
