@@ -51,7 +51,7 @@ POINTS_MAX = 40
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
 _UNITS: Mapping[str, Unit] = {"ns": "ns", "bytes": "bytes"}
 _MEANINGS = {
-    "throughput": "Records per second that the consumers took.",
+    "throughput": "Records per second that the consumers read.",
     "throughput_bytes": "Bytes of record values per second.",
     "mean": "Mean latency, from the instant at which a record was due.",
     "p50": "Half of the records were consumed within this time after they were due.",

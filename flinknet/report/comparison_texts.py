@@ -35,8 +35,8 @@ from .warning_lines import warning_lines
 LINE_CELLS = 240
 """So wide may a line in a file be and still name the configurations that it is about."""
 
-SHARE_SHOWN = 0.005
-"""A smaller share is 0%."""
+SHARE_SHOWN = 0.015
+"""A smaller share is not worth its words."""
 
 POINTS_SHOWN = 8
 """So many of the newest results of a trend are listed."""

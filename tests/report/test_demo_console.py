@@ -12,6 +12,7 @@ from flinknet.report.small_plots import sparkline
 from flinknet.results import (
     BacklogSummary,
     Buffering,
+    ChannelLevels,
     ChannelMeasured,
     CreditSummary,
     FillLevels,
@@ -59,6 +60,7 @@ def mode(
             True,
             True,
             True,
+            (ChannelLevels(0, at * 512, 0), ChannelLevels(1, at * 512, 2048)),
         )
         for at in range(40)
     )

@@ -30,6 +30,7 @@ from flinknet.report.page_parts import (
     Percentiles,
     PercentileSeries,
     Places,
+    PlacesChannel,
     PlacesRun,
     PlacesStep,
     Row,
@@ -78,10 +79,16 @@ PLACES = Places(
     ["In the kernel.", "In the gate."],
     [
         PlacesRun(
-            "tcp", [100, 200], [PlacesStep(0, [0, 0]), PlacesStep(MS, [95, 20], ["It waits."])]
+            "tcp",
+            [100, 200],
+            [
+                PlacesStep(0, [0, 0]),
+                PlacesStep(MS, [95, 20], ["It waits."], [[], [5, 15]]),
+            ],
         )
     ],
     OVER_TIME,
+    channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
 )
 EVERYTHING = Page(
     "bench",
@@ -162,6 +169,8 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
     steps = places.runs[0].steps
     assert steps[0].lines[0].startswith("Before the pause.")
     assert steps[20].lines[0].startswith("B.4 has been paused for 500 ms.")
+    assert steps[20].by_channel_bytes == [[10_240, 10_240], [], [], [], [], [0, 2048]]
+    assert [each.name for each in places.channels] == ["for B.3", "for B.4"]
     assert main_chart(page) == places.curve
 
 
@@ -214,6 +223,8 @@ def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> No
     heights = "[...document.querySelectorAll('.level')].map((each) => each.style.height)"
     assert browser.run(heights) == ["95%", "10%"]  # where most lies in the places
     assert text_of(browser, ".said") == "It waits."
+    layers = "[...document.querySelectorAll('.layer')].map((each) => each.offsetHeight > 0)"
+    assert browser.run(layers) == [True, True, True]  # one of both, then one of each
     browser.run("document.querySelector('[aria-label=\"one step back\"]').click()")
     assert browser.run(heights) == ["0%", "0%"]
     assert text_of(browser, ".clock") == "0.00 s"

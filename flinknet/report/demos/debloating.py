@@ -48,7 +48,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     target_ns = gates[0].target_ns if gates else None
     heads = [
         Head("debloating"),
-        Head("records/s", "Records that the consumer took per second."),
+        Head("records/s", "Records that the consumer read per second."),
         Head("in flight", "Median of the second half of the run, over the six places."),
         Head("time to consume", "How long the consumer needs for the data in flight."),
         Head("buffer size", "At the end of the run."),
