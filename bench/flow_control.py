@@ -1,4 +1,4 @@
-"""flow_control: what credit costs, beside the flow control before Flink 1.5.
+"""flow_control: what credit costs, next to the flow control before Flink 1.5.
 
 The same stack, tasks and link in both modes, in the simulator: the numbers are the protocol's own
 and do not depend on the machine. Times count from the first data buffer that leaves.
