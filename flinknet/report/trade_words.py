@@ -36,9 +36,9 @@ def trade_sentence(setting: str, before: str, trade: Trade) -> str:
     ratio = trade.throughput_ratio
     if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
         parts.append(f"{signed(ratio - 1, '{:.0%}'.format)} records/s")
-    parts.append(f"p50 {_duration_change(trade.p50_ns)}")
+    parts.append(f"p50 {duration_text(trade.p50_ns)}")
     if trade.p99_ns is not None:
-        parts.append(f"p99 {_duration_change(trade.p99_ns)}")
+        parts.append(f"p99 {duration_text(trade.p99_ns)}")
     if trade.buffers_ratio is not None:
         parts.append(_times_the_buffers(trade.buffers_ratio))
         is_same = abs(trade.buffers_ratio - 1) <= _SAME_RATIO
@@ -78,7 +78,8 @@ def _two_digits(value: float) -> str:
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
-def _duration_change(change_ns: float | None) -> str:
+def duration_text(change_ns: float | None) -> str:
+    """A change of a duration: "−46.0 ms"."""
     if change_ns is None:
         return "unknown"
     return signed(change_ns, human_duration)

@@ -150,6 +150,19 @@ def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
     assert tables.trade_lines([tables.Setting("", [result()])]) == []
 
 
+def test_the_trade_of_several_rounds_has_its_range() -> None:
+    key = "execution.buffer-timeout.interval"
+    short, long = ({key: "5 ms"}, {key: "100 ms"})
+    settings = [
+        tables.Setting("5ms", [measured(each, 10, 0.12, **short) for each in (2e6, 3e6, 4e6)]),
+        tables.Setting("100ms", [measured(each, 10, 0.08, **long) for each in (50e6, 48e6, 48e6)]),
+    ]
+    (line,) = tables.trade_lines(settings)
+    assert line.startswith("5ms instead of 100ms: p50 −45.0 ms, ")
+    assert " (in 3 rounds p50 −48.0 ms … −44.0 ms, " in line
+    assert line.endswith(", +4.0% … +4.0% of a core)")
+
+
 @pytest.mark.parametrize(
     ("code", "mark", "end"),
     [
