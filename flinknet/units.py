@@ -208,6 +208,14 @@ def human_rate(per_s: float | None) -> str:
     return MISSING if per_s is None else f"{human_count(per_s)}/s"
 
 
+def without_zeros(text: str) -> str:
+    """A number with a unit without the digits that say nothing, "10 k" of "10.0 k": for what was
+    set, and for the ticks of an axis; a measurement keeps its three digits.
+    """
+    number, blank, unit = text.partition(" ")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + unit
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A count with its noun: "1 vertex", "1,200 vertices"; `plural` if it is not the noun and s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -17,7 +17,7 @@ from flinknet.units import (
 )
 
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
-from .shown import DemoRun, DemoShown, doubts_of
+from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 OFF, ON = "off", "on"
 
@@ -92,7 +92,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     return DemoShown(
         "debloating",
         "Buffers as large as needed",
-        f"A producer writes {human_count(workload.rate_per_s)} records/s to a consumer that cannot"
+        f"A producer writes {asked_rate(workload.rate_per_s)} to a consumer that cannot"
         " keep up. With buffer debloating the consumer requests smaller buffers, so that it can"
         f" consume the data in flight within {_exact(target_ns)}.",
         Table(heads, rows),

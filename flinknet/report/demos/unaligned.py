@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import CheckpointSummary
-from flinknet.units import human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_duration
 
 from ..page_parts import Curves, Head, Row, Series, Table
-from .shown import DemoRun, DemoShown, doubts_of
+from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 ALIGNED, UNALIGNED = "aligned", "unaligned"
 
@@ -54,7 +54,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     return DemoShown(
         "unaligned",
         "A barrier overtakes",
-        f"{workload.producers} producers write {human_count(workload.rate_per_s)} records/s each to"
+        f"{workload.producers} producers write {asked_rate(workload.rate_per_s)} each to"
         " one consumer that cannot keep up, so all buffers between them are full when a checkpoint"
         " begins.",
         table,
