@@ -238,6 +238,10 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
     tables.print_doubts(out, settings)
     assert lines(stream)[-1].endswith(": main.yaml: ignored, not network keys: rest.port")
     assert "runs" not in lines(stream)[-1]
+    same = RunWarning("ignored-keys", "new.yaml: ignored, not network keys: rest.port")
+    both = [settings[0], tables.Setting("new.yaml", [result(1.0, same)])]
+    tables.print_doubts(out, both)
+    assert lines(stream)[-1].endswith(": main.yaml, new.yaml: ignored, not network keys: rest.port")
 
 
 def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
