@@ -164,7 +164,7 @@ def _lesson(off: _Seen, on: _Seen, target_ns: int | None) -> list[str]:
     slow_ns, fast_ns = off.checkpoint_duration_mean_ns, on.checkpoint_duration_mean_ns
     if slow_ns and fast_ns and fast_ns < slow_ns:
         lines.append(
-            "Less data before each barrier makes aligned checkpoints faster:"
+            "Less data ahead of each barrier makes aligned checkpoints faster:"
             f" {human_duration(fast_ns)} instead of {human_duration(slow_ns)}."
         )
     return lines

@@ -65,7 +65,7 @@ PLACES_NOTES = (
 )
 CAPTIONS = (
     *("written, waits for its turn", "handed over, not sent", "kernel, sending host"),
-    *("kernel, receiving host", "read, waits for a buffer", "buffers before the consumer"),
+    *("kernel, receiving host", "read, waits for a buffer", "buffers of the consumers"),
 )
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 CHANNELS = 2

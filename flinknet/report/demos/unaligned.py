@@ -100,7 +100,7 @@ def _lesson(aligned: CheckpointSummary | None, overtaking: CheckpointSummary | N
             " longer --duration."
         ]
     return [
-        f"Aligned, a barrier waits until all data before it is processed: a checkpoint takes"
+        f"Aligned, a barrier waits until all data ahead of it is processed: a checkpoint takes"
         f" {human_duration(slow_ns)}.",
         f"Unaligned, it overtakes that data: {human_duration(fast_ns)}. The price is"
         f" {human_bytes(overtaking.overtaken_bytes_mean)} of overtaken data that each checkpoint"
