@@ -127,7 +127,7 @@ class _CommandLine(CommandGroup):
             )
 
         if standalone_mode:
-            sys.exit(_exit_code_of_all(call))
+            sys.exit(_exit_code(call))
         return call()
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -139,12 +139,12 @@ class _CommandLine(CommandGroup):
             return EXIT_PIPE_CLOSED
 
 
-def _exit_code_of_all(call: Callable[[], Any]) -> int:
+def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; a bug has its traceback and an exit code of its own, as Python's own, 1, is
     that of a broken limit.
     """
     try:
-        return _exit_code(call)
+        return _known_exit_code(call)
     except Exception:
         import traceback
 
@@ -154,7 +154,7 @@ def _exit_code_of_all(call: Callable[[], Any]) -> int:
         return EXIT_BUG
 
 
-def _exit_code(call: Callable[[], Any]) -> int:
+def _known_exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
         fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
