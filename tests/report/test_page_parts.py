@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -152,10 +153,7 @@ def setting(name: str, p50: float) -> Setting:
     return Setting(name, [replace(result, measured=measured)])
 
 
-def test_the_places_of_both_modes_stand_under_one_slider() -> None:
-    page = head_of_line_page(
-        [mode("tcp", 100.0), mode("credit", 9_900.0)], pause_from_ns=500 * MS, pause_ns=1500 * MS
-    )
+def places_in(page: Page) -> Places:
     (places,) = [
         part
         for section in page.views[0].parts
@@ -163,6 +161,14 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
         for part in section.parts
         if isinstance(part, Places)
     ]
+    return places
+
+
+def test_the_places_of_both_modes_stand_under_one_slider() -> None:
+    page = head_of_line_page(
+        [mode("tcp", 100.0), mode("credit", 9_900.0)], pause_from_ns=500 * MS, pause_ns=1500 * MS
+    )
+    places = places_in(page)
     assert [run.name for run in places.runs] == [
         *("TCP only (Flink < 1.5)", "credit-based (since 1.5)"),
     ]
@@ -174,12 +180,43 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
     assert main_chart(page) == places.curve
 
 
+def test_the_quota_of_both_channels_bounds_the_first_place() -> None:
+    credit = mode("credit", 9_900.0)
+    config = {
+        "taskmanager.network.memory.max-buffers-per-channel": "3",
+        "taskmanager.memory.segment-size": "32 kb",
+    }
+    rates = [
+        replace(each, neighbour_credit=2, neighbour_backlog=0, paused_credit=0, paused_backlog=1)
+        for each in credit.rates
+    ]
+    credit = replace(credit, shared=replace(credit.shared, config=config), rates=tuple(rates))
+    page = head_of_line_page(
+        [mode("tcp", 100.0), credit], pause_from_ns=500 * MS, pause_ns=1500 * MS
+    )
+    tcp, with_credit = places_in(page).runs
+    assert tcp.bounds_bytes[0] == 1 << 20
+    assert with_credit.bounds_bytes[0] == 2 * 3 * 32 * 1024
+    said = with_credit.steps[20].lines
+    assert "with 1 buffer queued; of A.1: 2, with 0 buffers queued" in said[1]
+
+
 @pytest.mark.parametrize("chart", [CURVES, OVER_TIME, PERCENTILES, INTERVALS])
 def test_every_chart_can_be_drawn(chart: Curves) -> None:
     pytest.importorskip("matplotlib")
     picture = draw(chart, "svg", "a title")
     assert picture.startswith(b"<?xml")
     assert picture == draw(chart, "svg", "a title")
+
+
+def test_an_axis_of_bytes_has_round_ticks_and_no_unit_at_0() -> None:
+    pytest.importorskip("matplotlib")
+    series = [TimeSeries("on", [0, 2000 * MS], [0, 590_000])]
+    picture = draw(OverTime("In flight", series, unit="bytes"), "svg", "a title").decode()
+    labels = re.findall(r"<!-- (.*?) -->", picture)
+    assert [each for each in labels if each.endswith("KiB")] == ["200 KiB", "400 KiB", "600 KiB"]
+    assert labels.count("0") == 2
+    assert "2 s" in labels
 
 
 @pytest.fixture(scope="module")
