@@ -19,7 +19,7 @@ from .page_parts import (
 )
 
 PLACES = (
-    ("1 sub\u00adpartitions", "Written by the producer, and not handed to the connection yet."),
+    ("1 subpartitions", "Written by the producer, and not handed to the connection yet."),
     ("2 Netty, sender", "Handed to the connection, and not accepted by the socket yet."),
     ("3 socket, sender", "In the kernel, at the sender."),
     ("4 socket, receiver", "In the kernel, at the receiver."),

@@ -59,6 +59,9 @@ function placesPart({names, meanings, runs, curve, captions, notes, ends, channe
   return part;
 }
 
+// Where a long name may break.
+const hyphenated = (name) => name.replace("subpartitions", "sub\u00adpartitions");
+
 // Of what is not told apart: the colours of all channels.
 const STRIPE_PX = 5;
 const stripes = (channels) => `repeating-linear-gradient(-45deg, ${channels.map(({color}, index) =>
@@ -77,7 +80,7 @@ function placesOfRun(run, names, meanings, captions, ends, channels) {
     const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
     const bound = run.bounds_bytes[index];
     return {level, amount, limit, bound, element: h("li", {class: "place"},
-      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), captions[index] ? h("div", {class: "caption"}, captions[index]) : null, amount, limit)};
+      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(hyphenated(name), meanings[index])), captions[index] ? h("div", {class: "caption"}, captions[index]) : null, amount, limit)};
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const way = h("div", {class: "way small"}, h("span", {}, `${ends[0]} →`), h("span", {}, `→ ${ends[1]}`));
