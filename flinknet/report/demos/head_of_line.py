@@ -217,8 +217,8 @@ def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:
         names = [name for name, per_s in flows if per_s <= least]
     who = {0: "a producer waits", 1: f"{''.join(names)} waits"}.get(len(names), "A.1 and A.2 wait")
     return (
-        f"{who} for a buffer: a channel may use no more than its quota of them for places 1 and 2"
-        " (max-buffers-per-channel), even if the pool has more"
+        f"{who} for a buffer: the quota of a channel (max-buffers-per-channel) is used up, even if"
+        " the pool has more"
     )
 
 
