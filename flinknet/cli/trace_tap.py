@@ -20,6 +20,7 @@ from .result_files import metrics_endpoint, metrics_port_option
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
+    from flinknet.capture.stated import Layer
     from flinknet.capture.tap import TlsContexts
     from flinknet.capture.tap.rest_watch import RestPlace
 
@@ -197,7 +198,7 @@ def tap(
         trigger=None if trigger is None else Trigger.parse(trigger),
         duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
         tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
-        flink_keys=_flink_keys(flink_conf),
+        stated=_stated(flink_conf),
         rest=_rest(rest, rest_token_file),
     )
     talk = console_for(sys.stderr)
@@ -341,12 +342,13 @@ def _rest(place: str | None, token_file: str | None) -> RestPlace | None:
     return RestPlace(base_url(place), token)
 
 
-def _flink_keys(flink_conf: str | None) -> dict[str, Any]:
-    """The effective settings of the cluster, as far as the network is concerned."""
+def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
+    """What the configuration of the cluster says of the network."""
     if flink_conf is None:
-        return {}
+        return ()
     from flinknet import options as flink
+    from flinknet.capture.stated import Layer
 
     settings, _ = flink.read_flink_conf(Path(flink_conf))
-    network, _ = flink.network_config(settings)
-    return dict(flink.effective_flink_keys(network))
+    flink.network_config(settings)  # refuses what Flink would refuse
+    return (Layer(Path(flink_conf).name, settings),)

@@ -61,11 +61,11 @@ def load_captured(
     run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    own = None
+    own, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, assumed, is_timeout_known = with_settings(manifest, run.files)
+    manifest, assumed, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
     rows = read_captured(
         run.files, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own
@@ -170,11 +170,11 @@ def waits_at_most(
     run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None
-    own = None
+    own, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
-    manifest, _, is_timeout_known = with_settings(manifest, run.files)
+    manifest, _, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
     rows = read_captured(run.files, from_ns, to_ns, channels=own)
     histogram = LogLinearHistogram()

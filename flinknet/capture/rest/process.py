@@ -1,5 +1,6 @@
 """The process that watches a cluster for a tap: it writes the metrics file of the run directory,
-and says on standard output, a JSON object a line, which jobs there are and what went wrong.
+and says on standard output, a JSON object a line, which jobs there are, how the cluster is set and
+what went wrong.
 
 It takes its order as a line of JSON on standard input, for a token must not be seen in a list of
 processes. Each further line asks it to keep what is around now, where old lines are dropped. It
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import select
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from flinknet.runtime.signals import ignore_end_signals
 
 from .answers import HttpAnswers, answers_at
 from .sampler import Sampler
+from .settings import ReportedSettings
 
 PERIOD_NS = 1_000_000_000
 
@@ -37,7 +40,7 @@ def main() -> None:
     answers = answers_at(order["place"], token=order["token"])
     if isinstance(answers, HttpAnswers):
         answers.timeout_s = TIMEOUT_S
-    sampler = Sampler(answers, monotonic_ns)
+    sampler, settings = Sampler(answers, monotonic_ns), ReportedSettings(answers)
     log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
     error: str | None = ""
@@ -60,6 +63,8 @@ def main() -> None:
         if sampler.jobs != jobs:
             jobs = sampler.jobs
             _say({"jobs": to_plain(jobs)})
+            with suppress(FlinknetError):  # no more than a guess is lost
+                _say({"settings": to_plain(settings.of(each.id for each in jobs))})
 
 
 class _Orders:
