@@ -9,7 +9,7 @@ from typing import Any
 from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.trace import RunManifest, TraceFile
-from flinknet.trace.manifest import JOB_MANAGER
+from flinknet.trace.manifest import JOB_MANAGER, SETTINGS_FROM
 from flinknet.units import format_duration_ns
 
 from .captured_rows import CapturedRows, read_captured
@@ -26,9 +26,13 @@ BEAT_TOLERANCE = 0.1
 DEFAULT = "default"
 """The origin of what nobody stated."""
 
+BEAT = "by the beat of the messages"
+"""The origin of what the messages show to be otherwise than stated."""
+
 _TIMEOUT_KEY = "execution.buffer-timeout.interval"
 _ENABLED_KEY = "execution.buffer-timeout.enabled"
 _SEGMENT_KEY = "taskmanager.memory.segment-size"
+_PREDICTED_BY = ("execution.checkpointing.", "taskmanager.memory.", "taskmanager.network.memory.")
 _EXCLUSIVE_KEY = "taskmanager.network.memory.buffers-per-channel"
 
 
@@ -54,7 +58,7 @@ def with_settings(
         is_timeout_known = beat_ns is not None
         timeout_ns = NetworkConfig().buffer_timeout_ns if beat_ns is None else beat_ns
         keys[_TIMEOUT_KEY] = format_duration_ns(timeout_ns, separator=" ")
-        why = "Flink's default" if beat_ns is None else "by the beat of the messages"
+        why = "Flink's default" if beat_ns is None else BEAT
         notes.append(f"assumed: {_TIMEOUT_KEY} {keys[_TIMEOUT_KEY]}, {why}")
     elif beat_ns is not None and not _may_be(manifest, beat_ns):
         beats = f"buffers leave every {format_duration_ns(beat_ns, separator=' ')}"
@@ -65,6 +69,7 @@ def with_settings(
             notes.append(f"the job's code sets the buffer timeout: {beats}, but {stated}")
             keys[_TIMEOUT_KEY] = format_duration_ns(beat_ns, separator=" ")
             keys[_ENABLED_KEY] = "true"
+            manifest = _with_origin(manifest, BEAT)
     elif not is_about_the_job and not _may_flush(manifest, rows):
         is_timeout_known = False
         notes.append(
@@ -79,7 +84,7 @@ def with_settings(
             keys[_SEGMENT_KEY] = f"{largest_bytes} bytes"
     network = recorded_network(replace(manifest, flink_keys=keys))
     manifest = replace(manifest, flink_keys=dict(effective_flink_keys(network)))
-    return manifest, tuple(notes), is_timeout_known
+    return manifest, (*notes, *_stated_in_words(manifest)), is_timeout_known
 
 
 def _rows_of(manifest: RunManifest, files: Iterable[TraceFile]) -> CapturedRows:
@@ -121,6 +126,26 @@ def _origin(manifest: RunManifest) -> str | None:
     if origins is None:
         return None
     return origins.get(_TIMEOUT_KEY) or origins.get(_ENABLED_KEY) or DEFAULT
+
+
+def _with_origin(manifest: RunManifest, origin: str) -> RunManifest:
+    """The manifest with who says what the buffer timeout is."""
+    origins = {**(manifest.settings_from or {}), _TIMEOUT_KEY: origin}
+    return replace(manifest, scenario={**manifest.scenario, SETTINGS_FROM: origins})
+
+
+def _stated_in_words(manifest: RunManifest) -> list[str]:
+    """The buffer timeout, and what else predictions depend on and is no default, with who stated
+    it; nothing of a trace that does not say who did."""
+    if manifest.settings_from is None:
+        return []
+    defaults, origins = effective_flink_keys(NetworkConfig()), manifest.settings_from
+    shown = [
+        f"{key} {value} ({origins[key]})"
+        for key, value in manifest.flink_keys.items()
+        if key in origins and value != defaults.get(key) and key.startswith(_PREDICTED_BY)
+    ]
+    return [f"recorded with {', '.join([f'{_TIMEOUT_KEY} {_in_words(manifest)}', *shown])}"]
 
 
 def _in_words(manifest: RunManifest) -> str:

@@ -219,6 +219,9 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
     if rest is None:
         return []
     rows = [("job", ", ".join(each["name"] for each in rest["jobs"]) or "unknown")]
+    settings = rest.get("settings") or {}
+    if settings:
+        rows.append(("settings", ", ".join(f"{each} ({by})" for each, by in settings.items())))
     for edge in rest["edges"]:
         local, channels = edge["local_channels"], edge["channels"]
         where = "local channels: unknown"

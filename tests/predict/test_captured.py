@@ -404,8 +404,9 @@ def settings_of(
 def test_settings_that_were_stated_stand_though_the_messages_beat_otherwise(
     tmp_path: Path, origins: dict[str, str] | None
 ) -> None:
-    timeout, (note,), is_known = settings_of(tmp_path, "20 ms", origins)
+    timeout, (note, *more), is_known = settings_of(tmp_path, "20 ms", origins)
     assert is_known
+    assert more == ([f"recorded with {TIMEOUT} 20 ms (config.yaml)"] if origins else [])
     assert timeout == "20 ms"
     by = " (config.yaml)" if origins else ""
     assert note == f"{TIMEOUT} is 20 ms{by}, but buffers leave every 10 ms: check what was stated"
@@ -416,7 +417,9 @@ def test_settings_that_were_stated_stand_though_the_messages_beat_otherwise(
 def test_what_the_cluster_is_set_to_needs_no_assumption(
     tmp_path: Path, timeout: str, origins: dict[str, str]
 ) -> None:
-    assert settings_of(tmp_path, timeout, origins) == (timeout, (), True)
+    origin = origins.get(TIMEOUT, "default")
+    noted = (f"recorded with {TIMEOUT} {timeout} ({origin})",)
+    assert settings_of(tmp_path, timeout, origins) == (timeout, noted, True)
 
 
 @pytest.mark.parametrize(
@@ -431,16 +434,31 @@ def test_what_the_cluster_is_set_to_needs_no_assumption(
 def test_a_timeout_in_the_code_of_the_job_shows_in_the_beat(
     tmp_path: Path, timeout: str, origins: dict[str, str], was: str
 ) -> None:
-    found, (note,), is_known = settings_of(tmp_path, timeout, origins)
+    found, (note, noted), is_known = settings_of(tmp_path, timeout, origins)
     assert is_known
     assert found == "10 ms"
+    assert noted == f"recorded with {TIMEOUT} 10 ms (by the beat of the messages)"
     assert note == (
         f"the job's code sets the buffer timeout: buffers leave every 10 ms, but {TIMEOUT} is {was}"
     )
 
 
 def test_a_longer_time_between_buffers_is_no_reason_to_doubt_what_was_set(tmp_path: Path) -> None:
-    assert settings_of(tmp_path, "7 ms", {TIMEOUT: JOB_MANAGER}) == ("7 ms", (), True)
+    timeout, notes, is_known = settings_of(tmp_path, "7 ms", {TIMEOUT: JOB_MANAGER})
+    assert (timeout, is_known) == ("7 ms", True)
+    assert notes == (f"recorded with {TIMEOUT} 7 ms (JobManager)",)
+
+
+def test_settings_that_are_no_defaults_are_noted_with_who_stated_them(tmp_path: Path) -> None:
+    keys = {"execution.checkpointing.interval": "2 s", "taskmanager.memory.segment-size": "32 kb"}
+    path = write_tapped(tmp_path / "run", keys={TIMEOUT: "10 ms", **keys})
+    manifest = RunManifest.load(path)
+    origins = dict.fromkeys(keys, "job")
+    manifest = replace(manifest, scenario={**manifest.scenario, SETTINGS_FROM: origins})
+    _, (note,), _ = with_settings(manifest, open_run(path).files)
+    assert note == (
+        f"recorded with {TIMEOUT} 10 ms (default), execution.checkpointing.interval 2 s (job)"
+    )
 
 
 def test_the_beat_of_a_job_tells_that_of_an_exchange_which_shows_none(tmp_path: Path) -> None:
