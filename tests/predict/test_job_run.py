@@ -21,14 +21,9 @@ from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN
 from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.unseen import Unseen
+from flinknet.predict.job_checked import _follows, checked
 from flinknet.predict.job_outcome import JobOutcome
-from flinknet.predict.job_run import (
-    _follows,
-    _passed_on,
-    checked,
-    leaves_barriers_out,
-    simulate_job,
-)
+from flinknet.predict.job_run import _passed_on, leaves_barriers_out, simulate_job
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import (
