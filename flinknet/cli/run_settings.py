@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from flinknet.config import EXPONENTIAL, NetworkConfig, WorkloadConfig
-from flinknet.trace.manifest import SETTINGS_FROM
 from flinknet.units import format_duration_ns, format_size_bytes
 
 _KEYS_ALWAYS = frozenset(("execution.buffer-timeout.interval",))
@@ -23,6 +22,8 @@ def settings_to_show(
 
     Of a run that was recorded from outside every key counts as given, unless it says which were.
     """
+    from flinknet.trace.manifest import SETTINGS_FROM
+
     manifest = description["manifest"]
     if manifest is None:
         return description, 0
