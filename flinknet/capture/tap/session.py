@@ -310,12 +310,16 @@ class Tap:
         watch = self._watch
         if watch is None:
             return None
-        edges = named_edges(self._recording.manifest()).values()
+        manifest = self._recording.manifest()
+        edges = named_edges(manifest).values()
         return {
             "has_answered": watch.has_answered,
             "error": watch.error,
             "jobs": [_job_document(each) for each in watch.jobs],
-            "settings": self._recording.manifest().settings_from or {},
+            "settings": [
+                {"key": key, "value": manifest.flink_keys.get(key), "from": origin}
+                for key, origin in (manifest.settings_from or {}).items()
+            ],
             "edges": [
                 {
                     "name": each.name,
