@@ -214,10 +214,11 @@ def _age_ns(series: Series) -> IntArray | None:
     """The age of a task of a real Flink in each line; None where it does not say that."""
     if series.job is None or any(name not in series.values for name in CLOCK):
         return None
-    age_ms = np.sum([series.values[name] for name in CLOCK], axis=0)
+    age_ms: FloatArray = np.sum([series.values[name] for name in CLOCK], axis=0)
     if np.isnan(age_ms).any() or (np.diff(age_ms) < 0).any():
         return None
-    return (age_ms * 1e6).astype(np.int64)
+    age_ns: IntArray = (age_ms * 1e6).astype(np.int64)
+    return age_ns
 
 
 def _or_nan(value: float | None) -> float:
