@@ -121,13 +121,13 @@ _SECTIONS = {
     "--flink-conf",
     metavar="FILE",
     help="The cluster's config.yaml or FlinkDeployment, to store in the trace: settings are not on"
-    " the wire.",
+    " the wire. It wins over what --rest reports of the cluster, and a job over both.",
 )
 @click.option(
     "--rest",
     metavar="URL",
-    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, and Flink's"
-    " own metrics once a second, go into the trace.",
+    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, the settings"
+    " of the cluster and its jobs, and Flink's own metrics once a second, go into the trace.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @metrics_port_option
@@ -168,7 +168,7 @@ def tap(
     flinknet trace tap … --ring 60s --trigger 'no_credit>50%'
         run for days, keep only the time around a trigger
     flinknet trace tap … --rest http://localhost:8081
-        name channels after their tasks, and record Flink's own metrics, too
+        name channels after their tasks; record settings and metrics of Flink
     flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
         all TaskManagers of a host whose data port is 0, with an iptables rule
 

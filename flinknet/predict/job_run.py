@@ -243,8 +243,6 @@ class JobRun:
         if not exchange.records:
             return NO_RECORDS
         edge, setting = self._job.edges[number], self._settings[number]
-        if self._job.feeding[number] is not None and not knows_checkpoints(setting.network):
-            return _NO_MODEL
         fast = simulate_part(exchange, setting.network)
         if fast is None:
             return self._why_not(exchange, setting)
@@ -324,15 +322,13 @@ def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
     return min((simulate_in_full(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
 
 
-def _passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...] | None:
+def _passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
     """When each producer passes on barriers: when it has aligned them as a consumer; of one that
     no record came to nothing is known, so it does when the first of the others does.
-
-    Returns: None where no checkpoint was aligned.
     """
     found = [each for each in aligned_ns.values() if len(each)]
     if not found:
-        return None
+        return (np.zeros(0, np.int64),) * producers
     most = max(map(len, found))
     padded = np.full((len(found), most), np.iinfo(np.int64).max)
     for row, each in zip(padded, found, strict=True):
