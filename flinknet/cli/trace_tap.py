@@ -126,7 +126,7 @@ _SECTIONS = {
 @click.option(
     "--rest",
     metavar="URL",
-    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, the settings"
+    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, settings"
     " of the cluster and its jobs, and Flink's own metrics once a second, go into the trace.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)

@@ -134,30 +134,34 @@ def trade_of(
 
 
 def range_of_change(shown: TradeOffPoint, base: TradeOffPoint, name: str) -> Range | None:
-    """The 90% interval of how a latency changes; None where neither setting has one.
-
-    What the two are off by is taken to be independent. They share what was not recorded, so the
-    interval is rather too wide.
-    """
+    """The 90% interval of how a latency changes; None where neither setting has one."""
     if shown.latency_low_ns is None and base.latency_low_ns is None:
         return None
-    values = [getattr(each.latency_ns, name) for each in (shown, base)]
-    if None in values:
-        return None
-    below, above = _reach(shown, name)
-    below_base, above_base = _reach(base, name)
-    change = values[0] - values[1]
-    return change - hypot(below, above_base), change + hypot(above, below_base)
+    ends = [_ends(each, name) for each in (shown, base)]
+    return None if None in ends[0] or None in ends[1] else range_of_difference(*ends)
 
 
-def _reach(point: TradeOffPoint, name: str) -> Range:
-    """How far the interval of a latency reaches below and above it."""
+def _ends(point: TradeOffPoint, name: str) -> tuple[float, float, float]:
+    """A latency, and the ends of its interval; three times the same where it has none."""
     value = getattr(point.latency_ns, name)
     low, high = (
         value if each is None else getattr(each, name)
         for each in (point.latency_low_ns, point.latency_high_ns)
     )
-    return value - (value if low is None else low), (value if high is None else high) - value
+    return value, low, high
+
+
+def range_of_difference(
+    one: tuple[float, float, float], other: tuple[float, float, float]
+) -> Range:
+    """The interval of the difference of two values, each with the ends of its own, as if what they
+    are off by were independent (`bench/flink/calibration.py` counts how many contain it)."""
+    (value, low, high), (base, base_low, base_high) = one, other
+    change = value - base
+    return (
+        change - hypot(value - low, base_high - base),
+        change + hypot(high - value, base - base_low),
+    )
 
 
 def _are_alike(one: LatencySummary, other: LatencySummary) -> bool:

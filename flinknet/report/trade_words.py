@@ -87,11 +87,11 @@ def _duration_change(change_ns: float | None, range_ns: Range | None) -> str:
     """ "−46.0 ms (−52.0 … −40.0)": ends in the unit of the change have none."""
     if change_ns is None:
         return "unknown"
-    change = signed(change_ns, human_duration)
+    change = signed(change_ns, human_duration) if change_ns else "unchanged"
     if range_ns is None:
         return change
     ends = [signed(each, human_duration) for each in range_ns]
-    unit = change[change.index(" ") :]
+    unit = change[change.find(" ") :]
     if all(each.endswith(unit) for each in ends):
         ends = [each.removesuffix(unit) for each in ends]
     return f"{change} ({' … '.join(ends)})"

@@ -110,7 +110,7 @@ def test_the_document_has_the_figures_of_each_sentence() -> None:
     asked = replace(asked, trade_offs=points)
     document = answer_document(asked)["trades"]
     assert [each["text"] for each in document] == lines_of(asked)
-    assert " (−2.83 ms … +2.83 ms)" in document[0]["text"]
+    assert "p50 unchanged (−2.83 ms … +2.83 ms)" in document[0]["text"]
     assert document[0]["p50_ns"] == 0
     assert document[0]["p50_range_ns"] == pytest.approx((-(8e6**0.5) * 1e3, 8e6**0.5 * 1e3))
     assert document[0]["instead_of"] in document[0]["text"]
