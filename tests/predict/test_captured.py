@@ -176,6 +176,12 @@ def test_the_beat_shows_where_few_flushes_find_records() -> None:
     assert beat_ns(sent(at_ns, [1] * 400)) == pytest.approx(20.1 * MS, rel=0.02)
 
 
+def test_where_most_flushes_are_two_beats_apart_the_beat_is_one() -> None:
+    beats = np.cumsum(np.random.default_rng(1).choice([1, 2, 2, 2, 2], 400))
+    at_ns = (beats * 20 * MS).tolist()
+    assert beat_ns(sent(at_ns, [1] * 400)) == 20 * MS
+
+
 def test_the_beat_shows_through_flushes_that_come_late() -> None:
     random = np.random.default_rng(1)
     late_ns = random.exponential(MS, 400) * (random.random(400) < 0.7)

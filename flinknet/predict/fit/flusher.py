@@ -62,8 +62,8 @@ def beat_ns(sent: EventColumns) -> int | None:
     if len(gaps_ns) < SAMPLES_MIN:
         return None
     likely_ns = [each for share in GAP_SHARES if (each := _beat_near(gaps_ns, share)) is not None]
-    if likely_ns:
-        return max(likely_ns)
+    if likely_ns:  # of several the shortest, but for what comes a little sooner than it should
+        return max(each for each in likely_ns if each < 1.5 * min(likely_ns))
     reach = np.searchsorted(gaps_ns, gaps_ns * ((1 + GAP_TOLERANCE) / (1 - GAP_TOLERANCE)), "right")
     sizes = (reach - np.arange(len(gaps_ns)))[: int(SOONER_MAX * len(gaps_ns)) + 1]
     first = int(np.argmax(sizes))
