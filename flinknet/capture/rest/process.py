@@ -29,6 +29,9 @@ from .settings import ReportedSettings
 
 PERIOD_NS = 1_000_000_000
 
+FETCHED_WITHIN_NS = 100_000_000
+"""So long before a look the JobManager is made to fetch new values; most often it has them then."""
+
 TIMEOUT_S = 5.0
 
 
@@ -46,10 +49,9 @@ def main() -> None:
     error: str | None = ""
     next_ns = monotonic_ns()
     while not orders.have_ended:
-        if orders.wait(max(next_ns - monotonic_ns(), 0) / 1e9):
-            log.keep_around(monotonic_ns())
-            if not orders.have_ended:
-                continue
+        _wait_until(next_ns - FETCHED_WITHIN_NS, orders, log)
+        sampler.ask_for_new()
+        _wait_until(next_ns, orders, log)
         next_ns = max(next_ns + PERIOD_NS, monotonic_ns())
         before, error = error, None
         try:
@@ -65,6 +67,14 @@ def main() -> None:
             _say({"jobs": to_plain(jobs)})
             with suppress(FlinknetError):  # no more than a guess is lost
                 _say({"settings": to_plain(settings.of(each.id for each in jobs))})
+
+
+def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog) -> None:
+    """Until an instant, or the end of the orders; each order keeps what is around."""
+    while orders.wait(max(at_ns - monotonic_ns(), 0) / 1e9):
+        log.keep_around(monotonic_ns())
+        if orders.have_ended:
+            return
 
 
 class _Orders:
