@@ -78,8 +78,7 @@ def _with_layers(manifest: RunManifest, layers: Sequence[Layer]) -> RunManifest:
     keys = options.merge(*(each.keys for each in layers))
     network, _ = options.network_config(keys)
     origins = options.origins_of((each.origin, each.keys) for each in layers)
-    return replace(
-        manifest,
-        flink_keys=dict(options.effective_flink_keys(network)),
-        scenario={**manifest.scenario, SETTINGS_FROM: {key: origins[key] for key in sorted(keys)}},
-    )
+    effective = dict(options.effective_flink_keys(network))
+    known = {key: origins[key] for key in sorted(keys) if key in effective}
+    scenario = {**manifest.scenario, SETTINGS_FROM: known}
+    return replace(manifest, flink_keys=effective, scenario=scenario)

@@ -74,7 +74,6 @@ def test_task_managers_report_their_memory() -> None:
     assert found.flink_keys["taskmanager.memory.network.min"] == "64 mb"
     assert found.settings_from == {
         "taskmanager.bind-host": "JobManager",
-        "taskmanager.memory.network.max": "TaskManagers",
         "taskmanager.memory.network.min": "TaskManagers",
         "taskmanager.memory.segment-size": "TaskManagers",
     }
@@ -88,6 +87,18 @@ def test_a_job_reports_its_checkpoints() -> None:
     assert found.flink_keys[INTERVAL] == "2 s"
     assert found.flink_keys["execution.checkpointing.unaligned.enabled"] == "true"
     assert found.flink_keys["execution.checkpointing.aligned-checkpoint-timeout"] == "30 ms"
+
+
+def test_a_real_job_reports_its_checkpoints() -> None:
+    found = checkpoint_settings(saved("2.3.0"), "5c5e91482bb235d60b350e4a338369ef")
+    assert found == {
+        INTERVAL: "1000 ms",
+        "execution.checkpointing.timeout": "600000 ms",
+        "execution.checkpointing.aligned-checkpoint-timeout": "0 ms",
+        "execution.checkpointing.unaligned.enabled": "false",
+        "execution.checkpointing.checkpoints-after-tasks-finish": "true",
+        "execution.checkpointing.mode": "EXACTLY_ONCE",
+    }
 
 
 @pytest.mark.parametrize(
