@@ -40,7 +40,7 @@ LEAVES_OF = {
     "graph": {"errors", "units", "config", "options", "results"},
     "job": {"arrays", "errors", "units", "config", "histogram", "results"},
     "trace": {"whole_files", "storage", "arrays", "errors"},
-    "capture": {"errors", "units", "histogram", "plain_values", "results"},
+    "capture": {"errors", "units", "histogram", "plain_values", "options", "results"},
     "runtime": {
         "starting",
         "whole_files",
@@ -104,7 +104,7 @@ MAY_IMPORT = {
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.rest": {
-        *("trace", "core.wire.ids", "graph.running_job", "graph.traffic"),
+        *("capture.stated", "trace", "core.wire.ids", "graph.running_job", "graph.traffic"),
         *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
     },
     "capture.tap": {
