@@ -143,6 +143,7 @@ class _Layout:
                 k.WAKES: self._wakes,
                 k.HAS_INSTANTS: int(exchange.has_instants),
                 k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,
+                k.CATCHES_UP: int(self._catches_up()),
                 k.SMALLEST: k.NEVER,
                 k.LOW_SMALLEST: k.NEVER,
                 k.HIGH_SMALLEST: k.NEVER,
@@ -151,12 +152,25 @@ class _Layout:
             },
         )
 
+    def _catches_up(self) -> bool:
+        """Whether quiet turns can be made up for: no record leaves at once, and turns of others at
+        the same instant do not count, as messages are under way for some time or records are
+        written in none.
+        """
+        is_apart = one_way_ns(self._exchange) > 0 or self._exchange.costs.emit_ns_per_record == 0.0
+        return is_apart and self._network.buffer_timeout_ns != 0 and self._ends_anywhere()
+
+    def _ends_anywhere(self) -> bool:
+        """Whether buffers may end before their segments do."""
+        network = self._network
+        return network.checkpoint_interval_ns is not None or network.debloating_enabled
+
     def put_checkpoints(self) -> None:
         """When they begin, and room for what becomes of them."""
         network, interval_ns = self._network, self._network.checkpoint_interval_ns
         if interval_ns is None:
-            ends_anywhere = network.buffer_timeout_ns == 0 or network.debloating_enabled
-            self.memory.record(0, {k.STEPS_AT_RECORDS: int(ends_anywhere)})
+            each_counts = network.buffer_timeout_ns == 0 or network.debloating_enabled
+            self.memory.record(0, {k.STEPS_AT_RECORDS: int(each_counts)})
             return
         barrier = barrier_of(network, self._load.scenario.workload.partitioner, 1, 0)
         self.memory.record(
@@ -316,6 +330,7 @@ class _Layout:
                     k.NEXT_BARRIER: barriers,
                     k.BARRIERS_END: barriers + len(barriers_ns),
                     k.TIMES_OUT_NS: k.NEVER,
+                    k.TOUCHED: self.memory.take(len(channels)),
                 },
             )
 
