@@ -220,7 +220,10 @@ ONLY_IN = {
     "time": {"runtime"},
     "datetime": {
         *("certificates.generate", "capture.pcap.importing", "export.hdr"),
-        "replay.spark.checkpoint",  # the age of what was left behind
+        *(
+            "replay.spark.checkpoint",
+            "replay.spark.class_archive",
+        ),  # the age of what was left behind
     },
     "ssl": {"runtime.tls", "runtime.pinned_certificates", "capture.tap"},
     "cryptography": {"certificates"},
