@@ -220,7 +220,10 @@ ONLY_IN = {
     "time": {"runtime"},
     "datetime": {
         *("certificates.generate", "capture.pcap.importing", "export.hdr"),
-        "replay.spark.checkpoint",  # the age of what was left behind
+        *(
+            "replay.spark.checkpoint",
+            "replay.spark.class_archive",
+        ),  # the age of what was left behind
     },
     "ssl": {"runtime.tls", "runtime.pinned_certificates", "capture.tap"},
     "cryptography": {"certificates"},
@@ -262,7 +265,7 @@ ONLY_IN = {
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": {"runtime.task_thread", "replay.spark.session"},
+    "threading": {"runtime.task_thread", "replay.spark.session", "replay.spark.jvm"},
     "asyncio": set(),
     "pickle": set(),
     "_typeshed": set(),  # for type checkers alone
