@@ -22,7 +22,7 @@ from flinknet.core.wire.events import (
 from flinknet.histogram import BUCKETS
 from flinknet.job.barriers import barrier_of
 from flinknet.job.debloating import debloating_config
-from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
@@ -43,13 +43,16 @@ def one_way_ns(exchange: RecordedExchange) -> int:
 
 
 def memory_of_run(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
 ) -> tuple[IntArray, dict[int, slice], list[int]]:
     """The memory that the kernel starts with; and, if the exchange asks for departures, where it
     will note when each record is done with, by channel, and from where on when checkpoints are
     aligned, by sink.
+
+    Args:
+        may_wait: whether the run goes on when a writer waits for buffers.
     """
-    layout = _Layout(exchange, network, load)
+    layout = _Layout(exchange, network, load, may_wait=may_wait)
     layout.put_head()
     layout.put_checkpoints()
     layout.put_debloating()
@@ -64,7 +67,15 @@ def memory_of_run(
 class _Layout:
     """Addresses of everything in a run; each `put_` method fills the records of one kind."""
 
-    def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
+    def __init__(
+        self,
+        exchange: RecordedExchange,
+        network: NetworkConfig,
+        load: LoadPlan,
+        *,
+        may_wait: bool,
+    ) -> None:
+        self._may_wait = may_wait
         self.memory = memory = KernelMemory(k.HEAD_WORDS)
         self._exchange, self._network, self._load = exchange, network, load
         self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
@@ -115,6 +126,8 @@ class _Layout:
                 k.TIMEOUT_NS: network.buffer_timeout_ns,
                 k.PERIOD_NS: self._period_ns,
                 k.RECORD_BYTES: self._record_bytes,
+                k.BATCH_RECORDS: max(1, MAX_RATE_BATCH_BYTES // self._record_bytes),
+                k.ENDS_AT_WAITS: int(not self._may_wait),
                 k.SEGMENT_BYTES: network.segment_size_bytes,
                 k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
                 k.EXCLUSIVE_BUFFERS: network.exclusive_buffers,
@@ -130,6 +143,7 @@ class _Layout:
                 k.LATENCY_NS: one_way_ns(exchange),
                 k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
                 k.RING_MASK: self._ring - 1,
+                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.TURNS_MAX: turns_max(exchange, network, self._load.task_managers),
                 k.FIRST_TASK_MANAGER: self._managers,
                 k.CHANNELS: len(self._load.channels),
@@ -179,7 +193,6 @@ class _Layout:
                 k.STEPS_AT_RECORDS: 1,
                 k.IS_UNALIGNED: int(barrier.is_unaligned),
                 k.IS_BLOCKING: int(data_type_of(barrier) in IS_BLOCKING_UPSTREAM),
-                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
                 k.BARRIER_BYTES: len(encode_pipelined(barrier)),
@@ -324,6 +337,7 @@ class _Layout:
                     k.UNACKNOWLEDGED: output.subpartitions,
                     k.END_NS: max(end_ns, last_ns),
                     k.POOL_BUFFERS: output.pool.max_buffers,
+                    k.OVERDRAFT_BUFFERS: output.overdraft_buffers,
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
@@ -432,4 +446,4 @@ def _boundaries(network: NetworkConfig) -> int:
             return 1
         if not network.unaligned_checkpoints:
             return 2
-    return power_of_two(network.max_buffers_per_channel + 2)
+    return power_of_two(network.max_buffers_per_channel + 4)

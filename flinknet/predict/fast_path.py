@@ -44,7 +44,8 @@ class FastOutcome:
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
     by channel, if they were asked for (`RecordedExchange.keeps_departures`), and with them
     `aligned_ns`, when each consumer had aligned successive checkpoints; `memory_bytes` is the most
-    that all pools can take; `local_messages`: of the messages, within a TaskManager.
+    that all pools can take; `local_messages`: of the messages, within a TaskManager;
+    `resumed_ns`: when a writer last went on that had waited for buffers, 0 for never.
     """
 
     latency: LogLinearHistogram
@@ -60,6 +61,7 @@ class FastOutcome:
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
     local_messages: int = 0
+    resumed_ns: int = 0
     aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointTimes | None = None
 
@@ -97,12 +99,19 @@ def knows_alone(exchange: RecordedExchange, network: NetworkConfig) -> bool:
 
 
 def run_fast(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool = True
 ) -> FastOutcome | None:
-    """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
+    """Run a covered exchange.
+
+    Args:
+        may_wait: whether writers may wait for buffers.
+
+    Returns: None if one would have to wait that may not, and where the sockets of a connection fill
+        or a checkpoint takes too long.
+    """
     from .fast_kernel.run import run
 
-    memory, departures, alignments = memory_of_run(exchange, network, load)
+    memory, departures, alignments = memory_of_run(exchange, network, load, may_wait=may_wait)
     costs = exchange.costs
     has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
     sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1
@@ -127,6 +136,7 @@ def run_fast(
         turns=int(memory[k.TURNS]),
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
+        resumed_ns=int(memory[k.RESUMED_NS]),
         departures_ns={channel: memory[place] for channel, place in departures.items()},
         aligned_ns={
             sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)]

@@ -214,8 +214,11 @@ def sendable(exchange: RecordedExchange, network: NetworkConfig) -> RecordedExch
 
 def features_of(fast: FastOutcome | None, network: NetworkConfig) -> list[str]:
     """What is worth counting."""
-    found = None if fast is None else fast.checkpoints
-    features = ["debloated buffers"] if fast is not None and network.debloating_enabled else []
+    if fast is None:
+        return []
+    found = fast.checkpoints
+    features = ["debloated buffers"] if network.debloating_enabled else []
+    features += ["writers that waited"] if fast.resumed_ns else []
     if found is None or not found.completed:
         return features
     if network.checkpoint_mode == AT_LEAST_ONCE:

@@ -7,21 +7,27 @@ from __future__ import annotations
 from . import words as w
 from .compiling import compiled
 from .ramps import instant
-from .source import emit_until, watches_barriers
+from .source import watches_barriers
 from .subpartition import emit
 from .timetable import earliest_ns, next_due, set_due
 from .words import Numbers, Words
+from .writer import emit_until
 
 _RECORDS_MAX = 256
 """Records that one of these turns takes at most."""
 
 
 @compiled
+def _takes_records(m: Words, source: int) -> bool:
+    return m[source + w.STATE] == w.RUNNING and not m[source + w.HAS_WAITED]
+
+
+@compiled
 def next_record_ns(m: Words, sources: int, sources_end: int) -> int:
-    """When the next record of some sources comes; NEVER if they have ended."""
+    """When the next record of some sources comes; NEVER if they have ended, or wait for buffers."""
     due_ns = w.NEVER
     for place in range(sources, sources_end):
-        if m[m[place] + w.STATE] == w.RUNNING:
+        if _takes_records(m, m[place]):
             due_ns = min(due_ns, earliest_ns(m, m[m[place] + w.RECORDS_DUE]))
     return due_ns
 
@@ -84,7 +90,7 @@ def _take_turn(m: Words, f: Numbers, task_manager: int, now: int) -> int:
         if m[source + w.STATE] != w.RUNNING:
             continue
         first_ns = earliest_ns(m, m[source + w.RECORDS_DUE])
-        if first_ns <= now:
+        if first_ns <= now and not m[source + w.HAS_WAITED]:
             cost_ns = int(_take_until(m, source, now) * f[w.EMIT_NS_PER_RECORD])
             spare_ns = min(idle_ns - m[source + w.IDLE_SEEN_NS], now - first_ns)
             now += max(0, cost_ns - spare_ns)
@@ -107,7 +113,7 @@ def catch_up(m: Words, f: Numbers, task_manager: int, until_ns: int) -> int:
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
     if f[w.EMIT_NS_PER_RECORD] == 0.0:
         for place in range(sources, sources_end):
-            if m[m[place] + w.STATE] == w.RUNNING:
+            if _takes_records(m, m[place]):
                 emit_until(m, m[place], until_ns - 1)
         return until_ns
     most_ns = 0

@@ -9,10 +9,11 @@ from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .quiet_turns import catch_up, next_watched_ns
 from .sink import step_sink
-from .source import may_finish, start_source, step_source
+from .source import may_go_on, start_source, step_source
 from .subpartition import notify
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
+from .writer import is_blocked
 
 
 @compiled
@@ -44,6 +45,15 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 
 @compiled
+def _may_resume(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether any source that waited for a buffer may have one now."""
+    for place in range(sources, sources_end):
+        if m[m[place] + w.STATE] == w.RUNNING and may_go_on(m, m[place]):
+            return True
+    return False
+
+
+@compiled
 def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn."""
     m[w.TURN_NS] = now
@@ -62,13 +72,17 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         if m[w.DEBLOAT_NS] and again_ns > now:
             rest(m, m[place], now)
         next_ns = min(next_ns, again_ns)
-    if m[task_manager + w.HAS_LOCAL_CHANNELS]:
-        for place in range(sources, sources_end):
-            if may_finish(m, m[place]):  # a local consumer has let it
-                next_ns = now
+    waits = False
+    for place in range(sources, sources_end):
+        if m[task_manager + w.HAS_LOCAL_CHANNELS] and may_go_on(m, m[place]):
+            next_ns = now  # a local consumer has let it
+        waits = waits or is_blocked(m, m[place])
+    m[w.HAS_SENT] = 0
     now = _pump_all(m, f, task_manager, now)
     if m[w.CATCHES_UP]:
         next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
+    if waits and (m[w.HAS_SENT] or _may_resume(m, sources, sources_end)):
+        next_ns = now  # buffers came back to the writer
     m[task_manager + w.FREE_SINCE_NS] = now
     if next_ns != w.NEVER:
         wake(m, task_manager, next_ns)
