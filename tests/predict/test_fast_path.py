@@ -166,18 +166,22 @@ def assert_percentiles_alike(fast: LogLinearHistogram, full: LogLinearHistogram)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange and its settings; in nine of ten the writers get rid of what comes."""
+    """An exchange and its settings; in two of three the writers get rid of what comes, in the others
+    they may have to wait for buffers.
+    """
     exchange, network = draw(exchanges()), draw(networks)
-    if draw(st.sampled_from([True] * 9 + [False])):
+    if draw(st.sampled_from([True, True, False])):
         few = max(FEWEST_BUFFERS - network.exclusive_buffers, network.floating_buffers)
         if network.debloating_enabled:  # of the smallest size as many as take what comes
             few = max(few, DEBLOATED_BUFFERS)
             network = replace(network, max_buffers_per_channel=2 * DEBLOATED_BUFFERS)
         network = replace(network, floating_buffers=few)
-        exchange = sendable(exchange, network)
-    else:  # with small buffers writers would wait throughout
-        network = replace(network, debloating_enabled=False)
-    return exchange, network
+        return sendable(exchange, network), network
+    pools = {
+        "max_buffers_per_channel": draw(st.sampled_from([10, 10, 2, 3])),
+        "max_overdraft_buffers": draw(st.sampled_from([20, 20, 0, 1])),
+    }
+    return exchange, replace(network, **pools)
 
 
 DEBLOATED_BUFFERS = 40

@@ -141,9 +141,10 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     first_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     emitted = 0
     if m[source + w.FLUSH_NS] <= now:
-        watch_barriers(m, f, source, m[source + w.FLUSH_NS] - 1)
-        emitted += _pass_barriers(m, source, m[source + w.FLUSH_NS] - 1)
-        emitted += emit_until(m, source, m[source + w.FLUSH_NS] - 1)
+        if not m[source + w.HAS_ENDED]:
+            watch_barriers(m, f, source, m[source + w.FLUSH_NS] - 1)
+            emitted += _pass_barriers(m, source, m[source + w.FLUSH_NS] - 1)
+            emitted += emit_until(m, source, m[source + w.FLUSH_NS] - 1)
         _flush_all(m, source, now)
     watch_barriers(m, f, source, now)
     emitted += _pass_barriers(m, source, now)

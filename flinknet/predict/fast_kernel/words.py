@@ -262,7 +262,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # where no coordinator begins checkpoints; whether barriers that may time out have not
 # all left, and when they do; the channels of which records were taken; its pool's overdraft, and
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
-# it has waited when it last wanted one, and whether it has barriers to write.
+# it has waited when it last wanted one, whether it has barriers to write, and whether all of its
+# records have been taken.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -290,8 +291,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     WAITS_AT,
     HAS_WAITED,
     HAS_TO_CHECKPOINT,
-) = range(26)
-SOURCE_WORDS = 26
+    HAS_ENDED,
+) = range(27)
+SOURCE_WORDS = 27
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have

@@ -78,7 +78,7 @@ def _write(m: Words, source: int, channel: int, end: int) -> None:
         notify(m, channel)
     if m[w.TIMEOUT_NS] == 0:
         flush(m, channel)
-    elif m[w.CATCHES_UP]:
+    elif m[w.CATCHES_UP] and m[channel + w.EMITTED] >= m[channel + w.WAITING_UNTIL]:
         follow_segment(m, source, channel, m[channel + w.EMITTED])
 
 
@@ -223,6 +223,8 @@ def _take(m: Words, source: int, until_ns: int) -> int:
         place = next_due(m, due, place + 1, until_ns)
     if not fits:
         _write_waiting(m, source, 0)
+    if until_ns >= m[source + w.END_NS] and earliest_ns(m, due) == w.NEVER:
+        m[source + w.HAS_ENDED] = 1
     return records
 
 
