@@ -30,16 +30,17 @@ from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.units import NS_PER_MS
 
-from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns, turns_max
+from .fast_clock import (
+    alignments_max,
+    catches_up,
+    first_checkpoint_ns,
+    flusher_phase_ns,
+    one_way_ns,
+    turns_max,
+)
 from .fast_kernel import words as k
 from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
-
-
-def one_way_ns(exchange: RecordedExchange) -> int:
-    """Latency of a link: the way of a message without the sending that the sender itself does."""
-    costs = exchange.costs
-    return max(0, int(costs.transit_ns - costs.send_ns_per_message))
 
 
 def memory_of_run(
@@ -157,7 +158,7 @@ class _Layout:
                 k.WAKES: self._wakes,
                 k.HAS_INSTANTS: int(exchange.has_instants),
                 k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,
-                k.CATCHES_UP: int(self._catches_up()),
+                k.CATCHES_UP: int(catches_up(exchange, network)),
                 k.SMALLEST: k.NEVER,
                 k.LOW_SMALLEST: k.NEVER,
                 k.HIGH_SMALLEST: k.NEVER,
@@ -166,18 +167,8 @@ class _Layout:
             },
         )
 
-    def _catches_up(self) -> bool:
-        """Whether quiet turns can be made up for: no record leaves at once, and turns of others at
-        the same instant do not count, as messages are under way for some time or records are
-        written in none.
-        """
-        is_apart = one_way_ns(self._exchange) > 0 or self._exchange.costs.emit_ns_per_record == 0.0
-        return is_apart and self._network.buffer_timeout_ns != 0 and self._ends_anywhere()
-
-    def _ends_anywhere(self) -> bool:
-        """Whether buffers may end before their segments do."""
-        network = self._network
-        return network.checkpoint_interval_ns is not None or network.debloating_enabled
+    def _records_in(self, buffers: int) -> int:
+        return buffers * self._network.segment_size_bytes // self._record_bytes
 
     def put_checkpoints(self) -> None:
         """When they begin, and room for what becomes of them."""
@@ -338,6 +329,7 @@ class _Layout:
                     k.END_NS: max(end_ns, last_ns),
                     k.POOL_BUFFERS: output.pool.max_buffers,
                     k.OVERDRAFT_BUFFERS: output.overdraft_buffers,
+                    k.FITTING_RECORDS: self._records_in(output.pool.max_buffers),
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),

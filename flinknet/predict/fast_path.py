@@ -30,8 +30,9 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
+from .fast_clock import one_way_ns
 from .fast_kernel import words as k
-from .fast_layout import latency_kinds, memory_of_run, one_way_ns
+from .fast_layout import latency_kinds, memory_of_run
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 

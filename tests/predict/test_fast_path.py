@@ -166,8 +166,8 @@ def assert_percentiles_alike(fast: LogLinearHistogram, full: LogLinearHistogram)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange and its settings; in two of three the writers get rid of what comes, in the others
-    they may have to wait for buffers.
+    """An exchange and its settings. In two of three the writers get rid of what comes; in the
+    others they may have to wait for buffers.
     """
     exchange, network = draw(exchanges()), draw(networks)
     if draw(st.sampled_from([True, True, False])):

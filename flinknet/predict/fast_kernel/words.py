@@ -263,7 +263,7 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # all left, and when they do; the channels of which records were taken; its pool's overdraft, and
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
-# records have been taken.
+# records have been taken; with more of a channel than this many its pool would be full.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -292,8 +292,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     HAS_WAITED,
     HAS_TO_CHECKPOINT,
     HAS_ENDED,
-) = range(27)
-SOURCE_WORDS = 27
+    FITTING_RECORDS,
+) = range(28)
+SOURCE_WORDS = 28
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have

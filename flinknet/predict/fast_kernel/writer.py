@@ -113,85 +113,98 @@ def _resume(m: Words, source: int, now: int) -> bool:
 
 
 @compiled
-def _records_to(m: Words, source: int, until_ns: int) -> int:
-    """Take the records of all channels that came up to an instant. Returns: their number."""
-    outputs, due, records = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE], 0
+def take_until(m: Words, source: int, until_ns: int, most: int) -> int:
+    """Take the records of a source that came up to an instant, to be written later. Returns: their
+    number.
+
+    Args:
+        most: of a channel; more are taken where they have come evenly.
+    """
+    outputs, due, taken = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE], 0
     place = next_due(m, due, 0, until_ns)
     while place >= 0:
         channel = m[outputs + place]
-        m[channel + w.SAVED_RAMP] = m[channel + w.RAMP]
-        m[channel + w.SAVED_POSITION] = m[channel + w.POSITION]
-        m[channel + w.TAKEN] = records_until(m, channel, until_ns)
-        records += m[channel + w.TAKEN]
+        _touch(m, source, channel)
+        records = records_until(m, channel, until_ns, most)
+        m[channel + w.TAKEN] += records
+        taken += records
+        set_due(m, due, place, next_record_ns(m, channel))
         place = next_due(m, due, place + 1, until_ns)
-    return records
+    return taken
 
 
 @compiled
-def _untake(m: Words, source: int, until_ns: int) -> None:
-    """Put back the records that came up to an instant."""
-    outputs, due = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE]
-    place = next_due(m, due, 0, until_ns)
-    while place >= 0:
-        channel = m[outputs + place]
+def _touch(m: Words, source: int, channel: int) -> None:
+    """Note a channel of which records are taken, and where its arrivals stand."""
+    if m[channel + w.TAKEN] > 0:
+        return
+    m[m[source + w.TOUCHED] + m[source + w.TOUCHED_COUNT]] = channel
+    m[source + w.TOUCHED_COUNT] += 1
+    m[channel + w.SAVED_RAMP] = m[channel + w.RAMP]
+    m[channel + w.SAVED_POSITION] = m[channel + w.POSITION]
+
+
+@compiled
+def _put_back(m: Words, source: int) -> None:
+    """Put back what was taken."""
+    touched = m[source + w.TOUCHED]
+    for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
+        channel = m[place]
         m[channel + w.RAMP] = m[channel + w.SAVED_RAMP]
         m[channel + w.POSITION] = m[channel + w.SAVED_POSITION]
         m[channel + w.TAKEN] = 0
-        place = next_due(m, due, place + 1, until_ns)
+        set_due(m, m[source + w.RECORDS_DUE], m[channel + w.PLACE], next_record_ns(m, channel))
+    m[source + w.TOUCHED_COUNT] = 0
 
 
 @compiled
-def _fits(m: Words, source: int, until_ns: int) -> bool:
+def _fits(m: Words, source: int) -> bool:
     """Whether all that was taken finds buffers, and leaves one of each kind."""
-    outputs, due = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE]
-    used = m[source + w.ALL_SEGMENTS] + m[source + w.LENT]
-    size = m[w.SEGMENT_BYTES]
-    place = next_due(m, due, 0, until_ns)
-    while place >= 0:
-        channel = m[outputs + place]
+    used, touched = m[source + w.ALL_SEGMENTS] + m[source + w.LENT], m[source + w.TOUCHED]
+    for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
+        channel = m[place]
+        size = m[channel + w.TAKEN] * m[w.RECORD_BYTES]
+        more = 1 + (size >> m[w.SEGMENT_BITS])
         if m[w.DEBLOAT_NS]:
-            size = min(max(m[w.RECORD_BYTES], m[channel + w.BUFFER_BYTES]), size)
-        more = m[channel + w.TAKEN] * m[w.RECORD_BYTES] // size + 1
+            capacity = max(m[w.RECORD_BYTES], m[channel + w.BUFFER_BYTES])
+            more = 1 + size // min(capacity, m[w.SEGMENT_BYTES])
         used += more
-        count = m[channel + w.SEGMENTS] + m[channel + w.LENT_BUFFERS] + more
-        if count >= m[w.QUOTA_BUFFERS]:
+        if m[channel + w.SEGMENTS] + m[channel + w.LENT_BUFFERS] + more >= m[w.QUOTA_BUFFERS]:
             return False
-        place = next_due(m, due, place + 1, until_ns)
     return used < m[source + w.POOL_BUFFERS] and m[source + w.AT_QUOTA] == 0
 
 
 @compiled
-def _take_batch(m: Words, source: int, until_ns: int) -> int:
-    """Take the first records that came up to an instant, as many as are written at once. Returns:
-    their number.
-    """
-    records, most = _records_to(m, source, until_ns), m[w.BATCH_RECORDS]
-    if records <= most:
-        return records
-    low_ns, high_ns = earliest_ns(m, m[source + w.RECORDS_DUE]) - 1, until_ns
-    _untake(m, source, until_ns)
-    while high_ns - low_ns > 1:  # the last instant by which no more have come than are taken
-        middle_ns = (low_ns + high_ns) // 2
-        records = _records_to(m, source, middle_ns)
-        _untake(m, source, middle_ns)
-        if records > most:
-            high_ns = middle_ns
-        else:
-            low_ns = middle_ns
-    records = _records_to(m, source, low_ns)
-    outputs, due = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE]
-    place = next_due(m, due, 0, high_ns)
-    while place >= 0 and records < most:  # of the next instant as many as are left, in order
+def _take_batch(m: Words, source: int) -> int:
+    """Take the first records of a source, as many as are written at once. Returns: their number."""
+    outputs, due, most = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE], m[w.BATCH_RECORDS]
+    for _ in range(most):
+        place = next_due(m, due, 0, earliest_ns(m, due))
         channel = m[outputs + place]
-        while records < most and next_record_ns(m, channel) <= high_ns:
-            m[channel + w.POSITION] += 1
-            if m[channel + w.POSITION] == m[m[channel + w.RAMP]]:
-                m[channel + w.RAMP] += w.RAMP_WORDS
-                m[channel + w.POSITION] = 0
-            m[channel + w.TAKEN] += 1
-            records += 1
-        place = next_due(m, due, place + 1, high_ns)
-    return records
+        _touch(m, source, channel)
+        m[channel + w.TAKEN] += 1
+        m[channel + w.POSITION] += 1
+        if m[channel + w.POSITION] == m[m[channel + w.RAMP]]:
+            m[channel + w.RAMP] += w.RAMP_WORDS
+            m[channel + w.POSITION] = 0
+        set_due(m, due, place, next_record_ns(m, channel))
+    return most
+
+
+@compiled
+def write_taken(m: Words, source: int) -> None:
+    """Write what was taken, for which there are buffers."""
+    touched = m[source + w.TOUCHED]
+    is_followed = m[w.CATCHES_UP] or not m[w.STEPS_AT_RECORDS]
+    for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
+        channel = m[place]
+        emit(m, channel, m[channel + w.TAKEN])
+        m[channel + w.TAKEN] = 0
+        if m[w.TIMEOUT_NS] == 0:
+            flush(m, channel)
+        elif is_followed:
+            follow_segment(m, source, channel, m[channel + w.EMITTED])
+    m[source + w.TOUCHED_COUNT] = 0
 
 
 @compiled
@@ -199,31 +212,23 @@ def _take(m: Words, source: int, until_ns: int) -> int:
     """Write records that came up to an instant: all, if there are buffers for them; if not, one
     batch, of which the rest may have to wait. Returns: their number.
     """
-    outputs, due = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE]
-    records = _records_to(m, source, until_ns)
-    fits = _fits(m, source, until_ns)
-    if not fits:
-        _untake(m, source, until_ns)
-        records = _take_batch(m, source, until_ns)
-    place = next_due(m, due, 0, until_ns)
-    while place >= 0:
-        channel = m[outputs + place]
-        taken = m[channel + w.TAKEN]
-        m[channel + w.TAKEN] = 0
-        if fits:
-            emit(m, channel, taken)
-            if m[w.TIMEOUT_NS] == 0:
-                flush(m, channel)
-        else:
-            m[channel + w.WAITING_UNTIL] = m[channel + w.EMITTED] + taken * m[w.RECORD_BYTES]
-        set_due(m, due, place, next_record_ns(m, channel))
-        is_followed = m[w.CATCHES_UP] or not m[w.STEPS_AT_RECORDS]
-        if fits and m[w.TIMEOUT_NS] != 0 and is_followed:
-            follow_segment(m, source, channel, m[channel + w.EMITTED])
-        place = next_due(m, due, place + 1, until_ns)
-    if not fits:
+    records = take_until(m, source, until_ns, m[source + w.FITTING_RECORDS])
+    if _fits(m, source):
+        write_taken(m, source)
+    else:
+        if records > m[w.BATCH_RECORDS]:
+            _put_back(m, source)
+            records = _take_batch(m, source)
+        touched = m[source + w.TOUCHED]
+        for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
+            channel = m[place]
+            size = m[channel + w.TAKEN] * m[w.RECORD_BYTES]
+            m[channel + w.WAITING_UNTIL] = m[channel + w.EMITTED] + size
+            m[channel + w.TAKEN] = 0
+        m[source + w.TOUCHED_COUNT] = 0
         _write_waiting(m, source, 0)
-    if until_ns >= m[source + w.END_NS] and earliest_ns(m, due) == w.NEVER:
+    is_last = earliest_ns(m, m[source + w.RECORDS_DUE]) == w.NEVER
+    if is_last and until_ns >= m[source + w.END_NS]:
         m[source + w.HAS_ENDED] = 1
     return records
 
