@@ -1,16 +1,15 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
-Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
-passing; any number of channels, local or over connections with credit and exclusive buffers;
-checkpoints, but behind another exchange none with an aligned timeout; buffers that are debloated;
-network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a
-writer would have to wait, if the sockets of a connection are full, or if a checkpoint takes longer
-than it may; everything else is told by `is_covered`. What is not covered is simulated with the real
-core.
+Covered are records that come at a rate, or as it is assumed of messages seen in passing; any number
+of channels, local or over connections with credit and exclusive buffers; writers that wait for
+buffers, in an exchange that is computed whole; checkpoints, but behind another exchange none with
+an aligned timeout; buffers that are debloated; network memory for all pools. The kernel notices by
+itself if the sockets of a connection are full, if a checkpoint takes longer than it may, or if a
+writer has to wait that may not; `is_covered` says everything else. What is not covered is simulated
+with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
-counted by their density; records of a turn are written channel by channel, not in batches of 128
-KiB.
+counted by their density.
 """
 
 from __future__ import annotations
