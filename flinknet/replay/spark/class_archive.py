@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from .jvm import JavaRuntime
 _SILENT = "-Xlog:disable"  # an archive that does not fit is reported to stdout otherwise
 
 _DUMP_WAIT_S = 600.0
+
+_RETRY_S = 24 * 3600.0
+"""After which a try that came to nothing, as when the machine was turned off, is made again."""
 
 VARIABLE = "FLINKNET_CLASS_ARCHIVE"
 """Of the environment; `off` keeps archives from being made unasked."""
@@ -70,13 +74,16 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={self.path}", _SILENT] if self.is_made else []
 
     def is_wanted(self, environ: Mapping[str, str] = os.environ) -> bool:
-        """Whether nobody has made it or tried to, so that it is worth a try; this is the try, also
-        if two processes ask at the same time.
+        """Whether nobody has made it or tried to since yesterday, so that it is worth a try; this is
+        the try, also if two processes ask at the same time.
         """
         if self.is_made or environ.get(VARIABLE) == "off":
             return False
+        tried = self.path.with_suffix(".tried")
         try:
-            self.path.with_suffix(".tried").touch(exist_ok=False)
+            if tried.exists() and time.time() - tried.stat().st_mtime > _RETRY_S:
+                tried.unlink()
+            tried.touch(exist_ok=False)
         except OSError:
             return False
         return True

@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import Any
 
@@ -413,7 +414,12 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _stop(context: Any, process: subprocess.Popen[bytes]) -> None:
+    """End the context, but wait for none of PySpark's threads: the one that adds up accumulators
+    looks once a second whether it is over, and prints a stack when its JVM has gone before."""
     if process.poll() is None:
+        adding_up, context._accumulatorServer = context._accumulatorServer, None
+        adding_up.handle_error = lambda *_: None
+        Thread(target=adding_up.shutdown, daemon=True).start()
         context.stop()
 
 

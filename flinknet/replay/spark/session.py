@@ -144,16 +144,25 @@ def _own_session(
     with loading_jvm(environment, work_dir / "stderr") as context:
 
         def started() -> SparkSession:
-            own = _session_of(context())
-            if is_local(settings["spark.master"]):
-                Thread(target=_warm_up, args=(own,), daemon=True).start()
-            return _with_code(own, options, work_dir)
+            own = context()
+            if not is_local(settings["spark.master"]):
+                return _with_code(_session_of(own), options, work_dir)
+            Thread(target=_start_workers, args=(own,), daemon=True).start()
+            session = _session_of(own)
+            Thread(target=_warm_up, args=(session,), daemon=True).start()
+            return _with_code(session, options, work_dir)
 
         yield started
 
 
+def _start_workers(context: SparkContext) -> None:
+    """Have the process load that Python workers are forked from, while a session is made."""
+    with suppress(Exception):
+        context.parallelize([0], 1).mapPartitions(lambda rows: rows).collect()
+
+
 def _warm_up(session: SparkSession) -> None:
-    """Have Python workers load, and the JVM what queries need, while the first one is made."""
+    """Have the JVM load what queries need, and a worker run, while the first query is made."""
     with suppress(Exception):  # the session may end before; who has work for it meets what is wrong
         session.range(1).mapInArrow(lambda batches: batches, "id long").collect()
 

@@ -76,6 +76,11 @@ def test_an_archive_is_made_unasked_once_and_not_where_that_is_off(tmp_path: Pat
     assert not archive.is_wanted({VARIABLE: "off"})
     assert archive.is_wanted({})
     assert not archive.is_wanted({})  # whatever became of that
+    mark = archive.path.with_suffix(".tried")
+    yesterday = mark.stat().st_mtime - 25 * 3600
+    os.utime(mark, (yesterday, yesterday))
+    assert archive.is_wanted({})
+    assert not archive.is_wanted({})
 
 
 def test_one_that_is_there_is_not_made_again(tmp_path: Path) -> None:
