@@ -44,16 +44,13 @@ from .recorded import RecordedExchange
 
 
 def memory_of_run(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
 ) -> tuple[IntArray, dict[int, slice], list[int]]:
     """The memory that the kernel starts with; and, if the exchange asks for departures, where it
     will note when each record is done with, by channel, and from where on when checkpoints are
     aligned, by sink.
-
-    Args:
-        may_wait: whether the run goes on when a writer waits for buffers.
     """
-    layout = _Layout(exchange, network, load, may_wait=may_wait)
+    layout = _Layout(exchange, network, load)
     layout.put_head()
     layout.put_checkpoints()
     layout.put_debloating()
@@ -68,15 +65,7 @@ def memory_of_run(
 class _Layout:
     """Addresses of everything in a run; each `put_` method fills the records of one kind."""
 
-    def __init__(
-        self,
-        exchange: RecordedExchange,
-        network: NetworkConfig,
-        load: LoadPlan,
-        *,
-        may_wait: bool,
-    ) -> None:
-        self._may_wait = may_wait
+    def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
         self.memory = memory = KernelMemory(k.HEAD_WORDS)
         self._exchange, self._network, self._load = exchange, network, load
         self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
@@ -128,7 +117,6 @@ class _Layout:
                 k.PERIOD_NS: self._period_ns,
                 k.RECORD_BYTES: self._record_bytes,
                 k.BATCH_RECORDS: max(1, MAX_RATE_BATCH_BYTES // self._record_bytes),
-                k.ENDS_AT_WAITS: int(not self._may_wait),
                 k.SEGMENT_BYTES: network.segment_size_bytes,
                 k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
                 k.EXCLUSIVE_BUFFERS: network.exclusive_buffers,
@@ -167,8 +155,10 @@ class _Layout:
             },
         )
 
-    def _records_in(self, buffers: int) -> int:
-        return buffers * self._network.segment_size_bytes // self._record_bytes
+    def _most_records(self, buffers: int) -> int:
+        """More than these are no single batch, and do not fit into so many buffers."""
+        size = max(buffers * self._network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
+        return size // self._record_bytes
 
     def put_checkpoints(self) -> None:
         """When they begin, and room for what becomes of them."""
@@ -329,7 +319,7 @@ class _Layout:
                     k.END_NS: max(end_ns, last_ns),
                     k.POOL_BUFFERS: output.pool.max_buffers,
                     k.OVERDRAFT_BUFFERS: output.overdraft_buffers,
-                    k.FITTING_RECORDS: self._records_in(output.pool.max_buffers),
+                    k.MOST_RECORDS: self._most_records(output.pool.max_buffers),
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),

@@ -13,7 +13,6 @@ from .source import may_go_on, start_source, step_source
 from .subpartition import notify
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
-from .writer import is_blocked
 
 
 @compiled
@@ -45,12 +44,12 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 
 @compiled
-def _may_resume(m: Words, sources: int, sources_end: int) -> bool:
-    """Whether any source that waited for a buffer may have one now."""
+def _may_go_on(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether any source has only waited for what it has now."""
+    count = 0
     for place in range(sources, sources_end):
-        if m[m[place] + w.STATE] == w.RUNNING and may_go_on(m, m[place]):
-            return True
-    return False
+        count += 1 if may_go_on(m, m[place]) else 0
+    return count > 0
 
 
 @compiled
@@ -63,8 +62,10 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
     sources = m[task_manager + w.OWN_SOURCES]
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
+    waiting = 0
     for place in range(sources, sources_end):
         now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
+        waiting += m[m[place] + w.HAS_WAITED]
         next_ns = min(next_ns, again_ns)
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -72,16 +73,13 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         if m[w.DEBLOAT_NS] and again_ns > now:
             rest(m, m[place], now)
         next_ns = min(next_ns, again_ns)
-    waits = False
-    for place in range(sources, sources_end):
-        if m[task_manager + w.HAS_LOCAL_CHANNELS] and may_go_on(m, m[place]):
-            next_ns = now  # a local consumer has let it
-        waits = waits or is_blocked(m, m[place])
+    if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
+        next_ns = now  # a local consumer has let it
     m[w.HAS_SENT] = 0
     now = _pump_all(m, f, task_manager, now)
     if m[w.CATCHES_UP]:
         next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
-    if waits and (m[w.HAS_SENT] or _may_resume(m, sources, sources_end)):
+    if waiting and (m[w.HAS_SENT] or _may_go_on(m, sources, sources_end)):
         next_ns = now  # buffers came back to the writer
     m[task_manager + w.FREE_SINCE_NS] = now
     if next_ns != w.NEVER:

@@ -12,7 +12,6 @@ from .words import Numbers, Words
 from .writer import (
     emit_until,
     follow_segment,
-    is_blocked,
     next_record_ns,
     skip_segments,
 )
@@ -164,7 +163,7 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
         next_ns = m[source + w.END_NS] if m[source + w.END_NS] > now else w.NEVER
         next_ns = min(next_ns, earliest_ns(m, m[source + w.SEGMENTS_DUE]))
     next_ns = min(next_ns, timers_ns)
-    m[source + w.AGAIN_NS] = 0 if is_blocked(m, source) else next_ns
+    m[source + w.AGAIN_NS] = 0 if m[source + w.HAS_WAITED] else next_ns
     if emitted:
         spare_ns = min(idle_ns - m[source + w.IDLE_SEEN_NS], now - first_ns)
         now += max(0, int(emitted * f[w.EMIT_NS_PER_RECORD]) - spare_ns)

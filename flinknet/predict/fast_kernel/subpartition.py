@@ -86,7 +86,7 @@ def note(m: Words, channel: int) -> None:
     m[source + w.ALL_SEGMENTS] += segments - m[channel + w.SEGMENTS]
     m[source + w.ALL_ELEMENTS] += elements - m[channel + w.ELEMENTS]
     m[source + w.AVAILABLE] += is_available - m[channel + w.IS_AVAILABLE]
-    if segments != m[channel + w.SEGMENTS]:
+    if m[w.MAY_WAIT] and segments != m[channel + w.SEGMENTS]:
         charge(m, channel, segments - m[channel + w.SEGMENTS])
     m[channel + w.SEGMENTS] = segments
     m[channel + w.ELEMENTS] = elements

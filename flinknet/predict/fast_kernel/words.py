@@ -120,9 +120,9 @@ RESUME, ACKNOWLEDGE, CANCEL, BUFFER_SIZE = -1, -2, -3, -4
 DEBLOAT_NS, TARGET_MS, SMALLEST_BYTES, THRESHOLD_PERCENT, SIZES = range(77, 82)
 ALIGNED_TIMEOUT_NS = 82  # from when on barriers that are aligned overtake data; 0 for never
 CATCHES_UP = 83  # whether quiet turns are made up for when something else happens
-# Writers: words 84 to 87. What a source takes at once; whether the run ends when one waits; when
+# Writers: words 84 to 87. What a source takes at once; whether one may wait, or the run ends; when
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
-BATCH_RECORDS, ENDS_AT_WAITS, RESUMED_NS, HAS_SENT = range(84, 88)
+BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -263,7 +263,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # all left, and when they do; the channels of which records were taken; its pool's overdraft, and
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
-# records have been taken; with more of a channel than this many its pool would be full.
+# records have been taken; more of a channel than these are no single batch, and do not fit into its
+# pool.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -292,7 +293,7 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     HAS_WAITED,
     HAS_TO_CHECKPOINT,
     HAS_ENDED,
-    FITTING_RECORDS,
+    MOST_RECORDS,
 ) = range(28)
 SOURCE_WORDS = 28
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)

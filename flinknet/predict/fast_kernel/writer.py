@@ -97,18 +97,20 @@ def _write_waiting(m: Words, source: int, first: int) -> None:
 
 
 @compiled
+def _wait(m: Words, source: int) -> None:
+    """Take no more records until there are buffers again."""
+    m[source + w.HAS_WAITED] = 1
+
+
+@compiled
 def _resume(m: Words, source: int, now: int) -> bool:
     """TaskOutputs.resume: write what waited. Returns: whether new records may be written."""
     if m[source + w.WAITS_AT]:
         _write_waiting(m, source, m[source + w.WAITS_AT] - 1)
     if is_blocked(m, source):
-        m[source + w.HAS_WAITED] = 1
-        if m[w.ENDS_AT_WAITS]:
-            m[w.ENDED] = w.WRITER_WAITS
         return False
-    if m[source + w.HAS_WAITED]:
-        m[source + w.HAS_WAITED] = 0
-        m[w.RESUMED_NS] = now
+    m[source + w.HAS_WAITED] = 0
+    m[w.RESUMED_NS] = now
     return True
 
 
@@ -208,29 +210,65 @@ def write_taken(m: Words, source: int) -> None:
 
 
 @compiled
+def _write_batch(m: Words, source: int, records: int) -> int:
+    """Write what was taken as far as there are buffers; no more of it than is written at once, the
+    rest is put back. Returns: how many records are taken then.
+    """
+    if records > m[w.BATCH_RECORDS]:
+        _put_back(m, source)
+        records = _take_batch(m, source)
+    touched = m[source + w.TOUCHED]
+    for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
+        channel = m[place]
+        size = m[channel + w.TAKEN] * m[w.RECORD_BYTES]
+        m[channel + w.WAITING_UNTIL] = m[channel + w.EMITTED] + size
+        m[channel + w.TAKEN] = 0
+    m[source + w.TOUCHED_COUNT] = 0
+    _write_waiting(m, source, 0)
+    return records
+
+
+@compiled
 def _take(m: Words, source: int, until_ns: int) -> int:
     """Write records that came up to an instant: all, if there are buffers for them; if not, one
     batch, of which the rest may have to wait. Returns: their number.
     """
-    records = take_until(m, source, until_ns, m[source + w.FITTING_RECORDS])
+    records = take_until(m, source, until_ns, m[source + w.MOST_RECORDS])
     if _fits(m, source):
         write_taken(m, source)
     else:
-        if records > m[w.BATCH_RECORDS]:
-            _put_back(m, source)
-            records = _take_batch(m, source)
-        touched = m[source + w.TOUCHED]
-        for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
-            channel = m[place]
-            size = m[channel + w.TAKEN] * m[w.RECORD_BYTES]
-            m[channel + w.WAITING_UNTIL] = m[channel + w.EMITTED] + size
-            m[channel + w.TAKEN] = 0
-        m[source + w.TOUCHED_COUNT] = 0
-        _write_waiting(m, source, 0)
+        records = _write_batch(m, source, records)
     is_last = earliest_ns(m, m[source + w.RECORDS_DUE]) == w.NEVER
     if is_last and until_ns >= m[source + w.END_NS]:
         m[source + w.HAS_ENDED] = 1
     return records
+
+
+@compiled
+def _emit_at_once(m: Words, source: int, until_ns: int) -> int:
+    """Write all records that came up to an instant, where none may wait: the run ends if one would
+    have to. Returns: their number.
+    """
+    outputs, due = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE]
+    is_followed = m[w.CATCHES_UP] or not m[w.STEPS_AT_RECORDS]
+    emitted = 0
+    place = next_due(m, due, 0, until_ns)
+    while place >= 0:
+        channel = m[outputs + place]
+        records = records_until(m, channel, until_ns, w.NEVER)
+        emitted += records
+        emit(m, channel, records)
+        if m[w.TIMEOUT_NS] == 0:
+            flush(m, channel)
+        elif is_followed:
+            follow_segment(m, source, channel, m[channel + w.EMITTED])
+        if m[channel + w.SEGMENTS] + m[channel + w.LENT_BUFFERS] >= m[w.QUOTA_BUFFERS]:
+            m[w.ENDED] = w.WRITER_WAITS
+        set_due(m, due, place, next_record_ns(m, channel))
+        place = next_due(m, due, place + 1, until_ns)
+    if m[source + w.ALL_SEGMENTS] + m[source + w.LENT] >= m[source + w.POOL_BUFFERS]:
+        m[w.ENDED] = w.WRITER_WAITS
+    return emitted
 
 
 @compiled
@@ -268,7 +306,14 @@ def skip_segments(m: Words, source: int, now: int) -> None:
 @compiled
 def emit_until(m: Words, source: int, until_ns: int) -> int:
     """Write what came up to an instant, as far as there are buffers. Returns: the records taken."""
+    if not m[w.MAY_WAIT]:
+        return _emit_at_once(m, source, until_ns)
     emitted = 0
-    while _resume(m, source, until_ns) and earliest_ns(m, m[source + w.RECORDS_DUE]) <= until_ns:
+    if m[source + w.HAS_WAITED] and not _resume(m, source, until_ns):
+        return 0
+    while earliest_ns(m, m[source + w.RECORDS_DUE]) <= until_ns:
         emitted += _take(m, source, until_ns)
+        if is_blocked(m, source):
+            _wait(m, source)
+            return emitted
     return emitted
