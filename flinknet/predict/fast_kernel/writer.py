@@ -97,12 +97,6 @@ def _write_waiting(m: Words, source: int, first: int) -> None:
 
 
 @compiled
-def _wait(m: Words, source: int) -> None:
-    """Take no more records until there are buffers again."""
-    m[source + w.HAS_WAITED] = 1
-
-
-@compiled
 def _resume(m: Words, source: int, now: int) -> bool:
     """TaskOutputs.resume: write what waited. Returns: whether new records may be written."""
     if m[source + w.WAITS_AT]:
@@ -314,6 +308,6 @@ def emit_until(m: Words, source: int, until_ns: int) -> int:
     while earliest_ns(m, m[source + w.RECORDS_DUE]) <= until_ns:
         emitted += _take(m, source, until_ns)
         if is_blocked(m, source):
-            _wait(m, source)
+            m[source + w.HAS_WAITED] = 1
             return emitted
     return emitted
