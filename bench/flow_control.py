@@ -1,9 +1,9 @@
-"""flow_control: what credit costs, beside the flow control before Flink 1.5.
+"""flow_control: what credit costs, next to the flow control before Flink 1.5.
 
 The same stack, tasks and link in both modes, in the simulator: the numbers are the protocol's own
 and do not depend on the machine. Times count from the first data buffer that leaves.
 
-    python bench/flow_control.py [--latency 1ms] [--floating 8]
+    python bench/flow_control.py [--latency 1ms] [--floating 8] [--exclusive 2]
 
 With --sockets it asks over real sockets whether the default buffers (2 exclusive ones for each
 channel, 8 floating) give credit the throughput of no credit, as Flink's documentation says: runs
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from bench.measure import print_table, rate, rate_per_processor, ratio, run_in_turns
@@ -46,6 +47,8 @@ DEFAULTS = NetworkConfig()
 WINDOW_BUFFERS = 16
 """Full speed is the best rate over so many buffers."""
 
+
+ROUND_TRIPS_SHOWN = 10
 
 CASES = {
     "1 channel, 100 B": ("--record-size", "100b"),
@@ -127,6 +130,19 @@ def burst_bytes_per_s(burst: Messages) -> float:
     return BURST_RECORDS * RECORD_BYTES / (arrivals[-1] - arrivals[0]) * 1e9
 
 
+def round_trips(burst: Messages, latency_ns: int) -> list[int]:
+    """Data buffers that arrive without a pause as long as the link: those of a round trip, where
+    credit comes back once in each.
+    """
+    arrivals = list(burst.instants(TracePoint.RECEIVED))
+    groups = [1]
+    for before, after in pairwise(arrivals):
+        if after - before > latency_ns:
+            groups.append(0)
+        groups[-1] += 1
+    return groups
+
+
 def time_until_the_writer_waits_ns(slowed: Messages) -> int:
     """Until the writer waits for a buffer for the first time since data has arrived: at the very
     start the channel waits for the word that its consumer is ready.
@@ -146,6 +162,12 @@ def main() -> None:
         default=DEFAULTS.floating_buffers,
         help="floating buffers, and as many more a channel may have [default: 8]",
     )
+    parser.add_argument(
+        "--exclusive",
+        type=int,
+        default=DEFAULTS.exclusive_buffers,
+        help="exclusive buffers of the channel [default: 2]",
+    )
     parser.add_argument("--sockets", action="store_true", help="throughput over real sockets")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -160,6 +182,7 @@ def main() -> None:
             latency_ns,
             replace(
                 DEFAULTS,
+                exclusive_buffers=arguments.exclusive,
                 floating_buffers=arguments.floating,
                 max_buffers_per_channel=per_channel,
             ),
@@ -202,6 +225,7 @@ def compare_in_virtual_time(latency_ns: int, network: NetworkConfig) -> None:
         burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=(), network=network)
         slow = SlowConsumer(0, round(1e9 / SLOW_RATE_PER_S))
         slowed = run(flow_control, latency_ns, rate_per_s=2.0 * SLOW_RATE_PER_S, slow=(slow,))
+        trips = round_trips(burst, latency_ns)[:ROUND_TRIPS_SHOWN]
         rows.append(
             (
                 flow_control,
@@ -209,6 +233,7 @@ def compare_in_virtual_time(latency_ns: int, network: NetworkConfig) -> None:
                 human_duration(time_to_full_speed_ns(burst)),
                 human_duration(time_until_the_writer_waits_ns(slowed)),
                 f"{burst_bytes_per_s(burst) / 1e6:.0f}",
+                ", ".join(map(str, trips)) if len(trips) > 1 else "no pause",
             )
         )
     print_table(
@@ -218,6 +243,7 @@ def compare_in_virtual_time(latency_ns: int, network: NetworkConfig) -> None:
             "burst at full speed after",
             "writer first waits after",
             "burst MB/s",
+            "buffers of the first round trips",
         ),
         rows,
     )

@@ -3,7 +3,7 @@
 The baseline is what Python can do at all: one process calls sendall with blocks of 32 KiB, another
 recv_into. Rounds are interleaved, so that a drift of the machine falls on all of them; a ratio is
 taken within each round and the table shows the median. Tracing is on, as in daily use. What the
-compiled core brings stands beside it; where there is none, all runs are interpreted.
+compiled core brings stands next to it; where there is none, all runs are interpreted.
 
     python bench/network_throughput.py [--rounds 5] [--seconds 2]
     python bench/network_throughput.py --against ../before/.venv/bin/flinknet --rounds 10

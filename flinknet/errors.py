@@ -33,8 +33,8 @@ FlinknetError                     exit code 4
     └── StalledError
 
 The core raises; a driver maps at its edge (to an ErrorResponse, to a close); the command line
-catches FlinknetError once, prints one line and exits with `exit_code`. Anything else is a bug and
-keeps its traceback.
+catches FlinknetError once, prints one line and exits with `exit_code`. Anything else is a bug,
+keeps its traceback and exits with 70.
 """
 
 from __future__ import annotations

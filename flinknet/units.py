@@ -156,7 +156,7 @@ def human_duration(duration_ns: float | None) -> str:
     for unit, unit_ns in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):
         if size >= unit_ns * 0.9995:
             return f"{_three_digits(duration_ns / unit_ns)} {unit}"
-    return f"{duration_ns:.0f} ns"
+    return f"{duration_ns:.0f} ns" if size else "0 s"
 
 
 def human_count(count: float | None) -> str:
@@ -206,6 +206,14 @@ def human_change(ratio: float | None) -> str:
 def human_rate(per_s: float | None) -> str:
     """Events per second: "8.01 M/s"."""
     return MISSING if per_s is None else f"{human_count(per_s)}/s"
+
+
+def without_zeros(text: str) -> str:
+    """A number with a unit without the digits that say nothing, "10 k" of "10.0 k": for what was
+    set, and for the ticks of an axis; a measurement keeps its three digits.
+    """
+    number, blank, unit = text.partition(" ")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + unit
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

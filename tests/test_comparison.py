@@ -9,9 +9,10 @@ from itertools import pairwise
 import pytest
 
 from flinknet.errors import ConfigError
-from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL
+from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL, SUB_BUCKETS
 from flinknet.results import comparison
-from flinknet.results.comparison import Outcome, Verdict, difference, parse_limit
+from flinknet.results.comparison import METRICS, Outcome, Verdict, difference, parse_limit
+from flinknet.results.comparison.metrics import HISTOGRAM_RESOLUTION
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,34 @@ def test_rounds_without_a_value_are_left_out() -> None:
     found = difference([10, None, 10], [20, 20, None], direction=1)
     assert found.rounds == 1
     assert difference([None], [1.0], direction=1).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("is_paired", [True, False])
+def test_an_interval_is_never_narrower_than_what_the_values_may_be_off_by(is_paired: bool) -> None:
+    base, candidate = [100.0, 100.0], [200.0, 200.0]
+    found = difference(base, candidate, direction=-1, is_paired=is_paired, resolution=0.004)
+    assert found.low == pytest.approx(math.exp(math.log(2) - 0.008) - 1)
+    assert found.high == pytest.approx(math.exp(math.log(2) + 0.008) - 1)
+    wide = [[100.0, 120.0, 90.0], [200.0, 210.0, 190.0]]
+    exact, rough = (
+        difference(*wide, direction=-1, is_paired=is_paired, resolution=each) for each in (0, 0.004)
+    )
+    assert (rough.low, rough.high) == (exact.low, exact.high)
+
+
+def test_more_runs_do_not_decide_what_the_histogram_does_not_resolve() -> None:
+    found = difference([1000.0] * 3, [1005.0] * 3, direction=-1, resolution=HISTOGRAM_RESOLUTION)
+    assert found.verdict is Verdict.UNCLEAR
+    assert found.what_would_decide() == "percentiles are known to 0.4%: more runs do not help"
+    assert difference([1000.0] * 3, [1000.0] * 3, direction=-1, resolution=0.004).verdict is (
+        Verdict.NONE
+    )
+
+
+def test_the_resolution_is_that_of_the_histogram() -> None:
+    assert HISTOGRAM_RESOLUTION == 1 / (2 * SUB_BUCKETS)
+    rough = {name for name, each in METRICS.items() if each.resolution}
+    assert rough == METRICS.keys() & PERCENTILES.keys()
 
 
 def test_zeros_are_compared_by_difference_in_their_own_unit() -> None:

@@ -4,8 +4,9 @@ A command imports what it needs inside its function, so that `flinknet --help` a
 only `trace replay`, `convert` and `watch` ever load Spark. Data goes to stdout, talk to stderr.
 Exit codes: 0 well, 1 a run failed its checks, a comparison found a regression or a planned job
 would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet
-knows, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap is
-meant to be ended by such a signal, and exits with 0.
+knows, 70 an error that it does not know (a bug, with its traceback), 130 ended by Ctrl-C, 143 by
+SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap is meant to be ended by such a signal, and exits
+with 0.
 
     bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo
                         (demos: what each runs), bench_channels, bench_config; bench_consume,
@@ -89,6 +90,8 @@ _ADVICE_BY_ERRNO = {
     errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
 }
 EXIT_KNOWN_ERROR = 4
+EXIT_BUG = 70
+"""What no code here expects (EX_SOFTWARE of sysexits.h): no other outcome has this code."""
 EXIT_PIPE_CLOSED = 128 + 13
 """What a shell reports of a program that SIGPIPE ended."""
 
@@ -137,6 +140,21 @@ class _CommandLine(CommandGroup):
 
 
 def _exit_code(call: Callable[[], Any]) -> int:
+    """Call a command; a bug has its traceback and an exit code of its own, as Python's own, 1, is
+    that of a broken limit.
+    """
+    try:
+        return _known_exit_code(call)
+    except Exception:
+        import traceback
+
+        with suppress(OSError):  # of a terminal that is gone
+            traceback.print_exc()
+            _say("a bug in flinknet: please report it with the lines above", EXIT_BUG)
+        return EXIT_BUG
+
+
+def _known_exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
         fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))

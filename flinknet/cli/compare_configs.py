@@ -47,8 +47,8 @@ Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 unde
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
 was measured on another machine or version, a run is still invalid (but if only the candidate's
 are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed; 4 a run failed, or
-a fault outside flinknet (a port, a broken file, the disk), so that nothing was compared; 130, 143
-ended by Ctrl-C or SIGTERM.
+a fault outside flinknet (a port, a broken file, the disk), so that nothing was compared; 70 a bug
+in flinknet; 130, 143 ended by Ctrl-C or SIGTERM.
 """
 
 

@@ -16,7 +16,7 @@ from flinknet import options as flink
 from flinknet.config import Scenario
 from flinknet.report.bench_console import Setting
 from flinknet.report.export import write_json
-from flinknet.report.live import LineView
+from flinknet.report.live import LineView, run_title
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
 from flinknet.results.comparison import interleaved_orders
@@ -103,9 +103,9 @@ def run_all(
 
     The runs of a round share one seed, so that they get the same arrivals; each round has another.
     A run that other processes disturbed, or that is invalid, is repeated at most `repeats` times,
-    and the best try counts. After as many such runs in a row as there are plans, none is repeated
-    until one is good: on a machine that is always busy that would only take longer. If none comes
-    to anything, `out` is taken back.
+    and the least disturbed valid try counts. After as many such runs in a row as there are plans,
+    none is repeated until one is good: on a machine that is always busy that would only take
+    longer. If none comes to anything, `out` is taken back.
     """
     total, number = rounds * len(plans), 0
     doubtful_in_a_row = 0
@@ -127,6 +127,9 @@ def run_all(
                     watcher.finish_run(result)
                     tries.append(result)
                 best = min(tries, key=_doubt)
+                if len(tries) > 1:
+                    chosen = next(at for at, each in enumerate(tries, start=1) if each is best)
+                    watcher.count_try(run_title(number, total, plan.name), chosen, len(tries))
                 doubtful_in_a_row = 0 if _is_sound(best) else doubtful_in_a_row + 1
                 discarded = tuple(each for each in tries if each is not best)
                 yield Finished(plan_index, round_index, best, discarded)

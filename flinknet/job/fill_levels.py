@@ -6,7 +6,7 @@ The kernel's two queues and bytes not yet taken by the socket are known only to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
@@ -19,6 +19,21 @@ def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
     counts in each.
     """
     return sum(each.queued_bytes for partition in partitions for each in partition.subpartitions)
+
+
+def subpartition_bytes_by_channel(
+    partitions: Iterable[ResultPartition], channels: Iterable[Sequence[int]]
+) -> dict[int, int]:
+    """The same for each channel, as its index in the job.
+
+    Args:
+        channels: of each partition those of its subpartitions.
+    """
+    return {
+        channel: subpartition.queued_bytes
+        for partition, own in zip(partitions, channels, strict=True)
+        for subpartition, channel in zip(partition.subpartitions, own, strict=True)
+    }
 
 
 def subpartition_bytes_max(
@@ -41,12 +56,12 @@ def subpartition_bytes_max(
 
 def input_channel_bytes(gates: Iterable[SingleInputGate]) -> int:
     """Bytes that have arrived over connections and that no task has taken."""
-    return sum(
-        buffer.size_bytes
-        for channel in _remote_channels(gates)
-        for buffer, _ in channel.received
-        if buffer.data_type in IS_BUFFER
-    )
+    return sum(map(_received_bytes, _remote_channels(gates)))
+
+
+def input_channel_bytes_by_channel(gates: Iterable[SingleInputGate]) -> dict[int, int]:
+    """The same for each channel, as its index in the job."""
+    return {channel.index: _received_bytes(channel) for channel in _remote_channels(gates)}
 
 
 def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
@@ -80,6 +95,10 @@ def netty_inbound_bytes_max(
 def is_reading(connections: Iterable[ConsumerConnection]) -> bool:
     """Whether all of these connections want to be read."""
     return all(each.wants_data for each in connections)
+
+
+def _received_bytes(channel: RemoteInputChannel) -> int:
+    return sum(buffer.size_bytes for buffer, _ in channel.received if buffer.data_type in IS_BUFFER)
 
 
 def _remote_channels(gates: Iterable[SingleInputGate]) -> Iterator[RemoteInputChannel]:

@@ -161,7 +161,7 @@ def _inert(key: str) -> RunWarning:
 
 def _fixed(option: Option) -> RunWarning:
     text = (
-        f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this key;"
-        " this result applies to Flink 1.x only"
+        f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this"
+        " key, so this result holds for Flink 1.x only"
     )
     return RunWarning("fixed-in-flink-2", text)

@@ -130,6 +130,7 @@ class _Layout:
                 k.LATENCY_NS: one_way_ns(exchange),
                 k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
                 k.RING_MASK: self._ring - 1,
+                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.TURNS_MAX: turns_max(exchange, network, self._load.task_managers),
                 k.FIRST_TASK_MANAGER: self._managers,
                 k.CHANNELS: len(self._load.channels),
@@ -143,6 +144,7 @@ class _Layout:
                 k.WAKES: self._wakes,
                 k.HAS_INSTANTS: int(exchange.has_instants),
                 k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,
+                k.CATCHES_UP: int(self._catches_up()),
                 k.SMALLEST: k.NEVER,
                 k.LOW_SMALLEST: k.NEVER,
                 k.HIGH_SMALLEST: k.NEVER,
@@ -151,12 +153,25 @@ class _Layout:
             },
         )
 
+    def _catches_up(self) -> bool:
+        """Whether quiet turns can be made up for: no record leaves at once, and turns of others at
+        the same instant do not count, as messages are under way for some time or records are
+        written in none.
+        """
+        is_apart = one_way_ns(self._exchange) > 0 or self._exchange.costs.emit_ns_per_record == 0.0
+        return is_apart and self._network.buffer_timeout_ns != 0 and self._ends_anywhere()
+
+    def _ends_anywhere(self) -> bool:
+        """Whether buffers may end before their segments do."""
+        network = self._network
+        return network.checkpoint_interval_ns is not None or network.debloating_enabled
+
     def put_checkpoints(self) -> None:
         """When they begin, and room for what becomes of them."""
         network, interval_ns = self._network, self._network.checkpoint_interval_ns
         if interval_ns is None:
-            ends_anywhere = network.buffer_timeout_ns == 0 or network.debloating_enabled
-            self.memory.record(0, {k.STEPS_AT_RECORDS: int(ends_anywhere)})
+            each_counts = network.buffer_timeout_ns == 0 or network.debloating_enabled
+            self.memory.record(0, {k.STEPS_AT_RECORDS: int(each_counts)})
             return
         barrier = barrier_of(network, self._load.scenario.workload.partitioner, 1, 0)
         self.memory.record(
@@ -165,7 +180,6 @@ class _Layout:
                 k.STEPS_AT_RECORDS: 1,
                 k.IS_UNALIGNED: int(barrier.is_unaligned),
                 k.IS_BLOCKING: int(data_type_of(barrier) in IS_BLOCKING_UPSTREAM),
-                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
                 k.BARRIER_BYTES: len(encode_pipelined(barrier)),
@@ -316,6 +330,7 @@ class _Layout:
                     k.NEXT_BARRIER: barriers,
                     k.BARRIERS_END: barriers + len(barriers_ns),
                     k.TIMES_OUT_NS: k.NEVER,
+                    k.TOUCHED: self.memory.take(len(channels)),
                 },
             )
 

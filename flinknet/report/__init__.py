@@ -26,7 +26,8 @@ and with these, any of them is written:
 
     page                    one HTML page, of a replay or of what is described by page_parts;
                             bench_page: a bench in such parts; from_trace_page: one of a
-                            recorded run; job_page: a job
+                            recorded run; job_page: a job; places: the six places of data,
+                            under a slider
     plot                    the main chart of a page as a picture; trade_off_chart: that of a replay
     notebook_view           what a cell of a notebook shows
     export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of

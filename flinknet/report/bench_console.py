@@ -25,7 +25,7 @@ from .console import WIDTH_OFF_TERMINAL, print_line
 from .debloating_lines import debloating_lines
 from .live import channel_name
 from .number_table import UNNAMED_SETTING, NumberColumn, number_table
-from .trade_words import Trade, change_of, ratio_of, trade_sentence
+from .trade_words import Trade, change_of, cpu_text, duration_text, ratio_of, trade_sentence
 from .warning_lines import merged_text, print_warnings, same_but_for_numbers
 
 CHANNELS_SHOWN = 16
@@ -160,7 +160,24 @@ def _trade_line(setting: Setting, base: Setting) -> str:
     if min(setting.validity, base.validity) is Validity.INVALID:
         invalid = [each.name for each in (setting, base) if each.validity is Validity.INVALID]
         return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
+    sentence += _over_rounds(setting, base)
     return f"{sentence} (doubtful)" if doubtful else sentence
+
+
+def _over_rounds(setting: Setting, base: Setting) -> str:
+    """Between which values the changes lay in single rounds; empty for one run of each."""
+    rounds = list(zip(setting.results, base.results, strict=False))
+    ranges = []
+    for label, read, text in (
+        ("p50 {} … {}", _p50_ns, duration_text),
+        ("p99 {} … {}", _p99_ns, duration_text),
+        ("{} … {} of a core", _cpu_cores, cpu_text),
+    ):
+        changes = [change_of(read(now), read(before)) for now, before in rounds]
+        known = [each for each in changes if each is not None]
+        if len(known) > 1:
+            ranges.append(label.format(text(min(known)), text(max(known))))
+    return f" (in {len(rounds)} rounds {', '.join(ranges)})" if ranges else ""
 
 
 def _best(settings: Sequence[Setting]) -> list[Setting]:

@@ -8,9 +8,7 @@ from typing import Any
 
 from flinknet.plain_values import to_plain
 from flinknet.results import (
-    Buffering,
     DebloatedGate,
-    FillLevels,
     LatencySummary,
     Measured,
     RunResult,
@@ -43,9 +41,6 @@ from .page_parts import (
     Part,
     Percentiles,
     PercentileSeries,
-    Places,
-    PlacesRun,
-    PlacesStep,
     Row,
     Section,
     Series,
@@ -53,13 +48,14 @@ from .page_parts import (
     TimeSeries,
     View,
 )
+from .places import places_section
 from .reference_table import reference_part
 from .warning_lines import warning_lines
 
 CHANNELS_SHOWN = 64
 
 _MEANINGS = {
-    "records/s": "Records per second that the consumers took.",
+    "records/s": "Records per second that the consumers read.",
     "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
     "CPU": "Share of one core that the TaskManagers used together, without polling.",
     "latency p50": "Half of the records were consumed within this time after they were due.",
@@ -69,17 +65,6 @@ _MEANINGS = {
     "backlog mean": "Data buffers still queued at the producer when one left, on average.",
     "backlog max": "The longest queue of data buffers that a producer announced.",
 }
-
-PLACES = (
-    ("1 subpartition", "Written by the producer, and not handed to the connection yet."),
-    ("2 Netty, sender", "Handed to the connection, and not taken by the socket yet."),
-    ("3 socket, sender", "In the kernel, at the sender."),
-    ("4 socket, receiver", "In the kernel, at the receiver."),
-    ("5 Netty, receiver", "Read from the socket, and waiting for a buffer."),
-    ("6 input channel", "In buffers of the consumer, and not taken by its task yet."),
-)
-"""The six places between two tasks with what lies there, in the order in which a record passes
-them."""
 
 _QUANTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
@@ -110,27 +95,6 @@ def bench_page(
         section = Section("references", "Published measurements", "For comparison.", [table])
         views[0] = replace(views[0], parts=[*views[0].parts, section])
     return Page("bench", views)
-
-
-def levels_of(levels: FillLevels) -> tuple[int, ...]:
-    """Bytes in the six places, in the order of PLACES."""
-    return (
-        levels.subpartition_bytes,
-        levels.netty_outbound_bytes,
-        levels.socket_send_bytes,
-        levels.socket_receive_bytes,
-        levels.netty_inbound_bytes,
-        levels.input_channel_bytes,
-    )
-
-
-def places_run(name: str, buffering: Buffering, lines: Mapping[int, Sequence[str]]) -> PlacesRun:
-    """The six places of a run over time; `lines` are said at the instants that they are of."""
-    steps = [
-        PlacesStep(each.at_ns, levels_of(each.levels), lines.get(each.at_ns, ()))
-        for each in buffering.samples
-    ]
-    return PlacesRun(name, levels_of(buffering.bounds), steps)
 
 
 def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> Bars:
@@ -212,7 +176,7 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
         *_doubts([setting]),
         _facts(result),
         _latency_section(result.measured),
-        *_places_section(result),
+        *places_section(result),
         *_task_section(result),
         *_debloating_section(result),
         _channels_section(result),
@@ -293,37 +257,6 @@ def latency_points(latency: LatencySummary) -> list[tuple[float, float]]:
     """The known percentiles of a latency as (quantile, ns)."""
     known = [(quantile, getattr(latency, name)) for name, quantile in _QUANTILES.items()]
     return [(quantile, value) for quantile, value in known if value is not None]
-
-
-def _places_section(result: RunResult) -> list[Section]:
-    if result.buffering is None or not result.buffering.samples:
-        return []
-    lines = {}
-    for each in result.buffering.samples:
-        said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
-        said += [] if each.is_writable else ["A socket is full."]
-        said += [] if each.is_writing else ["A writer waits for a buffer."]
-        lines[each.at_ns] = said
-    samples = result.buffering.samples
-    curve = OverTime(
-        "Bytes between the tasks",
-        [
-            TimeSeries(
-                "all six places",
-                [each.at_ns for each in samples],
-                [each.levels.total_bytes for each in samples],
-            )
-        ],
-        unit="bytes",
-    )
-    places = Places(
-        [name for name, _ in PLACES],
-        [meaning for _, meaning in PLACES],
-        [places_run("All connections", result.buffering, lines)],
-        curve,
-    )
-    lead = "The six places between producers and consumers; move the slider through the run."
-    return [Section("places", "Where the data waited", lead, [places])]
 
 
 def _task_section(result: RunResult) -> list[Section]:

@@ -12,12 +12,12 @@ from rich.text import Text
 from flinknet.results.comparison import Comparison, Difference, Outcome, Trend, Verdict
 
 from .comparison_texts import (
-    columns_note,
     decision_line,
     metric_rows,
     note_lines,
     outcome_line,
     setting_lines,
+    table_notes,
     trend_lines,
     trend_tables,
 )
@@ -48,6 +48,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             candidate.differences,
             comparison.confidence,
         )
+        for line in table_notes(comparison, candidate):
+            print_line(console, line)
     for line in (*comparison.invalid_lines(), *sentences, *note_lines(comparison)):
         print_line(console, line)
 
@@ -59,9 +61,9 @@ def print_differences(
     differences: Mapping[str, Difference],
     confidence: float,
 ) -> None:
-    """One row for each metric: both means, the change with its interval, the verdict; below them
-    what the means are. Numbers are never cut, and the names of the two are folded. Where there is
-    no room the means stand below the rest.
+    """One row for each metric: both means, the change with its interval, the verdict. Numbers are
+    never cut, and the names of the two are folded. Where there is no room the means stand below
+    the rest.
     """
     interval = f"{confidence * 100:g}% interval"
     columns = (*_MEANS, *_CHANGES)
@@ -101,7 +103,6 @@ def print_differences(
     else:
         for part in (_CHANGES, _MEANS):
             console.print(folded_tables(build, part, console.width))
-    print_line(console, columns_note(differences))
 
 
 def print_outcome(console: Console, comparison: Comparison) -> None:

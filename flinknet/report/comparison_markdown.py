@@ -16,12 +16,12 @@ from flinknet.results.comparison import (
 
 from .comparison_texts import (
     TrendTable,
-    columns_note,
     decision_line,
     doubt_lines,
     metric_rows,
     note_lines,
     outcome_line,
+    table_notes,
     trend_lines,
     trend_tables,
 )
@@ -80,7 +80,7 @@ def _metrics(comparison: Comparison, candidate: Candidate) -> str:
         for row in metric_rows(candidate.differences)
     ]
     table = _table(["metric", "change", "verdict", interval, *names], rows, "lrlrrr")
-    return f"{table}\n\n{_text(columns_note(candidate.differences))}"
+    return "\n\n".join([table, *map(_text, table_notes(comparison, candidate))])
 
 
 def _trend(shown: TrendTable) -> str:

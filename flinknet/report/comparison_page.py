@@ -18,11 +18,11 @@ from flinknet.results.comparison import (
 
 from .comparison_texts import (
     change_line,
-    columns_note,
     metric_rows,
     note_lines,
     outcome_line,
     point_note,
+    table_notes,
     trend_lines,
     trend_tables,
 )
@@ -51,7 +51,7 @@ POINTS_MAX = 40
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
 _UNITS: Mapping[str, Unit] = {"ns": "ns", "bytes": "bytes"}
 _MEANINGS = {
-    "throughput": "Records per second that the consumers took.",
+    "throughput": "Records per second that the consumers read.",
     "throughput_bytes": "Bytes of record values per second.",
     "mean": "Mean latency, from the instant at which a record was due.",
     "p50": "Half of the records were consumed within this time after they were due.",
@@ -144,7 +144,7 @@ def _changes(comparison: Comparison, candidate: Candidate) -> Section:
         ],
         f"Each with its {interval}; green is better, orange is worse.",
     )
-    table = Table(heads, rows, notes=[columns_note(candidate.differences)])
+    table = Table(heads, rows, notes=table_notes(comparison, candidate))
     return Section("changes", "What changed", "", [chart, table])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from flinknet.results.comparison import (
     RESULTS_MIN,
     Candidate,
     Comparison,
+    Configuration,
     Difference,
     LimitDecision,
     Outcome,
@@ -25,6 +27,7 @@ from flinknet.units import (
     human_change,
     human_count,
     human_duration,
+    human_share,
     signed,
 )
 
@@ -32,6 +35,12 @@ from .warning_lines import warning_lines
 
 LINE_CELLS = 240
 """So wide may a line in a file be and still name the configurations that it is about."""
+
+_SOME_DIGIT = re.compile("[1-9]")
+"""Without one, a change rounds to nothing and has no sign."""
+
+SHARE_SHOWN = 0.015
+"""A smaller share is not worth its words."""
 
 POINTS_SHOWN = 8
 """So many of the newest results of a trend are listed."""
@@ -66,17 +75,40 @@ def metric_rows(
     ]
 
 
-def columns_note(differences: Mapping[str, Difference]) -> str:
-    """What the columns of the table are."""
+def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
+    """What the columns of the table are, and why buffers left."""
     note = "Columns are geometric means over the rounds; change is their ratio."
-    zeros = [label_of(metric) for metric, each in differences.items() if not each.is_ratio]
+    zeros = [label_of(metric) for metric, x in candidate.differences.items() if not x.is_ratio]
     if zeros:
         one = len(zeros) == 1
         note += (
             f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
             f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
         )
-    return note
+    return [note, *_why_buffers_left((comparison.base, candidate.configuration))]
+
+
+def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
+    """In a sentence: where most are full, the timeout says little of the latency."""
+    parts = []
+    is_mostly_full = False
+    for each in configurations:
+        left = each.flushes
+        sent = left.full + left.timeout + left.event
+        if not sent:
+            continue
+        shares = {
+            "by the buffer timeout": left.timeout / sent,
+            "full": left.full / sent,
+            "with an event or the end": left.event / sent,
+        }
+        shown = [f"{human_share(x)} {why}" for why, x in shares.items() if x >= SHARE_SHOWN]
+        parts.append(f"{each.name} {', '.join(shown)}")
+        is_mostly_full = is_mostly_full or left.full > sent / 2
+    if not parts:
+        return []
+    end = ". A buffer that is full does not wait for the timeout" if is_mostly_full else ""
+    return [f"Buffers were sent: {'; '.join(parts)}{end}."]
 
 
 def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
@@ -226,7 +258,8 @@ def _change(value: float | None, difference: Difference, unit: str) -> str:
         return MISSING
     if difference.is_ratio:
         return human_change(value)
-    return signed(value, lambda size: amount(size, unit))
+    size = amount(abs(value), unit)
+    return signed(value, lambda _: size) if _SOME_DIGIT.search(size) else size
 
 
 def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from flinknet.results import DebloatedGate, DebloatingSample
-from flinknet.units import human_bytes, human_duration
+from flinknet.units import format_duration_ns, human_bytes, human_duration
 
 from .small_plots import sparkline
 
@@ -39,7 +39,7 @@ def _in_flight(gate: DebloatedGate) -> str:
     """What was in flight in the second half of the run, against the target."""
     late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
     measured = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
-    target = f"target {human_duration(gate.target_ns)}"
+    target = f"target {format_duration_ns(gate.target_ns, separator=' ')}"
     if len(measured) < len(late) / 2:
         return f"nothing in flight most of the time ({target})."
     in_flight_bytes = median(each.in_flight_bytes for each in measured)

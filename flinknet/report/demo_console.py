@@ -15,6 +15,7 @@ from rich.text import Text
 
 from flinknet.results import FillSample, RunResult
 from flinknet.units import (
+    format_duration_ns,
     human_bytes,
     human_count,
     human_duration,
@@ -168,7 +169,7 @@ def setup(pause_ns: int) -> str:
     """What runs."""
     return (
         "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
-        f" A.2 → B.4, which consumes nothing for {human_duration(pause_ns)}."
+        f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}."
     )
 
 
@@ -271,18 +272,28 @@ def _span(instants_ns: Sequence[int], pause: tuple[int, int], width: int) -> str
 
 
 def fullest(modes: Sequence[HeadOfLine]) -> list[str]:
-    """How much lay between the tasks at most, with and without credit."""
+    """How much lay between the tasks at most, with and without credit; and without it, for whom
+    what lay at the front was.
+    """
     most = {
-        mode.flow_control: max(each.levels.total_bytes for each in mode.shared.buffering.samples)
+        mode.flow_control: max(samples, key=lambda each: each.levels.total_bytes)
         for mode in modes
-        if mode.shared.buffering is not None and mode.shared.buffering.samples
+        if (samples := _samples(mode))
     }
     if len(most) < len(modes):
         return []
-    return [
-        f"At most {human_bytes(most['tcp'])} lay between the tasks with TCP only, and"
-        f" {human_bytes(most['credit'])} with credit."
+    tcp, credit = most["tcp"], most["credit"]
+    lines = [
+        f"At most {human_bytes(tcp.levels.total_bytes)} lay between the tasks with TCP only, and"
+        f" {human_bytes(credit.levels.total_bytes)} with credit."
     ]
+    front = {each.channel: each.input_channel_bytes for each in tcp.channels}
+    if front.get(PAUSED, 0) > front.get(NEIGHBOUR, 0):
+        lines.append(
+            f"With TCP only, {human_bytes(front[PAUSED])} at the front (place 6) were then for B.4,"
+            f" and {human_bytes(front.get(NEIGHBOUR))} for B.3: its data waits behind."
+        )
+    return lines
 
 
 def doubts(modes: Sequence[HeadOfLine]) -> list[str]:

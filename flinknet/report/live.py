@@ -64,6 +64,10 @@ class LineView:
         """
         self._print(f"{self._title}: finished")
 
+    def count_try(self, title: str, chosen: int, tries: int) -> None:
+        """Say which try of a run that was repeated counts (from 1)."""
+        self._print(f"{title}: try {chosen} of {tries} (counted)")
+
     def _print(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)
 
@@ -119,6 +123,10 @@ class ForwardingView(LineView):
     def finish_run_of_demo(self) -> None:
         """Only say that a run is over."""
         self._view.finish_run_of_demo()
+
+    def count_try(self, title: str, chosen: int, tries: int) -> None:
+        """Say which try counts."""
+        self._view.count_try(title, chosen, tries)
 
 
 def view(console: Console) -> LineView:

@@ -237,12 +237,14 @@ class Pairs:
 @dataclass(frozen=True, slots=True)
 class PlacesStep:
     """What stood in the places of data at an instant, in bytes and in their order, and what went
-    on: one sentence for each thing worth a look.
+    on: one sentence for each thing worth a look. `by_channel_bytes` splits each place by channel;
+    a place that is one queue of all channels has none there.
     """
 
     at_ns: int
     levels_bytes: Sequence[int]
     lines: Sequence[str] = ()
+    by_channel_bytes: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +257,22 @@ class PlacesRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacesChannel:
+    """A channel whose data has a colour of its own in the places."""
+
+    name: str
+    color: Color
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """The places between two tasks, step by step: a slider over time shows how full each is, in
     all runs at the same instant. `curve` lies below the slider. `captions` stand under the names,
     `notes` below all.
+
+    Attributes:
+        ends: who writes into the first place, and who reads from the last.
+        channels: those that steps are split by; empty: they are not.
     """
 
     kind: str = field(default="places", init=False)
@@ -268,6 +282,8 @@ class Places:
     curve: OverTime | None = None
     captions: Sequence[str] = ()
     notes: Sequence[str] = ()
+    ends: tuple[str, str] = ("producers", "consumers")
+    channels: Sequence[PlacesChannel] = ()
 
 
 Chart = Curves | OverTime | Percentiles | Intervals

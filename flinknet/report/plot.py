@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinknet.units import human_bytes, human_count, human_duration, signed
+from flinknet.units import human_bytes, human_count, human_duration, signed, without_zeros
 from flinknet.whole_files import whole_file
 
 from .page_parts import (
@@ -52,6 +52,10 @@ _BARS_WIDTH = 0.6
 """Of the room that a label has, what all its bars take."""
 
 _TICKS = 9
+_BYTE_TICKS = 6
+_STEPS = tuple(factor * 10**power for power in range(-1, 3) for factor in (1, 2, 5))
+"""Between the ticks of an axis of bytes, in its unit."""
+
 _REACH = 2.5
 """An interval is drawn at most so many times as far as the largest change."""
 
@@ -137,6 +141,7 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
         if chart.is_bars:
             wide = _BARS_WIDTH / len(chart.series)
             left = [place + (number + 0.5) * wide - _BARS_WIDTH / 2 for place in places]
+            axes.set_ylabel("log scale" if chart.is_log else "", fontsize=8)
             axes.bar(left, _drawn(each.values), wide, color=_COLORS[each.color], label=each.name)
             continue
         axes.plot(places, _drawn(each.values), "o-", color=_COLORS[each.color], label=each.name)
@@ -164,6 +169,7 @@ def _draw_over_time(axes: Any, chart: OverTime) -> None:
             heights = [place + 0.9 * (value or 0.0) / (top or 1.0) for value in each.values]
             axes.fill_between(each.at_ns, place, heights, color=_COLORS[each.color], alpha=0.8)
         axes.set_yticks(range(len(chart.series)), [each.name for each in reversed(chart.series)])
+        axes.set_ylabel(f"each row from 0 to {_tick(top, chart.unit)}", fontsize=8)
         return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
@@ -215,14 +221,22 @@ def _log_ratio(change: float) -> float:
 
 def _scale(axis: Any, unit: str) -> None:
     axis.set_major_formatter(lambda value, _: _tick(value, unit))
+    _, top = axis.get_view_interval()
+    if unit == "bytes" and axis.get_scale() == "linear" and top > 0:
+        from matplotlib.ticker import MultipleLocator
+
+        size = 1024 ** int(math.log(top, 1024))
+        step = next((x for x in _STEPS if top / size / x <= _BYTE_TICKS), _STEPS[-1])
+        axis.set_major_locator(MultipleLocator(step * size))
 
 
 def _tick(value: float, unit: str) -> str:
-    """A round number: no digits that say nothing."""
+    """A round number: no digits that say nothing, and no unit for none."""
     if value < 0:
         return ""
-    number, blank, rest = _UNITS[unit](value).partition(" ")
-    return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + rest
+    if not value:
+        return "0"
+    return without_zeros(_UNITS[unit](value))
 
 
 def _set_log(axes: Any, *, is_log: bool) -> None:

@@ -66,8 +66,8 @@ def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
             ),
             gauge("elapsed_seconds", "Since the run began.", progress.elapsed_ns / 1e9),
             gauge("records", "Records measured so far.", progress.records),
-            gauge("records_per_second", "Records taken lately.", progress.throughput_records_per_s),
-            gauge("bytes_per_second", "Bytes taken lately.", progress.throughput_bytes_per_s),
+            gauge("records_per_second", "Records read lately.", progress.throughput_records_per_s),
+            gauge("bytes_per_second", "Bytes read lately.", progress.throughput_bytes_per_s),
             metric(
                 "flinknet_bench_latency_seconds",
                 "gauge",
@@ -79,7 +79,7 @@ def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
             ),
             of_channels(
                 "records_per_second",
-                "Records taken lately.",
+                "Records read lately.",
                 (each.throughput_records_per_s for each in channels),
             ),
             of_channels(

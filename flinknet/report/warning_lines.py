@@ -42,11 +42,14 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Warnings of one kind: their code, and their text but for its numbers."""
+    """Warnings of one kind: their code, and their text but for its numbers; whether it is about the
+    file that the setting is named after, and not about its runs.
+    """
 
     validity: Validity
     code: str
     text: str
+    is_of_file: bool
 
 
 def print_warnings(
@@ -96,7 +99,9 @@ def warning_lines(
         texts = {}
         for each in shown:
             text = each.text if is_explained else each.line
-            texts[_Kind(validity_by(each), each.code, _NUMBER.sub("", text))] = text
+            own = text.removeprefix(f"{name}: ") if name else text
+            kind = _Kind(validity_by(each), each.code, _NUMBER.sub("", own), own != text)
+            texts[kind] = own
         for kind, text in texts.items():
             by_kind.setdefault(kind, []).append((name, text))
     lines = []
@@ -105,13 +110,14 @@ def warning_lines(
         text = merged_text([text for _, text in found])
         where = shown_names = ""
         names = list(dict.fromkeys(name for name, _ in found if name))
-        is_of_a_file = len(names) == 1 and text.startswith(f"{names[0]}: ")  # not of its runs
         is_of_settings = kind.validity is Validity.VALID and len(found) == sum(
             name in names for name, _ in runs
         )
-        if is_of_settings and len(found) == len(runs):
+        if kind.is_of_file:
+            text = f"{', '.join(names)}: {text}"
+        elif is_of_settings and len(found) == len(runs):
             pass  # of every run: it is known before any begins
-        elif len(runs) > 1 and not is_of_a_file:
+        elif len(runs) > 1:
             where = "" if is_of_settings else f" in {len(found)} of {len(runs)} runs"
             shown_names = f" ({', '.join(names)})" if names else ""
         line = Text.assemble((label, style), f"{where}{shown_names}: {text}")

@@ -22,7 +22,14 @@ JSON.
 """
 
 from .bottleneck import Bottleneck, Cause, Remedy
-from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .buffering import (
+    Buffering,
+    ChannelLevels,
+    DebloatedGate,
+    DebloatingSample,
+    FillLevels,
+    FillSample,
+)
 from .disturbances import is_disturbed
 from .flink_metrics import (
     EdgeShare,
@@ -101,6 +108,7 @@ __all__ = [
     "Bottleneck",
     "Buffering",
     "Cause",
+    "ChannelLevels",
     "ChannelMeasured",
     "ChannelOverTime",
     "ChannelProgress",

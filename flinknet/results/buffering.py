@@ -42,9 +42,23 @@ class FillLevels:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelLevels:
+    """Bytes of one channel in the first and the last of the six places. What lies between them is
+    one queue of all channels of a connection.
+    """
+
+    channel: int
+    subpartition_bytes: int = 0
+    input_channel_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FillSample:
     """Fill levels at an instant (ns since the start of the run), over all connections, and what
     they led to: is every socket read, does every socket take bytes, does no writer wait?
+
+    Attributes:
+        channels: the ends by channel, in runs of few; empty otherwise.
     """
 
     at_ns: int
@@ -52,6 +66,7 @@ class FillSample:
     is_reading: bool
     is_writable: bool
     is_writing: bool
+    channels: tuple[ChannelLevels, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

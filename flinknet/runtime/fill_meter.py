@@ -7,20 +7,24 @@ Bytes that the receiver's kernel has, and has not acknowledged yet, count in bot
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import ProducerConnection, ResultPartition
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.job import fill_levels
-from flinknet.results import Buffering, FillLevels, FillSample
+from flinknet.results import Buffering, ChannelLevels, FillLevels, FillSample
 
 from .sockets import unacknowledged_bytes, unread_bytes
 from .transport import TcpTransport
 
 SAMPLES_MAX = 600
 """A longer timeline is thinned out evenly: a screen shows no more samples."""
+
+CHANNELS_MAX = 4
+"""In runs of more channels what lies in the places is not split by channel."""
 
 _PACKET_BYTES = 64 * 1024
 """The kernel accepts a whole packet while any of a socket's buffer is free."""
@@ -42,15 +46,22 @@ class FillMeter:
         self._segment_size_bytes = segment_size_bytes
         self._is_broadcast = is_broadcast
         self._sockets_max = FillLevels()
+        self._channels: list[Sequence[int]] = []
 
     def add(
         self,
         partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
+        channels: Sequence[Sequence[int]],
     ) -> None:
-        """Add the partitions and gates of a task."""
+        """Add the partitions and gates of a task.
+
+        Args:
+            channels: of each partition those of its subpartitions.
+        """
         self._partitions += partitions
         self._gates += gates
+        self._channels += channels
         self._bounds += FillLevels(
             subpartition_bytes=fill_levels.subpartition_bytes_max(
                 partitions, self._total_buffers, is_shared=self._is_broadcast
@@ -102,11 +113,24 @@ class FillMeter:
                     ),
                 )
         self._note_bounds(bounds)
-        return FillSample(now_ns, levels, is_reading, is_writable, is_writing)
+        return FillSample(
+            now_ns, levels, is_reading, is_writable, is_writing, self._levels_by_channel()
+        )
 
     def bounds(self) -> FillLevels:
         """The capacity of each place here; for sockets, which grow with use, the largest so far."""
         return self._bounds + self._sockets_max
+
+    def _levels_by_channel(self) -> tuple[ChannelLevels, ...]:
+        """What lies here by channel; empty if there are many."""
+        if sum(map(len, self._channels)) + sum(len(x.channels) for x in self._gates) > CHANNELS_MAX:
+            return ()
+        written = fill_levels.subpartition_bytes_by_channel(self._partitions, self._channels)
+        received = fill_levels.input_channel_bytes_by_channel(self._gates)
+        return tuple(
+            ChannelLevels(channel, written.get(channel, 0), received.get(channel, 0))
+            for channel in sorted({*written, *received})
+        )
 
     def _note_bounds(self, bounds: FillLevels) -> None:
         seen = self._sockets_max
@@ -148,9 +172,27 @@ class FillTimeline:
                     is_reading=all(each.is_reading for each in known.values()),
                     is_writable=all(each.is_writable for each in known.values()),
                     is_writing=all(each.is_writing for each in known.values()),
+                    channels=_joined(each.channels for each in known.values()),
                 )
             )
         return Buffering(total, tuple(whole[:: 1 + max(0, len(whole) - 1) // SAMPLES_MAX]))
+
+
+def _joined(halves: Iterable[Sequence[ChannelLevels]]) -> tuple[ChannelLevels, ...]:
+    """The channels of all TaskManagers; empty for a single one, which has all that there is, and
+    for many.
+    """
+    joined: dict[int, ChannelLevels] = {}
+    for each in chain.from_iterable(halves):
+        before = joined.get(each.channel, ChannelLevels(each.channel))
+        joined[each.channel] = ChannelLevels(
+            each.channel,
+            before.subpartition_bytes + each.subpartition_bytes,
+            before.input_channel_bytes + each.input_channel_bytes,
+        )
+    if not 1 < len(joined) <= CHANNELS_MAX:
+        return ()
+    return tuple(joined[channel] for channel in sorted(joined))
 
 
 def _innermost(connection: Connection) -> Connection:

@@ -43,6 +43,7 @@ class RecordingRun:
     warnings_at: dict[int, tuple[RunWarning, ...]] = field(default_factory=dict)  # buffer timeout
     measured_records: Sequence[int] = (3000,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
+    flushes: FlushCounts = field(default_factory=lambda: FlushCounts(1, 28, 1))
     cpu_cores: Sequence[float] = ()  # of one run after the other; none: unknown
 
     def __call__(
@@ -77,7 +78,7 @@ class RecordingRun:
             latency_uncorrected_ns=latency,
             backlog_buffers=backlog,
             credits=CreditSummary(20, 10, None),
-            flushes=FlushCounts(1, 28, 1),
+            flushes=self.flushes,
         )
         return RunResult(
             config=dict(effective_flink_keys(scenario.network)),

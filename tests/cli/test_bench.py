@@ -382,11 +382,6 @@ def test_a_run_that_measured_nothing_fails_in_one_line_when_its_results_are_save
     assert len(json.loads((tmp_path / "result.json").read_text())["runs"]) == 2
 
 
-def test_a_bug_keeps_its_traceback(flinknet: Flinknet, run: Any) -> None:
-    run.error, run.fail_at = RuntimeError("a bug"), 1
-    assert isinstance(flinknet("bench", "--no-trace").exception, RuntimeError)
-
-
 def test_tasks_are_placed_and_joined_as_asked(flinknet: Flinknet, run: Any) -> None:
     flinknet("bench", "--no-trace", "--relays", "2", "--relay-delay", "10us")
     flinknet("bench", "--no-trace", "--placement", "spread", "--relays", "2")

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
 from flinknet.errors import RunFailedError
-from flinknet.results import RunWarning
+from flinknet.results import FlushCounts, RunWarning
 from tests.report.test_page import embedded
 
 DISTURBED = RunWarning("disturbed", "a TaskManager waited for a CPU")
@@ -184,6 +184,7 @@ def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], r
         "Disturbed or invalid runs were repeated: 2 more for 4 runs (2 of base); the"
         in result.stdout
     )
+    assert "run 2/4 base: try 3 of 3 (counted)" in result.stderr.splitlines()
     rows = list(csv.DictReader(io.StringIO(Path("runs.csv").read_text())))
     assert [row["is_counted"] for row in rows].count("false") == 2
     document = json.loads(Path("result.json").read_text())
@@ -280,6 +281,27 @@ def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run:
     assert ElementTree.parse("j.xml").find(".//failure") is None
 
 
+def test_every_output_says_why_buffers_left(gate: Callable[..., Result], run: Any) -> None:
+    arguments = ("base", "x:buffer-timeout=50ms", "--runs", "2", "--markdown", "c.md")
+    each = "93% by the buffer timeout, 3% full, 3% with an event or the end"
+    line = f"Buffers were sent: base {each}; x {each}."
+    printed = gate(*arguments, "--report", "page.html", "--csv", "runs.csv").stdout
+    assert line in printed.splitlines()
+    assert line in Path("c.md").read_text().splitlines()
+    (view,) = embedded(Path("page.html").read_text())["views"]
+    sections = {part.get("id"): part for part in view["parts"]}
+    assert line in sections["changes"]["parts"][1]["notes"]
+    header, first, *_ = Path("runs.csv").read_text().splitlines()
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    sent = [row[f"buffers_{why}"] for why in ("by_timeout", "full", "with_event")]
+    assert sent == ["28", "1", "1"]
+    run.flushes = FlushCounts(999, 1, 0)
+    full = "base 100% full; x 100% full. A buffer that is full does not wait for the timeout."
+    assert full in gate(*arguments).stdout
+    run.flushes = FlushCounts(0, 0, 0)
+    assert "Buffers were sent" not in gate(*arguments).stdout
+
+
 def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) -> None:
     arguments = ("base", "x<&>:buffer-timeout=500ms", "--runs", "3", "--junit", "-")
     limits = ("--fail-if", "p99>+10%", "--fail-if", "p99_9>+1%", "--fail-if", "p50>+1%")
@@ -303,7 +325,7 @@ def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result
     )
     assert "- ✗ fail: a" in text
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
-    assert "| p99 | +400.0% | **worse** | +400.0% … +400.0% | 99.8 ms | 499 ms |" in text
+    assert "| p99 | +400.0% | **worse** | +396.1% … +403.9% | 99.8 ms | 499 ms |" in text
     assert "a|b<b>" not in text
     assert "over time</summary>" in text
 

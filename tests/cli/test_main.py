@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from flinknet import __version__
 from flinknet.cli import main
 from flinknet.cli.commands import SECTIONS
+
+from .conftest import RecordingRun
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
@@ -61,6 +64,18 @@ def test_a_closed_pipe_is_not_a_failed_check() -> None:
     ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("command", [["bench"], ["compare-configs", "base", "base"]])
+def test_a_bug_has_its_traceback_and_an_exit_code_of_its_own(
+    run: RecordingRun, flinknet: Callable[..., Result], command: list[str]
+) -> None:
+    run.fail_at, run.error = 1, ZeroDivisionError("records of none")
+    ended = flinknet(*command, "--no-trace")
+    assert ended.exit_code == 70
+    assert "ZeroDivisionError: records of none" in ended.stderr
+    *_, last = ended.stderr.splitlines()
+    assert last == "flinknet: a bug in flinknet: please report it with the lines above"
 
 
 @pytest.mark.parametrize("command", ["bench", "compare-configs"])

@@ -12,6 +12,7 @@ from flinknet.report.small_plots import sparkline
 from flinknet.results import (
     BacklogSummary,
     Buffering,
+    ChannelLevels,
     ChannelMeasured,
     CreditSummary,
     FillLevels,
@@ -59,6 +60,7 @@ def mode(
             True,
             True,
             True,
+            (ChannelLevels(0, at * 512, 0), ChannelLevels(1, at * 512, 2048)),
         )
         for at in range(40)
     )
@@ -107,6 +109,8 @@ def test_every_place_is_drawn_over_time_for_both_modes() -> None:
     assert drawn.count("█") >= 2
     assert "▁▁" in drawn
     assert "lay between the tasks with TCP only" in out
+    front = "With TCP only, 2.00 KiB at the front (place 6) were then for B.4, and 0 B for B.3"
+    assert front in " ".join(out.split())
 
 
 def test_the_pause_is_marked_where_it_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from flinknet.report.page_parts import (
     Percentiles,
     PercentileSeries,
     Places,
+    PlacesChannel,
     PlacesRun,
     PlacesStep,
     Row,
@@ -78,10 +80,16 @@ PLACES = Places(
     ["In the kernel.", "In the gate."],
     [
         PlacesRun(
-            "tcp", [100, 200], [PlacesStep(0, [0, 0]), PlacesStep(MS, [95, 20], ["It waits."])]
+            "tcp",
+            [100, 200],
+            [
+                PlacesStep(0, [0, 0]),
+                PlacesStep(MS, [95, 20], ["It waits."], [[], [5, 15]]),
+            ],
         )
     ],
     OVER_TIME,
+    channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
 )
 EVERYTHING = Page(
     "bench",
@@ -145,10 +153,7 @@ def setting(name: str, p50: float) -> Setting:
     return Setting(name, [replace(result, measured=measured)])
 
 
-def test_the_places_of_both_modes_stand_under_one_slider() -> None:
-    page = head_of_line_page(
-        [mode("tcp", 100.0), mode("credit", 9_900.0)], pause_from_ns=500 * MS, pause_ns=1500 * MS
-    )
+def places_in(page: Page) -> Places:
     (places,) = [
         part
         for section in page.views[0].parts
@@ -156,13 +161,44 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
         for part in section.parts
         if isinstance(part, Places)
     ]
+    return places
+
+
+def test_the_places_of_both_modes_stand_under_one_slider() -> None:
+    page = head_of_line_page(
+        [mode("tcp", 100.0), mode("credit", 9_900.0)], pause_from_ns=500 * MS, pause_ns=1500 * MS
+    )
+    places = places_in(page)
     assert [run.name for run in places.runs] == [
         *("TCP only (Flink < 1.5)", "credit-based (since 1.5)"),
     ]
     steps = places.runs[0].steps
     assert steps[0].lines[0].startswith("Before the pause.")
     assert steps[20].lines[0].startswith("B.4 has been paused for 500 ms.")
+    assert steps[20].by_channel_bytes == [[10_240, 10_240], [], [], [], [], [0, 2048]]
+    assert [each.name for each in places.channels] == ["for B.3", "for B.4"]
     assert main_chart(page) == places.curve
+
+
+def test_the_quota_of_both_channels_bounds_the_first_place() -> None:
+    credit = mode("credit", 9_900.0)
+    config = {
+        "taskmanager.network.memory.max-buffers-per-channel": "3",
+        "taskmanager.memory.segment-size": "32 kb",
+    }
+    rates = [
+        replace(each, neighbour_credit=2, neighbour_backlog=0, paused_credit=0, paused_backlog=1)
+        for each in credit.rates
+    ]
+    credit = replace(credit, shared=replace(credit.shared, config=config), rates=tuple(rates))
+    page = head_of_line_page(
+        [mode("tcp", 100.0), credit], pause_from_ns=500 * MS, pause_ns=1500 * MS
+    )
+    tcp, with_credit = places_in(page).runs
+    assert tcp.bounds_bytes[0] == 1 << 20
+    assert with_credit.bounds_bytes[0] == 2 * 3 * 32 * 1024
+    said = with_credit.steps[20].lines
+    assert "with 1 buffer queued; of A.1: 2, with 0 buffers queued" in said[1]
 
 
 @pytest.mark.parametrize("chart", [CURVES, OVER_TIME, PERCENTILES, INTERVALS])
@@ -171,6 +207,16 @@ def test_every_chart_can_be_drawn(chart: Curves) -> None:
     picture = draw(chart, "svg", "a title")
     assert picture.startswith(b"<?xml")
     assert picture == draw(chart, "svg", "a title")
+
+
+def test_an_axis_of_bytes_has_round_ticks_and_no_unit_at_0() -> None:
+    pytest.importorskip("matplotlib")
+    series = [TimeSeries("on", [0, 2000 * MS], [0, 590_000])]
+    picture = draw(OverTime("In flight", series, unit="bytes"), "svg", "a title").decode()
+    labels = re.findall(r"<!-- (.*?) -->", picture)
+    assert [each for each in labels if each.endswith("KiB")] == ["200 KiB", "400 KiB", "600 KiB"]
+    assert labels.count("0") == 2
+    assert "2 s" in labels
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +260,8 @@ def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> No
     heights = "[...document.querySelectorAll('.level')].map((each) => each.style.height)"
     assert browser.run(heights) == ["95%", "10%"]  # where most lies in the places
     assert text_of(browser, ".said") == "It waits."
+    layers = "[...document.querySelectorAll('.layer')].map((each) => each.offsetHeight > 0)"
+    assert browser.run(layers) == [True, True, True]  # one of both, then one of each
     browser.run("document.querySelector('[aria-label=\"one step back\"]').click()")
     assert browser.run(heights) == ["0%", "0%"]
     assert text_of(browser, ".clock") == "0.00 s"

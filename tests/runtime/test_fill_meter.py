@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -12,10 +12,10 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
-from flinknet.results import FillLevels, FillSample
+from flinknet.results import ChannelLevels, FillLevels, FillSample
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.fill_meter import SAMPLES_MAX, FillMeter, FillTimeline
+from flinknet.runtime.fill_meter import CHANNELS_MAX, SAMPLES_MAX, FillMeter, FillTimeline
 
 MS = 1_000_000
 INTERVAL_NS = 50 * MS
@@ -41,6 +41,21 @@ def test_the_halves_of_all_task_managers_are_put_together_as_they_were_last_seen
         FillLevels(subpartition_bytes=5, input_channel_bytes=9),
     ]
     assert [each.is_reading for each in buffering.samples] == [True, False]
+
+
+def test_the_ends_are_joined_by_channel_in_runs_of_few() -> None:
+    def joined(*halves: tuple[ChannelLevels, ...]) -> tuple[ChannelLevels, ...]:
+        timeline = FillTimeline(INTERVAL_NS)
+        for index, channels in enumerate(halves):
+            timeline.add(index, replace(sample(1000), channels=channels))
+        (only,) = timeline.buffering(1000, []).samples
+        return only.channels
+
+    written = (ChannelLevels(0, subpartition_bytes=5), ChannelLevels(1, subpartition_bytes=6))
+    received = (ChannelLevels(1, input_channel_bytes=7),)
+    assert joined(written, received) == (ChannelLevels(0, 5, 0), ChannelLevels(1, 6, 7))
+    assert joined(written[:1], ()) == ()  # of one channel the places have everything
+    assert joined(tuple(ChannelLevels(each) for each in range(CHANNELS_MAX + 1))) == ()
 
 
 def test_a_long_run_is_thinned_out() -> None:
@@ -128,6 +143,10 @@ def test_a_run_tells_what_lay_where_and_no_place_held_more_than_it_can(flow_cont
         for place in fields(FillLevels):
             assert getattr(each.levels, place.name) <= getattr(bounds, place.name), place.name
         assert each.levels.total_bytes <= bounds.total_bytes
+        assert sum(x.subpartition_bytes for x in each.channels) == each.levels.subpartition_bytes
+        assert sum(x.input_channel_bytes for x in each.channels) == each.levels.input_channel_bytes
+    pauser = [each.channels[1] for each in samples if len(each.channels) > 1]
+    assert max(each.input_channel_bytes for each in pauser) > 200_000
     assert max(each.levels.input_channel_bytes for each in samples) > 200_000
     assert all(each.is_reading for each in samples) == has_credit
     assert (max(each.levels.netty_inbound_bytes for each in samples) == 0) == has_credit

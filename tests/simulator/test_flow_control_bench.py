@@ -37,6 +37,9 @@ def test_credit_costs_messages_and_a_round_trip_and_shows_pressure_earlier(
     full_speed_ns = {mode: bench["time_to_full_speed_ns"](burst[mode]) for mode in burst}
     extra_ns = full_speed_ns[CREDIT] - full_speed_ns[TCP]
     assert LATENCY_NS < extra_ns < 4 * LATENCY_NS  # a round trip, with what sending takes
+    trips = bench["round_trips"](burst[CREDIT], LATENCY_NS)
+    assert 5 < sum(trips[2:12]) / 10 < 7  # half of 10 buffers of the producer and 2 exclusive ones
+    assert len(bench["round_trips"](burst[TCP], LATENCY_NS)) == 1
     waits_ns = {mode: bench["time_until_the_writer_waits_ns"](slowed[mode]) for mode in slowed}
     assert waits_ns[CREDIT] < waits_ns[TCP]
 

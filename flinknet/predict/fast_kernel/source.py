@@ -6,7 +6,7 @@ from . import words as w
 from .acknowledgements import end_source, watch_barriers
 from .compiling import compiled
 from .ramps import instant, records_until
-from .subpartition import emit, flush, note, notify, notify_of_event, write_barrier
+from .subpartition import emit, flush, note, notify, notify_of_event, open_end, write_barrier
 from .timetable import earliest_ns, next_due, set_due
 from .words import Numbers, Words
 
@@ -31,11 +31,9 @@ def _next_record_ns(m: Words, channel: int) -> int:
 @compiled
 def _follow_segment(m: Words, source: int, channel: int) -> None:
     """Lay down when a record opens the next segment of a channel, once the last one is open."""
-    emitted = m[channel + w.EMITTED]
-    if m[channel + w.OPENS_RECORD] * m[w.RECORD_BYTES] >= emitted:
+    if m[channel + w.OPENS_RECORD] * m[w.RECORD_BYTES] >= m[channel + w.EMITTED]:
         return
-    opens_at = (emitted + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS] << m[w.SEGMENT_BITS]
-    record = opens_at // m[w.RECORD_BYTES]
+    record = open_end(m, channel) // m[w.RECORD_BYTES]
     ramp, base, end = m[channel + w.OPENS_RAMP], m[channel + w.OPENS_BASE], m[channel + w.RAMP_END]
     while ramp < end and base + m[ramp] <= record:
         base += m[ramp]
@@ -48,7 +46,7 @@ def _follow_segment(m: Words, source: int, channel: int) -> None:
 
 
 @compiled
-def _emit_until(m: Words, source: int, until_ns: int) -> int:
+def emit_until(m: Words, source: int, until_ns: int) -> int:
     """Write all records that came up to an instant; the run ends if a writer would wait for
     buffers. Returns: their number.
     """
@@ -62,7 +60,7 @@ def _emit_until(m: Words, source: int, until_ns: int) -> int:
         emit(m, channel, records)
         if m[w.TIMEOUT_NS] == 0:
             flush(m, channel)
-        elif not m[w.STEPS_AT_RECORDS]:
+        elif m[w.CATCHES_UP] or not m[w.STEPS_AT_RECORDS]:
             _follow_segment(m, source, channel)
         is_lent = m[channel + w.CONNECTION] == 0 and m[source + w.LENT] > 0
         if m[channel + w.SEGMENTS] + (1 if is_lent else 0) >= m[w.QUOTA_BUFFERS]:
@@ -88,10 +86,19 @@ def _flush_all(m: Words, source: int, now: int) -> None:
 
 @compiled
 def write_barriers(m: Words, source: int) -> None:
-    """Behind what was written to each channel comes the barrier of a checkpoint."""
-    low = m[source + w.OUTPUTS]
-    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
-        write_barrier(m, m[place])
+    """Behind what was written to each channel comes the barrier of a checkpoint; the next record
+    opens a segment.
+    """
+    outputs = m[source + w.OUTPUTS]
+    for place in range(m[source + w.OUTPUTS_COUNT]):
+        channel = m[outputs + place]
+        write_barrier(m, channel)
+        if m[w.CATCHES_UP]:
+            record = m[channel + w.EMITTED] // m[w.RECORD_BYTES]
+            m[channel + w.OPENS_RAMP] = m[channel + w.RAMP]
+            m[channel + w.OPENS_BASE] = record - m[channel + w.POSITION]
+            m[channel + w.OPENS_RECORD] = record
+            set_due(m, m[source + w.SEGMENTS_DUE], place, _next_record_ns(m, channel))
 
 
 @compiled
@@ -109,6 +116,15 @@ def _next_barrier_ns(m: Words, source: int) -> int:
 
 
 @compiled
+def watches_barriers(m: Words, source: int) -> bool:
+    """Whether any turn may see that barriers of a source have left, and what follows from that."""
+    if m[source + w.IS_WATCHED]:
+        return True
+    is_last = m[source + w.NEXT_BARRIER] == m[source + w.BARRIERS_END]
+    return not is_last and _next_barrier_ns(m, source) == w.NEVER
+
+
+@compiled
 def _barriers_due_ns(m: Words, source: int) -> int:
     """When a source has barriers to pass on, or some that overtake data from then on."""
     return min(m[source + w.TIMES_OUT_NS], _next_barrier_ns(m, source))
@@ -122,7 +138,7 @@ def _pass_barriers(m: Words, source: int, until_ns: int) -> int:
     emitted = 0
     barrier_ns = _next_barrier_ns(m, source)
     while barrier_ns <= until_ns:
-        emitted += _emit_until(m, source, barrier_ns)
+        emitted += emit_until(m, source, barrier_ns)
         write_barriers(m, source)
         m[source + w.NEXT_BARRIER] += 1
         barrier_ns = _next_barrier_ns(m, source)
@@ -185,17 +201,19 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     if m[source + w.FLUSH_NS] <= now:
         watch_barriers(m, f, source, m[source + w.FLUSH_NS] - 1)
         emitted += _pass_barriers(m, source, m[source + w.FLUSH_NS] - 1)
-        emitted += _emit_until(m, source, m[source + w.FLUSH_NS] - 1)
+        emitted += emit_until(m, source, m[source + w.FLUSH_NS] - 1)
         _flush_all(m, source, now)
     watch_barriers(m, f, source, now)
     emitted += _pass_barriers(m, source, now)
-    emitted += _emit_until(m, source, now)
+    emitted += emit_until(m, source, now)
     next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
     if next_ns <= now and not has_records:
         _end_data(m, source)
         next_ns = min(m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
     elif m[w.STEPS_AT_RECORDS]:
+        if m[w.CATCHES_UP]:
+            next_ns = min(m[source + w.END_NS], earliest_ns(m, m[source + w.SEGMENTS_DUE]))
         next_ns = min(next_ns, m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
     else:
         next_ns = min(m[source + w.END_NS], m[source + w.FLUSH_NS])

@@ -26,6 +26,15 @@ def _segments(m: Words, size: int) -> int:
 
 
 @compiled
+def open_end(m: Words, channel: int) -> int:
+    """The byte up to which the open segment of a channel goes; the next one, if none is open."""
+    emitted, open_from = m[channel + w.EMITTED], m[channel + w.OPEN_FROM]
+    if m[w.DEBLOAT_NS]:
+        return emitted if emitted == open_from else m[channel + w.OPEN_UNTIL]
+    return open_from + (_segments(m, emitted - open_from) << m[w.SEGMENT_BITS])
+
+
+@compiled
 def _close_buffer(m: Words, channel: int) -> None:
     """What is written next begins another segment."""
     emitted = m[channel + w.EMITTED]

@@ -119,6 +119,7 @@ RESUME, ACKNOWLEDGE, CANCEL, BUFFER_SIZE = -1, -2, -3, -4
 # the size of each sink stands.
 DEBLOAT_NS, TARGET_MS, SMALLEST_BYTES, THRESHOLD_PERCENT, SIZES = range(77, 82)
 ALIGNED_TIMEOUT_NS = 82  # from when on barriers that are aligned overtake data; 0 for never
+CATCHES_UP = 83  # whether quiet turns are made up for when something else happens
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -138,7 +139,7 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # buffers, where the open one is full, and the size that waits to be announced, 0 for none; how many
 # data buffers are before the aligned barrier, and the bytes behind which it is; whether what the
 # task reads is counted for an unaligned checkpoint; whether the priority event that waits to be
-# read announces an aligned barrier.
+# read announces an aligned barrier; records that were taken and are still to be written.
 (
     SOURCE,
     PLACE,
@@ -203,8 +204,9 @@ TIME_KINDS, TIME_WORDS = 4, 4
     BYTES_BEFORE,
     IS_COUNTED,
     HAS_ANNOUNCEMENT,
-) = range(63)
-CHANNEL_WORDS = 63
+    TAKEN,
+) = range(64)
+CHANNEL_WORDS = 64
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -248,7 +250,7 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # timetables of its channels, of their next records and of those that open their next segments; sums
 # over its channels, and the buffers that local consumers work on; when it is to pass on barriers,
 # where no coordinator begins checkpoints; whether barriers that may time out have not
-# all left, and when they do.
+# all left, and when they do; the channels of which records were taken.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -269,8 +271,10 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     BARRIERS_END,
     IS_WATCHED,
     TIMES_OUT_NS,
-) = range(19)
-SOURCE_WORDS = 19
+    TOUCHED,
+    TOUCHED_COUNT,
+) = range(21)
+SOURCE_WORDS = 21
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have

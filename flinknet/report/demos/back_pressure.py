@@ -13,7 +13,7 @@ from flinknet.units import human_count, human_duration, human_share
 
 from ..bench_page import task_bars
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
-from .shown import DemoRun, DemoShown, doubts_of
+from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 OFTEN = 0.3
 """A task waits from the first instant on at which it did so for more than this share of the time
@@ -51,7 +51,8 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
             for name in tasks
         ],
         notes=[
-            "Task NAME 0 is subtask 0. back-pressured after: since the sink slowed down,"
+            "source 0 is subtask 0 of the source, relay 1.0 subtask 0 of the first stage after it."
+            " back-pressured after: since the sink slowed down,"
             f" {human_duration(run.measured_from_ns)} after the start of the run. A task that is"
             " neither busy nor back-pressured is idle, also between two buffers.",
         ],
@@ -80,7 +81,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
     return DemoShown(
         "back-pressure",
         "Pressure travels upstream",
-        f"{' → '.join(tasks)}, {human_count(workload.rate_per_s)} records/s. After the warm-up the"
+        f"{' → '.join(tasks)}, {asked_rate(workload.rate_per_s)}. After the warm-up the"
         f" sink needs {human_duration(SLOWER * 1e9 / workload.rate_per_s)} for each record, and a"
         f" record arrives every {human_duration(1e9 / workload.rate_per_s)}.",
         table,
@@ -180,7 +181,7 @@ def _lesson(
     return [
         f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
         f" {source} after {human_duration(last_ns)}: the buffers next to the sink fill up first.",
-        f"The sink consumes {human_count(taken_per_s)} of {human_count(rate_per_s)} records/s.",
+        f"The sink consumes {human_count(taken_per_s)} of {asked_rate(rate_per_s)}.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
         f" {human_share(shares[sink][0])}: the bottleneck is the busy task directly"
         " downstream of the back-pressured ones.",

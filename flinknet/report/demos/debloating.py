@@ -7,10 +7,17 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from flinknet.config import WorkloadConfig
-from flinknet.units import human_bytes, human_count, human_duration, human_share
+from flinknet.units import (
+    MISSING,
+    format_duration_ns,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_share,
+)
 
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
-from .shown import DemoRun, DemoShown, doubts_of
+from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 OFF, ON = "off", "on"
 
@@ -41,7 +48,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     target_ns = gates[0].target_ns if gates else None
     heads = [
         Head("debloating"),
-        Head("records/s", "Records that the consumer took per second."),
+        Head("records/s", "Records that the consumer read per second."),
         Head("in flight", "Median of the second half of the run, over the six places."),
         Head("time to consume", "How long the consumer needs for the data in flight."),
         Head("buffer size", "At the end of the run."),
@@ -85,9 +92,9 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     return DemoShown(
         "debloating",
         "Buffers as large as needed",
-        f"A producer writes {human_count(workload.rate_per_s)} records/s to a consumer that cannot"
+        f"A producer writes {asked_rate(workload.rate_per_s)} to a consumer that cannot"
         " keep up. With buffer debloating the consumer requests smaller buffers, so that it can"
-        f" consume the data in flight within {human_duration(target_ns)}.",
+        f" consume the data in flight within {_exact(target_ns)}.",
         Table(heads, rows),
         charts,
         _lesson(off, on, target_ns),
@@ -128,6 +135,10 @@ def _in_flight(run: DemoRun, name: str, color: Color) -> TimeSeries:
     return TimeSeries(name, at_ns, [each.levels.total_bytes for each in samples], color)
 
 
+def _exact(target_ns: int | None) -> str:
+    return MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
+
+
 def _lesson(off: _Seen, on: _Seen, target_ns: int | None) -> list[str]:
     before, after = off.in_flight_bytes, on.in_flight_bytes
     if not before or after is None or after > LESS * before:
@@ -140,7 +151,7 @@ def _lesson(off: _Seen, on: _Seen, target_ns: int | None) -> list[str]:
         f" consumer, {human_duration(off.in_flight_ns)} of work.",
         "With debloating, buffers start small and grow only as far as needed, here to"
         f" {human_bytes(on.buffer_size_bytes)}: {human_bytes(after)} are in flight,"
-        f" {human_duration(on.in_flight_ns)} of work; the target is {human_duration(target_ns)}.",
+        f" {human_duration(on.in_flight_ns)} of work; the target is {_exact(target_ns)}.",
     ]
     if target_ns and on.in_flight_ns and on.in_flight_ns > MISSED * target_ns:
         lines.append("That misses the target, which is approached in smoothed steps.")
@@ -153,7 +164,7 @@ def _lesson(off: _Seen, on: _Seen, target_ns: int | None) -> list[str]:
     slow_ns, fast_ns = off.checkpoint_duration_mean_ns, on.checkpoint_duration_mean_ns
     if slow_ns and fast_ns and fast_ns < slow_ns:
         lines.append(
-            "Less data before each barrier makes aligned checkpoints faster:"
+            "Less data ahead of each barrier makes aligned checkpoints faster:"
             f" {human_duration(fast_ns)} instead of {human_duration(slow_ns)}."
         )
     return lines

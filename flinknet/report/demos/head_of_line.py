@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from flinknet.results import FillSample
-from flinknet.units import human_duration, human_number, human_rate, human_share
+from flinknet.options import SEGMENT_SIZE
+from flinknet.results import Buffering, FillSample
+from flinknet.units import (
+    MISSING,
+    counted,
+    human_duration,
+    human_number,
+    human_rate,
+    human_share,
+    parse_size_bytes,
+)
 
-from ..bench_page import PLACES, places_run
 from ..demo_console import (
     COMPARED,
+    NEIGHBOUR,
+    PAUSED,
     RATE_HEADROOM,
     STARVED_RATIO,
     TITLES,
@@ -20,7 +32,19 @@ from ..demo_console import (
     lesson,
     setup,
 )
-from ..page_parts import Head, OverTime, Page, Part, Places, Row, Span, Table, TimeSeries
+from ..page_parts import (
+    Head,
+    OverTime,
+    Page,
+    Part,
+    Places,
+    PlacesChannel,
+    Row,
+    Span,
+    Table,
+    TimeSeries,
+)
+from ..places import PLACES, places_run
 from .shown import UNEXPECTED, demo_page
 
 CREDIT = (
@@ -32,17 +56,19 @@ HEAD_OF_LINE = (
     " holds up everything behind it, whoever that is for."
 )
 PLACES_NOTES = (
-    "Data moves from left (producers A.1, A.2) to right (consumers B.3, B.4); it backs up from"
-    " right to left. In places 2 to 5 the data of both channels is one queue, in the order in which"
-    " it was sent; the run does not record which bytes there are whose. The kernel sizes places 3"
-    " and 4 itself, so their limits differ.",
+    "Data moves from left to right; it backs up from right to left. In places 2 to 5 (striped) the"
+    " data of the connection is one queue, in the order in which it was sent; the run does not"
+    " record which bytes there are whose. The kernel sizes places 3 and 4 itself, so their limits"
+    " differ.",
     "Why does the receiver not read on and set B.4's data aside? That takes memory without a bound."
     " Credit makes it unnecessary: nothing is sent that has no free buffer waiting for it.",
 )
 CAPTIONS = (
     *("written, waits for its turn", "handed over, not sent", "kernel, sending host"),
-    *("kernel, receiving host", "read, waits for a buffer", "buffers before the consumer"),
+    *("kernel, receiving host", "read, waits for a buffer", "buffers of the consumers"),
 )
+QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
+CHANNELS = 2
 REPEATED_MIN = 3
 """Equal rates at the end of a run are no measurements any more if there are so many."""
 
@@ -78,15 +104,25 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
     runs = [
         places_run(
             TITLES[mode.flow_control],
-            mode.shared.buffering,
+            _within_quota(mode.shared.buffering, mode.shared.config),
             {each.at_ns: _said(mode, each, pause) for each in mode.shared.buffering.samples},
+            (NEIGHBOUR, PAUSED),
         )
         for mode in modes
         if mode.shared.buffering is not None
     ]
     names, meanings = zip(*PLACES, strict=True)
     parts: list[Part] = [
-        Places(names, meanings, runs, curve, CAPTIONS, PLACES_NOTES),
+        Places(
+            names,
+            meanings,
+            runs,
+            curve,
+            CAPTIONS,
+            PLACES_NOTES,
+            ends=("A.1, A.2", "B.3, B.4"),
+            channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
+        ),
         _table(modes),
     ]
     holds = not lesson(modes).startswith(UNEXPECTED)
@@ -99,6 +135,18 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         parts,
         spares_lesson=holds,
     )
+
+
+def _within_quota(buffering: Buffering, config: Mapping[str, Any]) -> Buffering:
+    """The most that the first place can hold is what the quota of each channel lets in, which is
+    less than the pools have.
+    """
+    if QUOTA not in config:
+        return buffering
+    quota_bytes = int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
+    fullest = max((each.levels.subpartition_bytes for each in buffering.samples), default=0)
+    bound = min(max(CHANNELS * quota_bytes, fullest), buffering.bounds.subpartition_bytes)
+    return replace(buffering, bounds=replace(buffering.bounds, subpartition_bytes=bound))
 
 
 def _table(modes: Sequence[HeadOfLine]) -> Table:
@@ -137,9 +185,9 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
         )
         if rates.paused_credit is not None:
             lines.append(
-                f"Credit of A.2: {rates.paused_credit}, with {human_number(rates.paused_backlog)}"
-                f" buffers queued; of A.1: {human_number(rates.neighbour_credit)}, with"
-                f" {human_number(rates.neighbour_backlog)} queued."
+                f"Credit of A.2: {rates.paused_credit}, with {_buffers(rates.paused_backlog)}"
+                f" queued; of A.1: {human_number(rates.neighbour_credit)}, with"
+                f" {_buffers(rates.neighbour_backlog)} queued."
             )
     blocked = []
     if not sample.is_reading:
@@ -156,6 +204,10 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     return lines
 
 
+def _buffers(number: int | None) -> str:
+    return MISSING if number is None else counted(number, "buffer")
+
+
 def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:
     """Which producers wait for a buffer: those whose consumer gets next to nothing."""
     least = STARVED_RATIO * (mode.solo_records_per_s or 0.0)
@@ -165,8 +217,8 @@ def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:
         names = [name for name, per_s in flows if per_s <= least]
     who = {0: "a producer waits", 1: f"{''.join(names)} waits"}.get(len(names), "A.1 and A.2 wait")
     return (
-        f"{who} for a buffer: a channel may use no more than its quota of place 1"
-        " (max-buffers-per-channel), even if there is room"
+        f"{who} for a buffer: the quota of a channel (max-buffers-per-channel) is used up, even if"
+        " the pool has more"
     )
 
 

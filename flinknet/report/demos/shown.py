@@ -13,6 +13,7 @@ from flinknet.results import (
     Progress,
     RunResult,
 )
+from flinknet.units import human_count, without_zeros
 
 from ..page_parts import Lines, Page, Part, Section, Table, View
 
@@ -96,6 +97,11 @@ def demo_page(
     else:
         view = View(name, title, [taught, *doubtful, seen, about], setup)
     return Page(f"bench demo {name}", [view])
+
+
+def asked_rate(per_s: float) -> str:
+    """A rate that was asked for: "10 k records/s"."""
+    return f"{without_zeros(human_count(per_s))} records/s"
 
 
 def doubts_of(

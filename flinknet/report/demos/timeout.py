@@ -9,7 +9,7 @@ from flinknet.results import Validity
 from flinknet.units import human_count, human_duration, parse_duration_ns
 
 from ..page_parts import Curves, Head, Row, Series, Table
-from .shown import DemoRun, DemoShown, doubts_of
+from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 NOTES = (
     "At 0 each record is flushed at once, but records that arrive while the sender waits for a CPU"
@@ -65,7 +65,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     return DemoShown(
         "timeout",
         "Latency against messages",
-        f"{human_count(workload.rate_per_s)} records/s from one producer to one consumer; a buffer"
+        f"{asked_rate(workload.rate_per_s)} from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
         Table(heads, rows, notes=NOTES),
         charts,

@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import CheckpointSummary
-from flinknet.units import human_bytes, human_count, human_duration
+from flinknet.units import human_bytes, human_duration
 
 from ..page_parts import Curves, Head, Row, Series, Table
-from .shown import DemoRun, DemoShown, doubts_of
+from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 ALIGNED, UNALIGNED = "aligned", "unaligned"
 
@@ -54,7 +54,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     return DemoShown(
         "unaligned",
         "A barrier overtakes",
-        f"{workload.producers} producers write {human_count(workload.rate_per_s)} records/s each to"
+        f"{workload.producers} producers write {asked_rate(workload.rate_per_s)} each to"
         " one consumer that cannot keep up, so all buffers between them are full when a checkpoint"
         " begins.",
         table,
@@ -100,7 +100,7 @@ def _lesson(aligned: CheckpointSummary | None, overtaking: CheckpointSummary | N
             " longer --duration."
         ]
     return [
-        f"Aligned, a barrier waits until all data before it is processed: a checkpoint takes"
+        f"Aligned, a barrier waits until all data ahead of it is processed: a checkpoint takes"
         f" {human_duration(slow_ns)}.",
         f"Unaligned, it overtakes that data: {human_duration(fast_ns)}. The price is"
         f" {human_bytes(overtaking.overtaken_bytes_mean)} of overtaken data that each checkpoint"

@@ -68,7 +68,10 @@ function table(heads, rows) {
     h("thead", {}, h("tr", {}, heads.map(([name, meaning]) => h("th", {scope: "col"}, term(name, meaning))))),
     h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
       row.cells.map((cell) => cell instanceof Element ? cell : h("td", {class: String(cell).length > LONG_CELL ? "wrap" : null}, String(cell))))))));
-  new ResizeObserver(() => { hint.hidden = place.scrollWidth <= place.clientWidth + 1; }).observe(place);
+  new ResizeObserver(() => {
+    hint.hidden = place.scrollWidth <= place.clientWidth + 1;
+    place.classList.toggle("wide", !hint.hidden);
+  }).observe(place);
   return h("div", {class: "table"}, hint, place);
 }
 

@@ -16,7 +16,7 @@ function scaled(value, units, plain) {
 
 function duration(ns) {
   if (ns === null || ns === undefined) return MISSING;
-  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => `${value.toFixed(0)} ns`);
+  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => value ? `${value.toFixed(0)} ns` : "0 s");
 }
 
 function count(value) {
@@ -40,7 +40,8 @@ function change(ratio) {
 
 const perSecond = (value) => value === null || value === undefined ? MISSING : `${count(value)}/s`;
 
-// A tick is a round number: no digits that say nothing.
+// A tick is a round number: no digits that say nothing, and no unit for none.
 function tickText(value, format) {
+  if (!value) return "0";
   return format(value).replace(/(\.\d*?)0+(?= |\/|$)/, "$1").replace(/\.(?= |\/|$)/, "");
 }

@@ -27,10 +27,11 @@ function linesOverTime(spec, width, height = 210) {
 function rowsOverTime(spec, width) {
   const rowPx = width < 560 ? 40 : 30, widest = Math.max(...spec.series.map((one) => one.name.length));
   const isNarrow = width < 560, left = isNarrow ? 4 : Math.min(widest * CHAR_PX + 10, width * 0.3), right = width - 14;
-  const top = spec.spans.length ? 26 : 12, bottom = top + spec.series.length * rowPx, height = bottom + 26;
+  const top = spec.spans.length ? 42 : 26, bottom = top + spec.series.length * rowPx, height = bottom + 26;
   const svg = canvas(width, height), most = largest(spec.series);
   if (most === null) return empty(svg, width, height);
-  const x = timeAxis(svg, spec, {left, right, top, bottom, width});
+  const x = timeAxis(svg, spec, {left, right, top, bottom, width}), scale = `each row: 0 to ${tickText(most, spec.format)}`;
+  svg.append(s("text", {x: left, y: 12}, scale));
   spec.series.forEach((one, index) => {
     const low = top + (index + 1) * rowPx - 2, y = linearScale([0, most || 1], [low, top + index * rowPx + (isNarrow ? 17 : 4)]);
     const points = one.values.map((value, at) => [x(one.at_ns[at]), y(value ?? 0)]);

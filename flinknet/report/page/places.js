@@ -2,18 +2,18 @@
 
 const PLAY_MS = 120;
 
-function placesPart({names, meanings, runs, curve, captions, notes}) {
+function placesPart({names, meanings, runs, curve, captions, notes, ends, channels}) {
   const shown = runs.filter((run) => run.steps.length);
   if (!shown.length) return h("p", {class: "note"}, "No samples were taken.");
   const longest = shown.reduce((most, run) => run.steps.length > most.steps.length ? run : most);
   const instants = longest.steps.map((step) => step.at_ns);
-  const tanks = shown.map((run) => placesOfRun(run, names, meanings, captions));
+  const tanks = shown.map((run) => placesOfRun(run, names, meanings, captions, ends, channels));
   const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
   const clock = h("output", {class: "clock"});
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
   let timer = null, now = 0, isMoved = false;
   const curvePlace = curve ? responsive((width) => {
-    const svg = overTimeChart(curve, width, 170, instants[now]);
+    const svg = overTimeChart(curve, width, innerHeight > 800 ? 170 : 120, instants[now]);
     svg.addEventListener("click", (event) => {
       const box = svg.getBoundingClientRect(), left = 58, right = width - 14;
       const share = ((event.clientX - box.left) * width / box.width - left) / (right - left);
@@ -46,6 +46,7 @@ function placesPart({names, meanings, runs, curve, captions, notes}) {
     h("div", {class: "controls steps"}, play, step(-1, "◂", "one step back"), slider, step(1, "▸", "one step on"), clock),
     curvePlace ? h("figure", {}, h("figcaption", {}, h("h3", {}, term(curve.title, curve.meaning)),
       legend(curve.series.map((one) => [one.name, colorOf(one.color), one.meaning, true]))), curvePlace) : null,
+    channels.length ? legend([...channels.map(({name, color}) => [name, colorOf(color)]), [`one queue of ${channels.length > 2 ? "all" : "both"}, in the order of sending`, stripes(channels)]]) : null,
     h("div", {class: "side-by-side"}, tanks.map((one) => one.element)),
     notes.map((note) => h("p", {class: "note small"}, note)));
   // The first look is where most lies in the places, within the spans if there are any: where the lesson is.
@@ -58,20 +59,37 @@ function placesPart({names, meanings, runs, curve, captions, notes}) {
   return part;
 }
 
-function placesOfRun(run, names, meanings, captions) {
+// Where a long name may break.
+const hyphenated = (name) => name.replace("subpartitions", "sub\u00adpartitions");
+
+// Of what is not told apart: the colours of all channels.
+const STRIPE_PX = 5;
+const stripes = (channels) => `repeating-linear-gradient(-45deg, ${channels.map(({color}, index) =>
+  `${colorOf(color)} ${index * STRIPE_PX}px ${(index + 1) * STRIPE_PX}px`).join(", ")})`;
+
+// The data in a place: a layer for each channel, or one of all.
+function layers(bytesOfChannels, channels) {
+  if (!channels.length) return [];
+  if (!bytesOfChannels || !bytesOfChannels.length) return [h("div", {class: "layer", style: `flex: 1; background: ${stripes(channels)}`})];
+  return bytesOfChannels.map((held, index) => h("div", {class: "layer", style: `flex: ${held} 0 0; background: ${colorOf(channels[index].color)}`}));
+}
+
+function placesOfRun(run, names, meanings, captions, ends, channels) {
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
     const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
     const bound = run.bounds_bytes[index];
     return {level, amount, limit, bound, element: h("li", {class: "place"},
-      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(name, meanings[index])), captions[index] ? h("div", {class: "bound"}, captions[index]) : null, amount, limit)};
+      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(hyphenated(name), meanings[index])), captions[index] ? h("div", {class: "caption"}, captions[index]) : null, amount, limit)};
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
-  const element = h("div", {class: "placed"}, h("h3", {}, run.name), h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
+  const way = h("div", {class: "way small"}, h("span", {}, `${ends[0]} →`), h("span", {}, `→ ${ends[1]}`));
+  const element = h("div", {class: "placed"}, h("h3", {}, run.name), way, h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
   function show(at) {
     const one = run.steps[indexAt(instants, at)];
     parts.forEach(({level, amount, limit, bound, element: place}, index) => {
       const held = one.levels_bytes[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
+      level.replaceChildren(...layers(one.by_channel_bytes[index], channels));
       level.style.height = `${(100 * share).toFixed(1)}%`;
       place.classList.toggle("full", isFull);
       limit.textContent = bound ? `of ${bytes(bound)}${isFull ? ": full" : ""}` : "not used";

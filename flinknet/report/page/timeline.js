@@ -12,7 +12,7 @@ const REGIMES = [
 
 const PANELS = [
   {title: "records/s", key: "rate", color: "var(--blue)", format: count,
-    meaning: "Records that the consumer took, per second."},
+    meaning: "Records that the consumer read, per second."},
   {title: "backlog", key: "backlog", extreme: "backlogMax", color: "var(--orange)", format: count,
     meaning: "Data buffers still queued at the producer when one left: mean of each window, and its maximum (thin)."},
   {title: "credit", key: "credit", extreme: "creditMin", color: "var(--green)", format: count,

@@ -9,7 +9,7 @@ const METRICS = {
 };
 
 const MEANING = {
-  throughput: "Records per second that the consumers took.",
+  throughput: "Records per second that the consumers read.",
   p50: "Half of the records were consumed within this time after they were due.",
   p99: "99 of 100 records were consumed within this time after they were due.",
   backlog: "Data buffers still queued at the producer when one left, averaged over the buffers.",

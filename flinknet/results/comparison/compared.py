@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..disturbances import is_disturbed
-from ..measures import RunWarning
+from ..measures import FlushCounts, RunWarning
 from ..run import Measured
 from ..validity import Validity, validity_of
 from .differences import Difference, difference, summary
@@ -24,7 +24,8 @@ class ComparedRun:
     Attributes:
         config: Flink's keys; `workload` what was sent, and how.
         cpu_cores: that the TaskManagers used for work; None if unknown.
-        tries: how often it was run; of invalid or disturbed tries the best one counts.
+        tries: how often it was run; of invalid or disturbed tries the least disturbed valid one
+            counts, whatever it measured.
     """
 
     measured: Measured
@@ -66,6 +67,16 @@ class Configuration:
     def invalid(self) -> int:
         """How many of the runs that count are invalid."""
         return sum(each.is_invalid for each in self.runs)
+
+    @property
+    def flushes(self) -> FlushCounts:
+        """Why buffers left, over all runs that count."""
+        counts = [each.measured.flushes for each in self.runs]
+        return FlushCounts(
+            sum(each.full for each in counts),
+            sum(each.timeout for each in counts),
+            sum(each.event for each in counts),
+        )
 
     def values(self, metric: str) -> list[float | None]:
         """A metric of each run."""
@@ -278,6 +289,7 @@ def compare(
             direction=0 if unlike or is_elsewhere or is_uncertain else metric.direction,
             confidence=confidence,
             is_paired=baseline is None,
+            resolution=metric.resolution,
         )
         for name, metric in METRICS.items()
     }

@@ -7,6 +7,9 @@ Student-t interval, given as a ratio. Logarithms make "twice" and "half" equally
 means of both sides go with it: their ratio is that change. A metric with a zero in it has no ratio;
 its plain differences and arithmetic means are taken instead, in its own unit.
 
+A percentile is read from a histogram, in whose buckets runs that differ a little are equal: its
+interval is never narrower than what the two values may be off by.
+
 The runs of an earlier result are not of the same rounds: then the two samples are independent, and
 the interval is Welch's.
 """
@@ -21,7 +24,7 @@ from statistics import fmean, geometric_mean, median, stdev
 
 from flinknet.units import human_change
 
-from .metrics import label_of
+from .metrics import HISTOGRAM_RESOLUTION, label_of
 from .student_t import student_t_quantile
 
 NEGLIGIBLE = 0.01
@@ -52,6 +55,7 @@ class Estimate:
         deviation: of a run (unpaired), or of a round's difference (paired); None for one run.
         base_error: standard error of the baseline's own mean, which more runs leave as it is, and
             `base_runs` it comes from; 0 where runs are paired.
+        reach_min: of the interval to either side, however many runs there are.
     """
 
     centre: float
@@ -61,6 +65,7 @@ class Estimate:
     confidence: float
     base_error: float = 0.0
     base_runs: int = 0
+    reach_min: float = 0.0
 
     def interval(self, runs: int | None = None) -> tuple[float, float] | None:
         """The confidence interval (as a ratio where `is_log`) with so many runs of this deviation;
@@ -75,7 +80,7 @@ class Estimate:
             own = error**2 / (count - 1) + base_error**2 / (self.base_runs - 1)
             degrees = max(1, int((error + base_error) ** 2 / own))
         quantile = student_t_quantile((1 + self.confidence) / 2, degrees)
-        reach = quantile * math.sqrt(error + base_error)
+        reach = max(quantile * math.sqrt(error + base_error), self.reach_min)
         low, high = self.centre - reach, self.centre + reach
         return (math.expm1(low), math.expm1(high)) if self.is_log else (low, high)
 
@@ -136,6 +141,10 @@ class Difference:
             return "one run decides nothing"
         if estimate.base_runs and estimate.base_error:
             return f"the {estimate.base_runs} runs of the baseline are too few"
+        if estimate.reach_min:
+            exact = replace(self, estimate=replace(estimate, reach_min=0.0))
+            if exact.runs_needed(is_decided) is not None:
+                return f"percentiles are known to {HISTOGRAM_RESOLUTION:.1%}: more runs do not help"
         return f"more than {RUNS_MAX} runs would be needed"
 
     def _with_runs(self, runs: int) -> Difference:
@@ -154,6 +163,7 @@ def difference(
     direction: int,
     confidence: float = 0.95,
     is_paired: bool = True,
+    resolution: float = 0.0,
 ) -> Difference:
     """Compare two samples.
 
@@ -162,6 +172,7 @@ def difference(
         direction: 1 when more is better, -1 when less is, 0 when neither.
         confidence: of the interval, such as 0.95.
         is_paired: by their index; otherwise the samples are independent, and may differ in length.
+        resolution: what each value may be off by, relative to it.
     """
     medians = _median(base), _median(candidate)
     first, second = _paired(base, candidate) if is_paired else (_known(base), _known(candidate))
@@ -171,6 +182,9 @@ def difference(
     mean = geometric_mean if is_log else fmean
     base_mean, candidate_mean = mean(first), mean(second)
     estimate = _estimate(first, second, confidence, is_log=is_log, is_paired=is_paired)
+    estimate = replace(
+        estimate, reach_min=2 * resolution * (1.0 if is_log else max(base_mean, candidate_mean))
+    )
     change = math.expm1(estimate.centre) if is_log else estimate.centre
     low, high = estimate.interval() or (None, None)
     negligible = NEGLIGIBLE if is_log else NEGLIGIBLE * max(base_mean, candidate_mean)

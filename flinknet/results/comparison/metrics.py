@@ -17,6 +17,7 @@ class Metric:
         unit: records/s, bytes, ns, buffers, buffers/s or cores.
         label: what tables call it.
         records_min: without so many records in a run it is unknown.
+        resolution: what a value may be off by, relative to it; 0: it is exact.
     """
 
     read: Callable[[Measured, float | None], float | None]
@@ -24,15 +25,31 @@ class Metric:
     unit: str
     label: str = ""
     records_min: int = 0
+    resolution: float = 0.0
+
+
+HISTOGRAM_RESOLUTION = 1 / 256
+"""A percentile is the middle of a bucket of the histogram, which is off by so much at most."""
+
+
+def _percentile(name: str, label: str, records_min: int) -> Metric:
+    return Metric(
+        lambda measured, _: getattr(measured.latency_ns, name),
+        -1,
+        "ns",
+        label,
+        records_min,
+        HISTOGRAM_RESOLUTION,
+    )
 
 
 METRICS: Mapping[str, Metric] = {
     "throughput": Metric(lambda m, _: m.throughput_records_per_s, 1, "records/s"),
     "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes", "bytes/s"),
     "mean": Metric(lambda m, _: m.latency_ns.mean, -1, "ns"),
-    "p50": Metric(lambda m, _: m.latency_ns.p50, -1, "ns", "", 10),
-    "p99": Metric(lambda m, _: m.latency_ns.p99, -1, "ns", "", 500),
-    "p99_9": Metric(lambda m, _: m.latency_ns.p99_9, -1, "ns", "p99.9", 5000),
+    "p50": _percentile("p50", "", 10),
+    "p99": _percentile("p99", "", 500),
+    "p99_9": _percentile("p99_9", "p99.9", 5000),
     "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
     "buffers": Metric(lambda m, _: m.buffers / m.duration_ns * 1e9, 0, "buffers/s", "buffers/s"),
     "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),

@@ -103,7 +103,11 @@ class LoadRun:
     def add(self, running: RunningTask) -> None:
         """Add a task."""
         self._tasks[running.task.name] = running
-        self._meter.add(running.partitions, running.task.gates)
+        self._meter.add(
+            running.partitions,
+            running.task.gates,
+            [output.channels for output in running.task.outputs.each],
+        )
 
     def ended(self, running: RunningTask) -> None:
         """Record the final figures of a task that has finished, before it is released."""
