@@ -279,7 +279,7 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
     assert "Closest: buffer timeout 0: 900 us, 50% past the limit." in unmet
     alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
     assert "No knee: all are alike." in alike
-    same = text_of(show(advised(situation(knee=1, knee_patch=""))), "#answer")
+    same = text_of(show(advised(situation(choice=CHOICE | {"patch": ""}))), "#answer")
     assert "Nothing to change" in same
     tcp = text_of(
         show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"

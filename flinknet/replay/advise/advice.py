@@ -78,7 +78,10 @@ def choose(
     margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
     patch = patch_of(points[best], recorded)
     longer_ns = _next_longer_ns(points, best)
-    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns)
+    longer = [each for each in scored if timeout_of(points[each[2]]) == longer_ns]
+    margins = [margin for margin, beyond, _ in longer if beyond < 0 or margin < 0]
+    longer_margin = max(margins) if len(margins) == len(longer) > 0 else None
+    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns, longer_margin)
 
 
 def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
