@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
@@ -103,7 +102,7 @@ def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
     """
     if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
-    known = [each for each in asdict(error).values() if each is not None]
+    known = error.counting
     if not known and any(each.throughput_records_per_s is not None for each in points):
         return UNKNOWN_ERROR
     if any(abs(each) > ERROR_TO_BET_ON for each in known):
