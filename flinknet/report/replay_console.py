@@ -68,6 +68,8 @@ SETTINGS_SHOWN = 40
 
 EDGES_IN_FULL = "--edges shows each edge in full: channels, messages, checkpoints, predictions"
 
+MEMORY = "memory: the most that all buffer pools of producers and consumers can take"
+
 _NOTHING = "not predicted"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
@@ -226,7 +228,7 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         print_line(console, each.text)
     if found:
         console.print()
-    for note in notes_of(points):
+    for note in (MEMORY, *notes_of(points)):
         print_line(console, Text(note, style="dim"), indent=2)
 
 
