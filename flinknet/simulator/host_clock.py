@@ -1,4 +1,3 @@
-# mypyc
 """HostClock: the clock of a host that does not show virtual time."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# mypyc
 """JobCluster: the job of a program in virtual time.
 
 A streaming job is deployed at once, one with blocking exchanges stage by stage, whatever its input

@@ -1,4 +1,3 @@
-# mypyc
 """ProtocolChecker: what must hold of the messages of every channel, at any moment."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# mypyc
 """Stages: vertices that are deployed one after the other, and a log of when."""
 
 from __future__ import annotations

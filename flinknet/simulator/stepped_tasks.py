@@ -1,4 +1,3 @@
-# mypyc
 """The tasks of the load generator, with what their steps take of their loop's time."""
 
 from __future__ import annotations

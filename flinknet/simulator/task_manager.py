@@ -1,4 +1,3 @@
-# mypyc
 """SimulatedTaskManager: an event loop whose turns take the virtual time of the work they do.
 
 One turn reads what has arrived, steps the tasks and sends, as the runtime's loop does. While it is
