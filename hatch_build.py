@@ -1,9 +1,8 @@
 """Build hook: compiles the modules whose first line is MARK with mypyc when flinknet is installed.
 
-Marked is what buffers pass through, for real or in the simulator, except enums, protocols and
-dataclasses, which mypyc does not make faster. Without a C compiler, or where anything else fails,
-flinknet runs interpreted and `flinknet doctor` says why. `flinknet/compiled_core.py` reads what is
-written here.
+Marked is what buffers pass through, except enums, protocols and dataclasses, which mypyc does not
+make faster. Without a C compiler, or where anything else fails, flinknet runs interpreted and
+`flinknet doctor` says why. `flinknet/compiled_core.py` reads what is written here.
 """
 
 from __future__ import annotations
