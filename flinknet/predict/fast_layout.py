@@ -22,7 +22,7 @@ from flinknet.core.wire.events import (
 from flinknet.histogram import BUCKETS
 from flinknet.job.barriers import barrier_of
 from flinknet.job.debloating import debloating_config
-from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
@@ -30,16 +30,17 @@ from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.units import NS_PER_MS
 
-from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns, turns_max
+from .fast_clock import (
+    alignments_max,
+    catches_up,
+    first_checkpoint_ns,
+    flusher_phase_ns,
+    one_way_ns,
+    turns_max,
+)
 from .fast_kernel import words as k
 from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
-
-
-def one_way_ns(exchange: RecordedExchange) -> int:
-    """Latency of a link: the way of a message without the sending that the sender itself does."""
-    costs = exchange.costs
-    return max(0, int(costs.transit_ns - costs.send_ns_per_message))
 
 
 def memory_of_run(
@@ -115,6 +116,7 @@ class _Layout:
                 k.TIMEOUT_NS: network.buffer_timeout_ns,
                 k.PERIOD_NS: self._period_ns,
                 k.RECORD_BYTES: self._record_bytes,
+                k.BATCH_RECORDS: max(1, MAX_RATE_BATCH_BYTES // self._record_bytes),
                 k.SEGMENT_BYTES: network.segment_size_bytes,
                 k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
                 k.EXCLUSIVE_BUFFERS: network.exclusive_buffers,
@@ -144,7 +146,7 @@ class _Layout:
                 k.WAKES: self._wakes,
                 k.HAS_INSTANTS: int(exchange.has_instants),
                 k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,
-                k.CATCHES_UP: int(self._catches_up()),
+                k.CATCHES_UP: int(catches_up(exchange, network)),
                 k.SMALLEST: k.NEVER,
                 k.LOW_SMALLEST: k.NEVER,
                 k.HIGH_SMALLEST: k.NEVER,
@@ -153,18 +155,10 @@ class _Layout:
             },
         )
 
-    def _catches_up(self) -> bool:
-        """Whether quiet turns can be made up for: no record leaves at once, and turns of others at
-        the same instant do not count, as messages are under way for some time or records are
-        written in none.
-        """
-        is_apart = one_way_ns(self._exchange) > 0 or self._exchange.costs.emit_ns_per_record == 0.0
-        return is_apart and self._network.buffer_timeout_ns != 0 and self._ends_anywhere()
-
-    def _ends_anywhere(self) -> bool:
-        """Whether buffers may end before their segments do."""
-        network = self._network
-        return network.checkpoint_interval_ns is not None or network.debloating_enabled
+    def _most_records(self, buffers: int) -> int:
+        """More than these are no single batch, and do not fit into so many buffers."""
+        size = max(buffers * self._network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
+        return size // self._record_bytes
 
     def put_checkpoints(self) -> None:
         """When they begin, and room for what becomes of them."""
@@ -324,6 +318,8 @@ class _Layout:
                     k.UNACKNOWLEDGED: output.subpartitions,
                     k.END_NS: max(end_ns, last_ns),
                     k.POOL_BUFFERS: output.pool.max_buffers,
+                    k.OVERDRAFT_BUFFERS: output.overdraft_buffers,
+                    k.MOST_RECORDS: self._most_records(output.pool.max_buffers),
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
@@ -432,4 +428,4 @@ def _boundaries(network: NetworkConfig) -> int:
             return 1
         if not network.unaligned_checkpoints:
             return 2
-    return power_of_two(network.max_buffers_per_channel + 2)
+    return power_of_two(network.max_buffers_per_channel + 4)

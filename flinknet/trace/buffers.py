@@ -133,7 +133,7 @@ def data_at(
     """Columns of the data buffers at a point."""
     rows = events_at(events, MessageKind.BUFFER_RESPONSE, point, (*columns, "data_type"))
     is_data = IS_BUFFER_BY_TYPE[rows.pop("data_type")]
-    return rows if is_data.all() else _only(rows, is_data)
+    return rows if is_data.all() else _only(rows, np.flatnonzero(is_data))
 
 
 def data_at_all(
@@ -186,7 +186,7 @@ def _by_number(rows: EventColumns) -> EventColumns:
 
 
 def _only(rows: EventColumns, wanted: npt.NDArray[Any]) -> EventColumns:
-    return {name: values[wanted] for name, values in rows.items()}
+    return {name: values.take(wanted) for name, values in rows.items()}
 
 
 def _common(left: IntArray, right: IntArray) -> IntArray:

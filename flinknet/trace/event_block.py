@@ -5,7 +5,7 @@ their rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -54,9 +54,10 @@ class Spans:
         """The ranges of one kind and point."""
         return self.only((self.kind == kind) & (self.point == point))
 
-    def only(self, keep: npt.NDArray[np.bool_]) -> Spans:
+    def only(self, keep: npt.NDArray[Any]) -> Spans:
         """The selected ranges."""
-        return Spans(*(getattr(self, each.name)[keep] for each in fields(self)))
+        own = self.starts, self.ends, self.channel, self.kind, self.point
+        return Spans(*(each[keep] for each in own))
 
     def rows(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The rows of a column in these ranges."""

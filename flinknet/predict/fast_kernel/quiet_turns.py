@@ -6,22 +6,26 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
-from .ramps import instant
-from .source import emit_until, watches_barriers
-from .subpartition import emit
-from .timetable import earliest_ns, next_due, set_due
+from .source import watches_barriers
+from .timetable import earliest_ns
 from .words import Numbers, Words
+from .writer import emit_until, take_until, write_taken
 
 _RECORDS_MAX = 256
 """Records that one of these turns takes at most."""
 
 
 @compiled
+def _takes_records(m: Words, source: int) -> bool:
+    return m[source + w.STATE] == w.RUNNING and not m[source + w.HAS_WAITED]
+
+
+@compiled
 def next_record_ns(m: Words, sources: int, sources_end: int) -> int:
-    """When the next record of some sources comes; NEVER if they have ended."""
+    """When the next record of some sources comes; NEVER if they have ended, or wait for buffers."""
     due_ns = w.NEVER
     for place in range(sources, sources_end):
-        if m[m[place] + w.STATE] == w.RUNNING:
+        if _takes_records(m, m[place]):
             due_ns = min(due_ns, earliest_ns(m, m[m[place] + w.RECORDS_DUE]))
     return due_ns
 
@@ -36,44 +40,6 @@ def next_watched_ns(m: Words, sources: int, sources_end: int) -> int:
 
 
 @compiled
-def _take_until(m: Words, source: int, until_ns: int) -> int:
-    """Take the records of a source that have come by an instant, to be written later. Returns:
-    their number.
-    """
-    outputs, due, taken = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE], 0
-    place = next_due(m, due, 0, until_ns)
-    while place >= 0:
-        channel = m[outputs + place]
-        ramp, position, end = m[channel + w.RAMP], m[channel + w.POSITION], m[channel + w.RAMP_END]
-        if m[channel + w.TAKEN] == 0:
-            m[m[source + w.TOUCHED] + m[source + w.TOUCHED_COUNT]] = channel
-            m[source + w.TOUCHED_COUNT] += 1
-        next_ns = until_ns
-        while next_ns <= until_ns:
-            taken += 1
-            m[channel + w.TAKEN] += 1
-            position += 1
-            if position == m[ramp]:
-                ramp += w.RAMP_WORDS
-                position = 0
-            next_ns = w.NEVER if ramp == end else instant(m, ramp, position)
-        m[channel + w.RAMP] = ramp
-        m[channel + w.POSITION] = position
-        set_due(m, due, place, next_ns)
-        place = next_due(m, due, place + 1, until_ns)
-    return taken
-
-
-@compiled
-def _write_taken(m: Words, source: int) -> None:
-    touched = m[source + w.TOUCHED]
-    for place in range(touched, touched + m[source + w.TOUCHED_COUNT]):
-        emit(m, m[place], m[m[place] + w.TAKEN])
-        m[m[place] + w.TAKEN] = 0
-    m[source + w.TOUCHED_COUNT] = 0
-
-
-@compiled
 def _take_turn(m: Words, f: Numbers, task_manager: int, now: int) -> int:
     """One quiet turn. Returns: when it is over."""
     m[task_manager + w.IDLE_NS] += now - m[task_manager + w.FREE_SINCE_NS]
@@ -84,8 +50,8 @@ def _take_turn(m: Words, f: Numbers, task_manager: int, now: int) -> int:
         if m[source + w.STATE] != w.RUNNING:
             continue
         first_ns = earliest_ns(m, m[source + w.RECORDS_DUE])
-        if first_ns <= now:
-            cost_ns = int(_take_until(m, source, now) * f[w.EMIT_NS_PER_RECORD])
+        if first_ns <= now and not m[source + w.HAS_WAITED]:
+            cost_ns = int(take_until(m, source, now, w.NEVER) * f[w.EMIT_NS_PER_RECORD])
             spare_ns = min(idle_ns - m[source + w.IDLE_SEEN_NS], now - first_ns)
             now += max(0, cost_ns - spare_ns)
         m[source + w.IDLE_SEEN_NS] = idle_ns
@@ -107,7 +73,7 @@ def catch_up(m: Words, f: Numbers, task_manager: int, until_ns: int) -> int:
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
     if f[w.EMIT_NS_PER_RECORD] == 0.0:
         for place in range(sources, sources_end):
-            if m[m[place] + w.STATE] == w.RUNNING:
+            if _takes_records(m, m[place]):
                 emit_until(m, m[place], until_ns - 1)
         return until_ns
     most_ns = 0
@@ -120,5 +86,5 @@ def catch_up(m: Words, f: Numbers, task_manager: int, until_ns: int) -> int:
             m[w.ENDED] = w.TOO_LONG
         now = max(next_record_ns(m, sources, sources_end), free_ns)
     for place in range(sources, sources_end):
-        _write_taken(m, m[place])
+        write_taken(m, m[place])
     return now if now < until_ns else max(free_ns, until_ns)

@@ -9,7 +9,7 @@ from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .quiet_turns import catch_up, next_watched_ns
 from .sink import step_sink
-from .source import may_finish, start_source, step_source
+from .source import may_go_on, start_source, step_source
 from .subpartition import notify
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
@@ -44,6 +44,15 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 
 @compiled
+def _may_go_on(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether any source has only waited for what it has now."""
+    count = 0
+    for place in range(sources, sources_end):
+        count += 1 if may_go_on(m, m[place]) else 0
+    return count > 0
+
+
+@compiled
 def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn."""
     m[w.TURN_NS] = now
@@ -53,8 +62,10 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
     sources = m[task_manager + w.OWN_SOURCES]
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
+    waiting = 0
     for place in range(sources, sources_end):
         now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
+        waiting += m[m[place] + w.HAS_WAITED]
         next_ns = min(next_ns, again_ns)
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -62,13 +73,14 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         if m[w.DEBLOAT_NS] and again_ns > now:
             rest(m, m[place], now)
         next_ns = min(next_ns, again_ns)
-    if m[task_manager + w.HAS_LOCAL_CHANNELS]:
-        for place in range(sources, sources_end):
-            if may_finish(m, m[place]):  # a local consumer has let it
-                next_ns = now
+    if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
+        next_ns = now  # a local consumer has let it
+    m[w.HAS_SENT] = 0
     now = _pump_all(m, f, task_manager, now)
     if m[w.CATCHES_UP]:
         next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
+    if waiting and (m[w.HAS_SENT] or _may_go_on(m, sources, sources_end)):
+        next_ns = now  # buffers came back to the writer
     m[task_manager + w.FREE_SINCE_NS] = now
     if next_ns != w.NEVER:
         wake(m, task_manager, next_ns)

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
-from flinknet.core.probe import TracePoint
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.exchange import is_max_rate
 from flinknet.predict.ramps import Ramps
-from flinknet.trace.event_block import EventBlock
+from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
 from ..read import RecordedRun
 from ..spark.frames import Columns
@@ -186,31 +186,46 @@ def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
 def _count(
     unit: WorkUnit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
 ) -> Iterator[Columns]:
+    from .sums_kernel import sum_slices
+
     own_edges = np.array(edges[unit.run])
     for block in blocks:
-        rows = block.data_at(TracePoint.SENT)
-        is_known = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
-        is_known &= (rows["last_record_ns"] >= unit.from_ns) & (rows["channel"] >= 0)
-        kept = np.flatnonzero(is_known & (rows["first_record_ns"] < unit.to_ns))
-        first_ns, last_ns = (
-            rows[name].take(kept) for name in ("first_record_ns", "last_record_ns")
+        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+        spans = spans.only(spans.channel >= 0)
+        if not len(spans.starts):
+            continue
+        at_ns, records, first_ns, last_ns = (
+            block[name] for name in ("at_ns", "records", "first_record_ns", "last_record_ns")
         )
-        first = np.searchsorted(own_edges, first_ns, side="right") - 1
-        is_whole = (last_ns < own_edges[-1]) & (first >= 0)
-        is_whole &= last_ns < own_edges[np.minimum(first + 1, len(own_edges) - 1)]
-        channel, records = rows["channel"].take(kept), rows["records"].take(kept)
-        size = rows["payload_bytes"].take(kept)
-        late_ns = rows["at_ns"].take(kept) - first_ns
-        yield from _sums(unit, channel, first, is_whole, records, size, late_ns)
-        cut = np.flatnonzero(~is_whole)
+        sums, cut = sum_slices(
+            spans.starts,
+            spans.ends,
+            at_ns,
+            block["data_type"],
+            IS_BUFFER_BY_TYPE,
+            records,
+            block["payload_bytes"],
+            first_ns,
+            last_ns,
+            own_edges,
+            (unit.from_ns, unit.to_ns),
+        )
+        span, number, own_records, payload_bytes, latest_ns = sums.T
+        yield {
+            "run": np.full(len(span), unit.run),
+            "channel": spans.channel[span],
+            "slice": number,
+            "records": own_records,
+            "whole_records": own_records,
+            "payload_bytes": payload_bytes,
+            "latest_ns": latest_ns,
+        }
         if len(cut):
-            yield _parts_of(
-                unit,
-                own_edges,
-                channel.take(cut),
-                Ramps(records.take(cut).astype(np.int64), first_ns.take(cut), last_ns.take(cut)),
-                late_ns.take(cut),
+            ramps = Ramps(
+                *(each.take(cut).astype(np.int64) for each in (records, first_ns, last_ns))
             )
+            late_ns = at_ns.take(cut) - ramps.first_ns
+            yield _parts_of(unit, own_edges, block["channel"].take(cut), ramps, late_ns)
 
 
 def _parts_of(
@@ -232,33 +247,4 @@ def _parts_of(
         "whole_records": nothing,
         "payload_bytes": nothing,
         "latest_ns": late_ns[row],
-    }
-
-
-def _sums(
-    unit: WorkUnit,
-    channel: IntArray,
-    number: IntArray,
-    keep: IntArray,
-    records: IntArray,
-    size: IntArray,
-    late_ns: IntArray,
-) -> Iterator[Columns]:
-    """Sums over buffers by channel and slice. Rows of a channel stand together, and in their
-    order."""
-    rows = np.flatnonzero(keep)
-    if not len(rows):
-        return
-    channel, number = channel.take(rows), number.take(rows)
-    is_start = (np.diff(channel) != 0) | (np.diff(number) != 0)
-    starts = np.r_[0, np.flatnonzero(is_start) + 1]
-    own_records = np.add.reduceat(records.take(rows).astype(np.int64), starts)
-    yield {
-        "run": np.full(len(starts), unit.run),
-        "channel": channel[starts],
-        "slice": number[starts],
-        "records": own_records,
-        "whole_records": own_records,
-        "payload_bytes": np.add.reduceat(size.take(rows).astype(np.int64), starts),
-        "latest_ns": np.maximum.reduceat(late_ns.take(rows), starts),
     }

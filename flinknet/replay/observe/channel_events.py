@@ -18,6 +18,10 @@ from flinknet.trace.event_block import EventColumns
 Key = tuple[int, int]
 """Kind and point."""
 
+LONG_RUN = 64
+"""Rows that stand together, from which on they are copied as a piece, and not row by row: 4 µs a
+piece of 4,000 instead of 10."""
+
 ROWS_AT_ONCE = 1 << 16
 """Of several channels that are worked on together, so that what is computed of them fits into the
 caches."""
@@ -65,6 +69,20 @@ class Window:
         return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EventRuns:
+    """Events of one kind and point in runs, each of one channel.
+
+    Attributes:
+        places: of the channel of each run.
+        counts: rows of each run; they stand one behind the other.
+    """
+
+    places: IntArray
+    counts: IntArray
+    columns: EventColumns
+
+
 @dataclass(frozen=True, eq=False)
 class ChannelEvents:
     """Events of some channels by kind and point: those of a channel stand together, in the order of
@@ -80,34 +98,31 @@ class ChannelEvents:
     bounds: dict[Key, IntArray]
 
     @classmethod
-    def of_parts(
-        cls, channels: IntArray, parts: dict[Key, list[tuple[IntArray, EventColumns]]]
-    ) -> ChannelEvents:
-        """Out of parts, each with the place of the channel of each row; those of a part in their
-        order. The parts are used up, so that not everything is there twice.
+    def of_parts(cls, channels: IntArray, parts: dict[Key, list[EventRuns]]) -> ChannelEvents:
+        """Out of parts, those of a channel in their order. The parts are used up, so that not
+        everything is there twice.
         """
         rows: dict[Key, EventColumns] = {}
         bounds: dict[Key, IntArray] = {}
         for key in list(parts):
             own = parts.pop(key)
-            place = np.concatenate([places for places, _ in own])
-            order = _order(place, len(channels))
-            counts = np.bincount(place, minlength=len(channels))
-            bounds[key] = np.r_[0, np.cumsum(counts)]
-            rows[key] = {}
-            for name in list(own[0][1]):
-                values = np.concatenate([columns.pop(name) for _, columns in own])
-                rows[key][name] = values if order is None else values[order]
+            layout = _Layout.of(own)
+            bounds[key] = layout.bounds(len(channels))
+            rows[key] = {
+                name: layout.laid([part.columns.pop(name) for part in own])
+                for name in list(own[0].columns)
+            }
         return cls(channels, rows, bounds)
 
     @classmethod
     def of_channels(cls, events: Mapping[int, SortedEvents]) -> ChannelEvents:
         """Out of the events of each channel."""
-        parts: dict[Key, list[tuple[IntArray, EventColumns]]] = {}
+        parts: dict[Key, list[EventRuns]] = {}
         for place, own in enumerate(events.values()):
             for key, columns in own.items():
                 count = len(columns["at_ns"])
-                parts.setdefault(key, []).append((np.full(count, place), dict(columns)))
+                runs = EventRuns(np.array([place]), np.array([count]), dict(columns))
+                parts.setdefault(key, []).append(runs)
         return cls.of_parts(np.array(list(events), np.int64), parts)
 
     @cached_property
@@ -156,12 +171,12 @@ class ChannelEvents:
             keep = np.repeat(is_kept, counts)
             parts = []
             if keep.any():
-                place = np.repeat(np.arange(len(self.channels)), counts)[keep]
-                parts.append((place, {name: own.pop(name)[keep] for name in list(own)}))
+                kept = {name: own.pop(name)[keep] for name in list(own)}
+                parts.append(EventRuns(np.flatnonzero(is_kept), counts[is_kept], kept))
             for other, places in zip(others, others_places, strict=True):
                 if key in other.rows:
-                    more = np.repeat(places, np.diff(other.bounds[key]))
-                    parts.append((more, other.rows.pop(key)))
+                    more = np.diff(other.bounds[key])
+                    parts.append(EventRuns(np.array(places), more, other.rows.pop(key)))
             if parts:
                 joined = ChannelEvents.of_parts(self.channels, {key: parts})
                 self.rows[key], self.bounds[key] = joined.rows[key], joined.bounds[key]
@@ -189,9 +204,12 @@ class ChannelEvents:
         """
         found = self._range(start, end)
         for key, columns in found.items():
+            if end - start == 1:
+                columns["channel"] = np.broadcast_to(np.int64(0), len(columns["at_ns"]))
+                continue
             counts = np.diff(self.bounds[key][start : end + 1])
             columns["channel"] = channel = np.repeat(np.arange(end - start), counts)
-            if "sequence_number" in columns and end - start > 1:
+            if "sequence_number" in columns:
                 columns["sequence_number"] = (channel << CHANNEL_BITS) + columns["sequence_number"]
         return found
 
@@ -207,8 +225,11 @@ class ChannelEvents:
             high_ns = max(high_ns, int(columns["at_ns"].max(initial=high_ns)))
         length_ns = high_ns - low_ns + 1
         for start, end in self.batches(length_ns):
-            window = Window(from_ns - low_ns, to_ns - low_ns, length_ns, 0, end - start)
             events = self.together(start, end)
+            if end - start == 1:
+                yield range(start, end), events, Window(from_ns, to_ns)
+                continue
+            window = Window(from_ns - low_ns, to_ns - low_ns, length_ns, 0, end - start)
             for columns in events.values():
                 shift_ns = columns["channel"] * length_ns - low_ns
                 if "first_record_ns" in columns:
@@ -219,9 +240,51 @@ class ChannelEvents:
             yield range(start, end), events, window
 
 
-def _order(place: IntArray, count: int) -> IntArray | None:
-    """The order by places, stable; None if they stand in it."""
-    if (place[1:] >= place[:-1]).all():
-        return None
-    small = place.astype(np.uint16) if count <= 1 << 16 else place  # 16 bits are sorted by radix
-    return np.argsort(small, kind="stable")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """How the runs of some parts are laid by channels, each in the order of the parts.
+
+    Attributes:
+        places, counts: of all runs, as they stand.
+        parts: rows of each part.
+        order: of the runs; None if they stand in it.
+    """
+
+    places: IntArray
+    counts: IntArray
+    parts: list[int]
+    order: IntArray | None
+
+    @classmethod
+    def of(cls, own: Sequence[EventRuns]) -> _Layout:
+        places = np.concatenate([part.places for part in own])
+        counts = np.concatenate([part.counts for part in own])
+        is_ordered = (places[1:] >= places[:-1]).all()
+        order = None if is_ordered else np.argsort(places, kind="stable")
+        return cls(places, counts, [int(part.counts.sum()) for part in own], order)
+
+    def bounds(self, channels: int) -> IntArray:
+        """Where the rows of each channel begin, and where the last ones end."""
+        starts = np.r_[0, np.cumsum(self.counts if self.order is None else self.counts[self.order])]
+        places = self.places if self.order is None else self.places[self.order]
+        found: IntArray = starts[np.searchsorted(places, np.arange(channels + 1))]
+        return found
+
+    def laid(self, values: Sequence[IntArray]) -> IntArray:
+        """A column of all parts."""
+        order, counts = self.order, self.counts
+        if order is None:
+            return np.concatenate(values)
+        ends = np.cumsum(counts)
+        if sum(self.parts) < LONG_RUN * len(order):
+            starts = (ends - counts)[order]
+            before = np.cumsum(counts[order]) - counts[order]
+            rows = np.repeat(starts - before, counts[order]) + np.arange(sum(self.parts))
+            return np.concatenate(values).take(rows)
+        part_ends = np.cumsum(self.parts)
+        part = np.searchsorted(part_ends, ends - counts, side="right")
+        part = np.minimum(part, len(values) - 1)
+        shift = (part_ends - self.parts)[part]
+        runs = (part[order], (ends - counts - shift)[order], (ends - shift)[order])
+        bounds = zip(*(each.tolist() for each in runs), strict=True)
+        return np.concatenate([values[number][start:end] for number, start, end in bounds])

@@ -35,6 +35,7 @@ _TYPES = (
     DataType.ALIGNED_CHECKPOINT_BARRIER,
     DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
 )
+_IS_BARRIER_BY_TYPE = np.isin(np.arange(1 << 8), _TYPES)
 _COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number", "value")
 _KEYS = ["run", "channel", "sequence_number"]
 _UNKNOWN = -1
@@ -205,8 +206,10 @@ def _alignments(
 def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     is_between = unit.counted_at == TracePoint.SENT
     for block in blocks:
+        if not is_between and block["data_type"].max(initial=0) < min(_TYPES):
+            continue  # as good as all blocks: data alone
         is_known = block["channel"] >= 0
-        is_barrier = np.isin(block["data_type"], _TYPES) & is_known
+        is_barrier = _IS_BARRIER_BY_TYPE[block["data_type"]] & is_known
         is_barrier &= block["kind"] == MessageKind.BUFFER_RESPONSE
         is_sent = is_barrier & (block["point"] == TracePoint.SENT)
         is_read = is_barrier & (block["point"] == TracePoint.CONSUMED)

@@ -8,9 +8,9 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace.event_block import EventBlock, EventColumns
+from flinknet.trace.event_block import EventBlock
 
-from .channel_events import ChannelEvents, Key
+from .channel_events import LONG_RUN, ChannelEvents, EventRuns, Key
 
 _SET_ASIDE: Mapping[Key, tuple[str, ...]] = {
     (MessageKind.BUFFER_RESPONSE, TracePoint.SENT): (
@@ -54,7 +54,7 @@ class SetAside:
         )
         self._by_number = np.argsort(self._channels)
         self._rows = first_place
-        self._parts: dict[Key, list[tuple[IntArray, EventColumns]]] = {}
+        self._parts: dict[Key, list[EventRuns]] = {}
 
     def take(self, block: EventBlock, first_ns: int, last_ns: int) -> None:
         """Set aside what is needed of the next block.
@@ -69,18 +69,23 @@ class SetAside:
             wanted = np.flatnonzero(is_known & (spans.kind == key[0]) & (spans.point == key[1]))
             if not len(wanted):
                 continue
-            counts = spans.ends[wanted] - spans.starts[wanted]
-            place = np.repeat(places[wanted], counts)
-            before = np.repeat(np.cumsum(counts) - counts, counts)
-            rows = np.repeat(spans.starts[wanted], counts) + np.arange(len(place)) - before
-            if not is_inside:
-                at_ns = block["at_ns"].take(rows)
-                keep = (at_ns >= self._from_ns[place]) & (at_ns < self._to_ns[place])
-                rows, place = rows[keep], place[keep]
-            part = {name: block[name].take(rows) for name in names}
+            own, place = spans.only(wanted), places[wanted]
+            counts = own.ends - own.starts
+            names = (*names, "order") if key in _PLACED else names
+            if is_inside and counts.sum() >= LONG_RUN * len(counts):
+                part = {name: own.rows(block[name]) for name in names}
+            else:
+                before = np.cumsum(counts) - counts
+                rows = np.repeat(own.starts - before, counts) + np.arange(counts.sum())
+                if not is_inside:
+                    at_ns, run = block["at_ns"].take(rows), np.repeat(np.arange(len(place)), counts)
+                    keep = at_ns >= self._from_ns[place][run]
+                    keep &= at_ns < self._to_ns[place][run]
+                    rows, counts = rows[keep], np.bincount(run[keep], minlength=len(place))
+                part = {name: block[name].take(rows) for name in names}
             if key in _PLACED:
-                part["place"] = self._rows + block["order"].take(rows).astype(np.int64)
-            self._parts.setdefault(key, []).append((place.astype(np.int32), part))
+                part["place"] = part.pop("order").astype(np.int64) + self._rows
+            self._parts.setdefault(key, []).append(EventRuns(place, counts, part))
         self._rows += len(block["at_ns"])
 
     def _places(self, channels: IntArray) -> tuple[IntArray, IntArray]:

@@ -246,8 +246,67 @@ def _starve_all(
     return 0, found
 
 
+def _sum_slices(
+    starts: Ints,
+    ends: Ints,
+    at_ns: Column,
+    data_type: Column,
+    is_buffer: Flags,
+    records: Column,
+    payload_bytes: Column,
+    first_ns: Ints,
+    last_ns: Ints,
+    edges_ns: Ints,
+    window_ns: tuple[int, int],
+) -> tuple[Ints, Ints]:
+    """What data buffers held whose records all came in one slice; other buffers that count.
+
+    Args:
+        is_buffer: for each data type.
+        first_ns, last_ns: of the records of each row.
+        edges_ns: of the slices.
+        window_ns: buffers none of whose records came in it do not count.
+
+    Returns: rows of span, slice, records, payload_bytes, and how long after the first record a
+        buffer was sent at most; and the numbers of the rows of other buffers.
+    """
+    from_ns, to_ns = window_ns
+    rows = (ends - starts).sum()
+    found, cut = np.empty((rows, 5), np.int64), np.empty(rows, np.int64)
+    last, cuts = -1, 0
+    for span in range(len(starts)):
+        low_ns, high_ns, is_open, number = np.int64(1), np.int64(0), False, np.int64(0)
+        for row in range(starts[span], ends[span]):
+            first = first_ns[row]
+            if not is_buffer[data_type[row]] or records[row] <= 0 or first < 0:
+                continue
+            if first >= to_ns or last_ns[row] < from_ns:
+                continue
+            if first < edges_ns[0] or last_ns[row] >= edges_ns[-1]:
+                cut[cuts] = row
+                cuts += 1
+                continue
+            if first < low_ns or first >= high_ns:
+                number = np.int64(np.searchsorted(edges_ns, first, side="right") - 1)
+                low_ns, high_ns, is_open = edges_ns[number], edges_ns[number + 1], False
+            if last_ns[row] >= high_ns:
+                cut[cuts] = row
+                cuts += 1
+                continue
+            late_ns = at_ns[row] - first
+            if not is_open:
+                last, is_open = last + 1, True
+                found[last, 0], found[last, 1] = span, number
+                found[last, 2], found[last, 3], found[last, 4] = 0, 0, late_ns
+            found[last, 2] += records[row]
+            found[last, 3] += payload_bytes[row]
+            found[last, 4] = max(found[last, 4], late_ns)
+    return found[: last + 1].copy(), cut[:cuts].copy()
+
+
 count_kinds = kept_on_disk(_count_kinds)
 sum_within = kept_on_disk(_sum_within)
 sum_windows = kept_on_disk(_sum_windows)
 sample_windows = kept_on_disk(_sample_windows)
 starve_all = kept_on_disk(_starve_all)
+sum_slices = kept_on_disk(_sum_slices)

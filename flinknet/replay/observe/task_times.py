@@ -232,7 +232,11 @@ def _transits(unit: TimeSlice, places: range, events: SortedEvents, window: Wind
     inside &= arrived_ns < window.ends_ns(arrived_ns)
     late = inside & (arrived_ns - sent["at_ns"] > LATE_NS)
     count = len(places)
-    numbers = [np.bincount(channel[each], minlength=count) for each in (inside, late)]
+    numbers = (
+        [np.bincount(channel[each], minlength=count) for each in (inside, late)]
+        if count > 1
+        else [[np.count_nonzero(each)] for each in (inside, late)]
+    )
     return {
         "run": np.full(2 * count, unit.run),
         "producer": np.tile(np.array(unit.producers)[places], 2),

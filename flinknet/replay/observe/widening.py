@@ -181,7 +181,9 @@ def _is_done(events: SortedEvents, to_ns: int, channels: int) -> Flags:
     later = np.flatnonzero(came_ns >= to_ns)
     came = _first_of_each({name: sent[name][later] for name in _LIFE_COLUMNS}, channels)
     last = np.full(channels, -1)
-    np.maximum.at(last, consumed["channel"], consumed["sequence_number"])
+    starts = np.flatnonzero(np.diff(consumed["channel"], prepend=-1))
+    if len(starts):  # those of a channel stand together
+        last[consumed["channel"][starts]] = np.maximum.reduceat(consumed["sequence_number"], starts)
     is_first = came == _first_of_each(sent, channels)
     done: Flags = (came < _NO_NUMBER) & (is_first | (last >= came - 1))
     return done
