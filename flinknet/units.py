@@ -156,7 +156,7 @@ def human_duration(duration_ns: float | None) -> str:
     for unit, unit_ns in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):
         if size >= unit_ns * 0.9995:
             return f"{_three_digits(duration_ns / unit_ns)} {unit}"
-    return f"{duration_ns:.0f} ns"
+    return f"{duration_ns:.0f} ns" if size else "0 s"
 
 
 def human_count(count: float | None) -> str:

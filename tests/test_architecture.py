@@ -40,7 +40,7 @@ LEAVES_OF = {
     "graph": {"errors", "units", "config", "options", "results"},
     "job": {"arrays", "errors", "units", "config", "histogram", "results"},
     "trace": {"whole_files", "storage", "arrays", "errors"},
-    "capture": {"errors", "units", "histogram", "plain_values", "results"},
+    "capture": {"errors", "units", "histogram", "plain_values", "options", "results"},
     "runtime": {
         "starting",
         "whole_files",
@@ -104,7 +104,7 @@ MAY_IMPORT = {
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.rest": {
-        *("trace", "core.wire.ids", "graph.running_job", "graph.traffic"),
+        *("capture.stated", "trace", "core.wire.ids", "graph.running_job", "graph.traffic"),
         *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
     },
     "capture.tap": {
@@ -220,7 +220,10 @@ ONLY_IN = {
     "time": {"runtime"},
     "datetime": {
         *("certificates.generate", "capture.pcap.importing", "export.hdr"),
-        "replay.spark.checkpoint",  # the age of what was left behind
+        *(
+            "replay.spark.checkpoint",
+            "replay.spark.class_archive",
+        ),  # the age of what was left behind
     },
     "ssl": {"runtime.tls", "runtime.pinned_certificates", "capture.tap"},
     "cryptography": {"certificates"},
@@ -262,7 +265,7 @@ ONLY_IN = {
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": {"runtime.task_thread", "replay.spark.session"},
+    "threading": {"runtime.task_thread", "replay.spark.session", "replay.spark.jvm"},
     "asyncio": set(),
     "pickle": set(),
     "_typeshed": set(),  # for type checkers alone

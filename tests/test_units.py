@@ -138,7 +138,7 @@ def test_every_size_parses_back(size_bytes: int, separator: str) -> None:
     ("duration_ns", "text"),
     [
         (None, units.MISSING),
-        (0, "0 ns"),
+        (0, "0 s"),
         (999, "999 ns"),
         (1_234, "1.23 us"),
         (12_345_678, "12.3 ms"),

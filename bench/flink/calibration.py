@@ -3,13 +3,15 @@ the others miss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from statistics import median
 from typing import Any
 
-from bench.flink.job_table import Cell
+from bench.flink.job_table import Cell, Figure
 from bench.measure import print_table
+from flinknet.report.price_cells import range_of_difference
 
 LATENCIES = {"p50_ns": "p50", "p99_ns": "p99"}
 
@@ -40,12 +42,12 @@ class Calibration:
         return self.holding / self.intervals if self.intervals else None
 
 
-def calibration(cells: Sequence[Cell], name: str) -> Calibration:
-    """Of one figure, where both its interval and its truth are known."""
+def calibration(figures: Sequence[Figure]) -> Calibration:
+    """Of those of which both the interval and the truth are known."""
     known = [
         (figure.low, figure.high, figure.measured, figure.half_width)
-        for each in cells
-        if (figure := each.figures[name]).is_covered is not None
+        for figure in figures
+        if figure.is_covered is not None
     ]
     above = sum((truth or 0) > (high or 0) for _, high, truth, _ in known)
     below = sum((truth or 0) < (low or 0) for low, _, truth, _ in known)
@@ -65,23 +67,52 @@ def print_calibration(cells: Sequence[Cell]) -> None:
 def calibrations_json(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """The same rows."""
     return [
-        {"cells": title} | {name: asdict(calibration(own, key)) for key, name in LATENCIES.items()}
+        {"cells": title} | {name: asdict(calibration(own[key])) for key, name in LATENCIES.items()}
         for title, own in _groups(cells)
     ]
 
 
-def _groups(cells: Sequence[Cell]) -> list[tuple[str, list[Cell]]]:
-    found = [("other timeouts", [each for each in cells if not each.is_recorded])]
+Group = Mapping[str, Sequence[Figure]]
+"""Figures by their name."""
+
+
+def _groups(cells: Sequence[Cell]) -> list[tuple[str, Group]]:
+    found = [("other timeouts", _figures([each for each in cells if not each.is_recorded]))]
     for ms in sorted({each.timeout_ms for each in cells}):
         own = [each for each in cells if each.timeout_ms == ms]
-        found.append((f"{ms} ms" + (" (recorded)" if own[0].is_recorded else ""), own))
+        title = f"{ms} ms" + (" (recorded)" if own[0].is_recorded else "")
+        found.append((title, _figures(own)))
+    return [*found, ("from one to another", {name: changes(cells, name) for name in LATENCIES})]
+
+
+def _figures(cells: Sequence[Cell]) -> Group:
+    return {name: [each.figures[name] for each in cells] for name in LATENCIES}
+
+
+def changes(cells: Sequence[Cell], name: str) -> list[Figure]:
+    """How much more a job takes at a longer timeout than at a shorter one, for each pair of its
+    timeouts, with the interval that the sentence of a trade has."""
+    found = []
+    for one, other in combinations(sorted(cells, key=lambda each: each.timeout_ms), 2):
+        ends = [
+            (figure.predicted, figure.low, figure.high, figure.measured)
+            for each in (other, one)
+            for figure in [each.figures[name]]
+        ]
+        if one.job.number != other.job.number or any(None in each for each in ends):
+            continue
+        longer, shorter = ([value or 0.0 for value in each] for each in ends)
+        low, high = range_of_difference(
+            (longer[0], longer[1], longer[2]), (shorter[0], shorter[1], shorter[2])
+        )
+        found.append(Figure(longer[0] - shorter[0], low, high, longer[3] - shorter[3]))
     return found
 
 
-def _row(title: str, cells: Sequence[Cell]) -> list[str]:
+def _row(title: str, group: Group) -> list[str]:
     row = [title]
     for name in LATENCIES:
-        found = calibration(cells, name)
+        found = calibration(group[name])
         width = "-" if found.half_width is None else f"{found.half_width:.0%}"
         row += [
             f"{found.holding} of {found.intervals}",

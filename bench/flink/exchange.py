@@ -70,7 +70,10 @@ class Exchange:
 
     Args:
         relays: stages between the sources and the sinks, each behind an exchange of its own.
-        arrivals: regular, poisson, or onoff (bursts of `on_ns`, `off_ns` apart).
+        arrivals: regular, poisson, onoff (bursts of `on_ns`, `off_ns` apart), or steps of `on_ns`
+            from one rate to the next, four times as high, and again from the first.
+        sets_timeout: the job's code sets the buffer timeout; else the cluster's configuration has
+            to do that.
         sizes: fixed, or exponential with `value_bytes` as their mean.
         slow_sink, hot_share: as a Stage has them, of the sinks.
         seed: of arrivals and sizes.
@@ -79,6 +82,7 @@ class Exchange:
     rate_per_s: float | None = None
     value_bytes: int = 100
     buffer_timeout_ms: int = 100
+    sets_timeout: bool = True
     checkpoint_interval_ms: int = 0
     warmup_ns: int = 2_000_000_000
     duration_ns: int = 5_000_000_000
@@ -141,7 +145,7 @@ class Exchange:
             "value-bytes": str(self.value_bytes),
             "sizes": self.sizes,
             "seed": str(self.seed),
-            "buffer-timeout-ms": str(self.buffer_timeout_ms),
+            "buffer-timeout-ms": str(self.buffer_timeout_ms) if self.sets_timeout else "",
             "checkpoint-interval-ms": str(self.checkpoint_interval_ms),
             "warmup-ns": str(self.warmup_ns),
             "duration-ns": str(self.duration_ns),

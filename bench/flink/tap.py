@@ -33,16 +33,17 @@ def behind_a_tap(task_managers: Sequence[TaskManager]) -> list[TaskManager]:
 
 
 def tap_command(
-    task_managers: Sequence[TaskManager], out: Path, conf: Path, rest: str | None = None
+    task_managers: Sequence[TaskManager], out: Path, conf: Path | None, rest: str | None = None
 ) -> list[str]:
     """A tap between what they advertise and what they bind.
 
     Args:
-        conf: the config.yaml it keeps.
+        conf: the config.yaml it keeps; None: it knows the settings from `rest` alone.
         rest: URL of the API that it asks for names and metrics.
     """
     command = [str(FLINKNET), "trace", "tap", "--out", str(out), "--json"]
-    command += ["--flink-conf", str(conf)]
+    if conf is not None:
+        command += ["--flink-conf", str(conf)]
     if rest is not None:
         command += ["--rest", rest]
     for each in task_managers:
@@ -134,7 +135,7 @@ class Companion:
 
 
 def tap(
-    task_managers: Sequence[TaskManager], work: Path, conf: Path, rest: str | None = None
+    task_managers: Sequence[TaskManager], work: Path, conf: Path | None, rest: str | None = None
 ) -> Companion:
     """A tap that stands between when its context begins; its run is `work/tap`. See tap_command."""
     ports = {each.data_port for each in task_managers}

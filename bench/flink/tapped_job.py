@@ -101,7 +101,7 @@ def record(
     Raises:
         FlinkError: the job or the tap failed, or records are missing.
     """
-    conf = write_conf(work / "tap.yaml", exchange)
+    conf = write_conf(work / "tap.yaml", exchange) if exchange.sets_timeout else None
     with tap(cluster.task_managers, work, conf, cluster.url if with_rest else None) as proxy:
         done = run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics, watch=watch)
         outcome = complete(done, work)

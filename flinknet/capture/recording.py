@@ -45,7 +45,6 @@ class About:
     started_at: str
     host: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    flink_keys: Mapping[str, Any] = field(default_factory=dict)
     scenario: Mapping[str, Any] = field(default_factory=dict)
     clock: ClockInfo = field(default_factory=ClockInfo)
 
@@ -62,8 +61,8 @@ class Rotation:
 class CaptureRecording:
     """Records a capture into a new directory. `recorder` is the observers' probe.
 
-    Attributes:
-        describe: what makes the manifest that is written of the one that the messages show.
+    Args:
+        describe: makes the manifest that is written of the one that the messages show.
 
     Around a trigger there stay the ring before it and half a ring after it; without any trigger the
     last ring.
@@ -78,13 +77,14 @@ class CaptureRecording:
         about: About,
         channels: ChannelTable,
         rotation: Rotation = Rotation(),
+        describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
     ) -> None:
         self._run_directory = RunDirectory(directory, must_be_empty=True)
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
         self._about = about
-        self.describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest
+        self._describe = describe
         self._ring_ns = rotation.ring_ns
         rotate_ns = rotation.rotate_ns
         if rotation.ring_ns is not None:
@@ -187,7 +187,7 @@ class CaptureRecording:
         from_ns, to_ns = self._measured()
         found = RunManifest(
             scenario=dict(about.scenario),
-            flink_keys=dict(about.flink_keys),
+            flink_keys={},
             host=dict(about.host),
             versions=dict(about.versions),
             seed=0,
@@ -199,4 +199,4 @@ class CaptureRecording:
             channels=self.channels.infos(),
             origin=about.origin,
         )
-        return self.describe(found)
+        return self._describe(found)

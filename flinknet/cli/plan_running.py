@@ -94,21 +94,15 @@ def _config(
     """The cluster's settings, as far as plans depend on them, with what was given; network memory
     is what TaskManagers report."""
     from flinknet import options as flink
+    from flinknet.capture.rest.settings import network_memory_keys
     from flinknet.graph.job_config import job_config
 
     known = flink.network_settings(of_cluster)
     merged = {key: value for key, value in known.items() if key not in given} | dict(given)
-    smallest = min(
-        (each for each in managers if each.network_memory_bytes),
-        key=lambda each: each.network_memory_bytes or 0,
-        default=None,
-    )
-    if smallest is not None and not any(key.startswith("taskmanager.memory.") for key in given):
+    memory = network_memory_keys(managers)
+    if memory and not any(key.startswith("taskmanager.memory.") for key in given):
         merged = {k: v for k, v in merged.items() if not k.startswith("taskmanager.memory.")}
-        memory = smallest.network_memory_bytes or 0
-        merged[flink.NETWORK_MIN] = merged[flink.NETWORK_MAX] = f"{memory} b"
-        if smallest.network_segments:
-            merged[flink.SEGMENT_SIZE] = f"{memory // smallest.network_segments} b"
+        merged |= memory
     return job_config(merged)[0]
 
 

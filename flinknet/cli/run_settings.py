@@ -20,15 +20,18 @@ def settings_to_show(
 ) -> tuple[Mapping[str, Any], int]:
     """The description of a run with its settings for people, and how many of them are left out.
 
-    Of a run that was recorded from outside every key was given, and none has a default here.
+    Of a run that was recorded from outside every key counts as given, unless it says which were.
     """
+    from flinknet.trace.manifest import SETTINGS_FROM
+
     manifest = description["manifest"]
     if manifest is None:
         return description, 0
     keys, workload = dict(manifest["flink_keys"]), dict(manifest["scenario"].get("workload", {}))
     count = len(keys) + len(workload)
-    if not is_all and "origin" not in manifest:
-        keys = _changed(keys, _default_keys(), _KEYS_ALWAYS)
+    origins = manifest["scenario"].get(SETTINGS_FROM)
+    if not is_all and (origins is not None or "origin" not in manifest):
+        keys = _changed(keys, _default_keys(), _KEYS_ALWAYS.union(origins or ()))
         workload = _changed(workload, asdict(WorkloadConfig()), _WORKLOAD_ALWAYS)
     hidden = count - len(keys) - len(workload)
     scenario = {**manifest["scenario"]}

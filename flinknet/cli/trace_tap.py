@@ -20,6 +20,7 @@ from .result_files import metrics_endpoint, metrics_port_option
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
+    from flinknet.capture.stated import Layer
     from flinknet.capture.tap import TlsContexts
     from flinknet.capture.tap.rest_watch import RestPlace
 
@@ -120,13 +121,13 @@ _SECTIONS = {
     "--flink-conf",
     metavar="FILE",
     help="The cluster's config.yaml or FlinkDeployment, to store in the trace: settings are not on"
-    " the wire.",
+    " the wire. It wins over what --rest reports of the cluster, and a job over both.",
 )
 @click.option(
     "--rest",
     metavar="URL",
-    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, and Flink's"
-    " own metrics once a second, go into the trace.",
+    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, settings"
+    " of the cluster and its jobs, and Flink's own metrics once a second, go into the trace.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @metrics_port_option
@@ -167,7 +168,7 @@ def tap(
     flinknet trace tap … --ring 60s --trigger 'no_credit>50%'
         run for days, keep only the time around a trigger
     flinknet trace tap … --rest http://localhost:8081
-        name channels after their tasks, and record Flink's own metrics, too
+        name channels after their tasks; record settings and metrics of Flink
     flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
         all TaskManagers of a host whose data port is 0, with an iptables rule
 
@@ -197,7 +198,7 @@ def tap(
         trigger=None if trigger is None else Trigger.parse(trigger),
         duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
         tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
-        flink_keys=_flink_keys(flink_conf),
+        stated=_stated(flink_conf),
         rest=_rest(rest, rest_token_file),
     )
     talk = console_for(sys.stderr)
@@ -341,12 +342,13 @@ def _rest(place: str | None, token_file: str | None) -> RestPlace | None:
     return RestPlace(base_url(place), token)
 
 
-def _flink_keys(flink_conf: str | None) -> dict[str, Any]:
-    """The effective settings of the cluster, as far as the network is concerned."""
+def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
+    """What the configuration of the cluster says of the network."""
     if flink_conf is None:
-        return {}
+        return ()
     from flinknet import options as flink
+    from flinknet.capture.stated import Layer
 
     settings, _ = flink.read_flink_conf(Path(flink_conf))
-    network, _ = flink.network_config(settings)
-    return dict(flink.effective_flink_keys(network))
+    flink.network_config(settings)  # refuses what Flink would refuse
+    return (Layer(Path(flink_conf).name, settings),)

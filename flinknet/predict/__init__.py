@@ -7,13 +7,16 @@ In the order of their use:
   `simulated`, what a prediction answers; `grid`, which settings to try; `measured_part`, the window
   that counts; `intervals`, sets of time.
 - from a trace to the contract: `exchange`, and `captured` for traces of messages between processes
-  (`tapped_consumers`: who reads a channel; `local_channels`: those that nobody saw;
-  `recorded_sizes`: of records); what they fit is in `fit`, also for runs at the highest rate.
+  (`captured_rows`: these messages; `captured_settings`: of the cluster; `captured_arrivals`: when
+  records may have come; `tapped_consumers`: who reads a channel; `local_channels`: those that
+  nobody saw; `recorded_sizes`: of records); what they fit is in `fit`, also for runs at the highest
+  rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
   `fast_path` (what it covers), `fast_layout` (its memory, a `fast_memory`; `fast_clock`: what
   happens by the clock), `fast_kernel`. `outcome_probes` note what a simulation sends; `likely`
   makes an interval of several; `flushes`: how often buffers pass.
-- jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end), `job_outcome`.
+- jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end), `job_checked`
+  (which edges can be predicted), `job_outcome`.
 - `synth`: made-up traces with known laws.
 
 Arithmetic on the columns of a trace: no Spark, no sockets, no clocks. What is predicted for whole

@@ -10,7 +10,7 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .fit.costs import CostFit
 from .fit.delays import NO_DELAYS
-from .job_run import checked
+from .job_checked import checked
 from .local_channels import IN_TURN, NO_COUNTERS, LocalEdge, partitioner_of, planned_edge
 from .recorded import RecordedExchange
 from .recorded_job import JobEdge, RecordedJob

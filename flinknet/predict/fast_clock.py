@@ -14,6 +14,22 @@ _TURNS_PER_RECORD = 20
 """Turns of all TaskManagers for each record and channel at most, far above what there can be."""
 
 
+def one_way_ns(exchange: RecordedExchange) -> int:
+    """Latency of a link: the way of a message without the sending that the sender itself does."""
+    costs = exchange.costs
+    return max(0, int(costs.transit_ns - costs.send_ns_per_message))
+
+
+def catches_up(exchange: RecordedExchange, network: NetworkConfig) -> bool:
+    """Whether quiet turns are made up for: buffers may end anywhere, so that the simulator has a
+    turn for each record. Not where each record leaves at once, nor where what is sent arrives at
+    the same instant while records take time, as the order of turns counts then.
+    """
+    ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
+    is_apart = one_way_ns(exchange) > 0 or exchange.costs.emit_ns_per_record == 0.0
+    return ends_anywhere and is_apart and network.buffer_timeout_ns != 0
+
+
 def first_checkpoint_ns(exchange: RecordedExchange, network: NetworkConfig) -> int:
     """When the coordinator begins the first one; NEVER if there is none, or tasks before the
     sources pass them on."""

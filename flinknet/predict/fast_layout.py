@@ -20,7 +20,7 @@ from flinknet.core.wire.events import (
 from flinknet.histogram import BUCKETS
 from flinknet.job.barriers import barrier_of
 from flinknet.job.debloating import debloating_config
-from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
@@ -28,16 +28,17 @@ from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.units import NS_PER_MS
 
-from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns, turns_max
+from .fast_clock import (
+    alignments_max,
+    catches_up,
+    first_checkpoint_ns,
+    flusher_phase_ns,
+    one_way_ns,
+    turns_max,
+)
 from .fast_kernel import words as k
 from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
-
-
-def one_way_ns(exchange: RecordedExchange) -> int:
-    """Latency of a link: the way of a message without the sending that the sender itself does."""
-    costs = exchange.costs
-    return max(0, int(costs.transit_ns - costs.send_ns_per_message))
 
 
 def memory_of_run(
@@ -113,6 +114,7 @@ class _Layout:
                 k.TIMEOUT_NS: network.buffer_timeout_ns,
                 k.PERIOD_NS: self._period_ns,
                 k.RECORD_BYTES: self._record_bytes,
+                k.BATCH_RECORDS: max(1, MAX_RATE_BATCH_BYTES // self._record_bytes),
                 k.SEGMENT_BYTES: network.segment_size_bytes,
                 k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
                 k.EXCLUSIVE_BUFFERS: network.exclusive_buffers,
@@ -128,6 +130,7 @@ class _Layout:
                 k.LATENCY_NS: one_way_ns(exchange),
                 k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
                 k.RING_MASK: self._ring - 1,
+                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.TURNS_MAX: turns_max(exchange, network, self._load.task_managers),
                 k.FIRST_TASK_MANAGER: self._managers,
                 k.CHANNELS: len(self._load.channels),
@@ -141,6 +144,7 @@ class _Layout:
                 k.WAKES: self._wakes,
                 k.HAS_INSTANTS: int(exchange.has_instants),
                 k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,
+                k.CATCHES_UP: int(catches_up(exchange, network)),
                 k.SMALLEST: k.NEVER,
                 k.LOW_SMALLEST: k.NEVER,
                 k.HIGH_SMALLEST: k.NEVER,
@@ -149,12 +153,17 @@ class _Layout:
             },
         )
 
+    def _most_records(self, buffers: int) -> int:
+        """More than these are no single batch, and do not fit into so many buffers."""
+        size = max(buffers * self._network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
+        return size // self._record_bytes
+
     def put_checkpoints(self) -> None:
         """When they begin, and room for what becomes of them."""
         network, interval_ns = self._network, self._network.checkpoint_interval_ns
         if interval_ns is None:
-            ends_anywhere = network.buffer_timeout_ns == 0 or network.debloating_enabled
-            self.memory.record(0, {k.STEPS_AT_RECORDS: int(ends_anywhere)})
+            each_counts = network.buffer_timeout_ns == 0 or network.debloating_enabled
+            self.memory.record(0, {k.STEPS_AT_RECORDS: int(each_counts)})
             return
         barrier = barrier_of(network, self._load.scenario.workload.partitioner, 1, 0)
         self.memory.record(
@@ -163,7 +172,6 @@ class _Layout:
                 k.STEPS_AT_RECORDS: 1,
                 k.IS_UNALIGNED: int(barrier.is_unaligned),
                 k.IS_BLOCKING: int(data_type_of(barrier) in IS_BLOCKING_UPSTREAM),
-                k.BOUNDARIES_MASK: self._boundaries - 1,
                 k.INTERVAL_NS: interval_ns,
                 k.EXPIRES_NS: network.checkpoint_timeout_ns,
                 k.BARRIER_BYTES: len(encode_pipelined(barrier)),
@@ -308,12 +316,15 @@ class _Layout:
                     k.UNACKNOWLEDGED: output.subpartitions,
                     k.END_NS: max(end_ns, last_ns),
                     k.POOL_BUFFERS: output.pool.max_buffers,
+                    k.OVERDRAFT_BUFFERS: output.overdraft_buffers,
+                    k.MOST_RECORDS: self._most_records(output.pool.max_buffers),
                     k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
                     k.NEXT_BARRIER: barriers,
                     k.BARRIERS_END: barriers + len(barriers_ns),
                     k.TIMES_OUT_NS: k.NEVER,
+                    k.TOUCHED: self.memory.take(len(channels)),
                 },
             )
 
@@ -415,4 +426,4 @@ def _boundaries(network: NetworkConfig) -> int:
             return 1
         if not network.unaligned_checkpoints:
             return 2
-    return power_of_two(network.max_buffers_per_channel + 2)
+    return power_of_two(network.max_buffers_per_channel + 4)

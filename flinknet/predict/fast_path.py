@@ -1,16 +1,15 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
-Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
-passing; any number of channels, local or over connections with credit and exclusive buffers;
-checkpoints, but behind another exchange none with an aligned timeout; buffers that are debloated;
-network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a
-writer would have to wait, if the sockets of a connection are full, or if a checkpoint takes longer
-than it may; everything else is told by `is_covered`. What is not covered is simulated with the real
-core.
+Covered are records that come at a rate, or as it is assumed of messages seen in passing; any number
+of channels, local or over connections with credit and exclusive buffers; writers that wait for
+buffers, in an exchange that is computed whole; checkpoints, but behind another exchange none with
+an aligned timeout; buffers that are debloated; network memory for all pools. The kernel notices by
+itself if the sockets of a connection are full, if a checkpoint takes longer than it may, or if a
+writer has to wait that may not; `is_covered` says everything else. What is not covered is simulated
+with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
-counted by their density; records of a turn are written channel by channel, not in batches of 128
-KiB.
+counted by their density.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,9 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
+from .fast_clock import one_way_ns
 from .fast_kernel import words as k
-from .fast_layout import latency_kinds, memory_of_run, one_way_ns
+from .fast_layout import latency_kinds, memory_of_run
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -44,7 +45,8 @@ class FastOutcome:
     when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
     by channel, if they were asked for (`RecordedExchange.keeps_departures`), and with them
     `aligned_ns`, when each consumer had aligned successive checkpoints; `memory_bytes` is the most
-    that all pools can take; `local_messages`: of the messages, within a TaskManager.
+    that all pools can take; `local_messages`: of the messages, within a TaskManager;
+    `resumed_ns`: when a writer last went on that had waited for buffers, 0 for never.
     """
 
     latency: LogLinearHistogram
@@ -60,6 +62,7 @@ class FastOutcome:
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
     local_messages: int = 0
+    resumed_ns: int = 0
     aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointTimes | None = None
 
@@ -97,23 +100,23 @@ def knows_alone(exchange: RecordedExchange, network: NetworkConfig) -> bool:
 
 
 def run_fast(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool = True
 ) -> FastOutcome | None:
-    """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
-    from .fast_kernel.run import run
+    """Run a covered exchange.
 
-    memory, departures, alignments = memory_of_run(exchange, network, load)
-    costs = exchange.costs
-    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
-    sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1
-    numbers = np.zeros(sizes + exchange.consumers)
-    numbers[sizes:] = network.starting_segment_size_bytes
-    numbers[k.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
-    numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
-    numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
-    numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
-    if run(memory, numbers, BUCKETS) != k.DONE:
+    Args:
+        may_wait: whether writers may wait for buffers.
+
+    Returns: None if one would have to wait that may not, and where the sockets of a connection fill
+        or a checkpoint takes too long.
+    """
+    ran = _run(exchange, network, load, may_wait=False)
+    if may_wait and ran.memory[k.ENDED] == k.WRITER_WAITS:  # a fifth more, so only where one does
+        ran = _run(exchange, network, load, may_wait=True)
+    if not ran.is_done:
         return None
+    memory, numbers = ran.memory, ran.numbers
+    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
     counts, slopes = np.split(numbers[k.COUNTS : k.COUNTS + 2 * BUCKETS], 2)
     return FastOutcome(
         latency=_histogram(counts, slopes, memory),
@@ -127,13 +130,49 @@ def run_fast(
         turns=int(memory[k.TURNS]),
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
-        departures_ns={channel: memory[place] for channel, place in departures.items()},
+        resumed_ns=int(memory[k.RESUMED_NS]),
+        departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
         aligned_ns={
             sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)]
-            for sink, first in enumerate(alignments)
+            for sink, first in enumerate(ran.alignments)
         },
         checkpoints=_checkpoints(numbers, memory) if has_coordinator else None,
     )
+
+
+class _Run(NamedTuple):
+    """The kernel's memory after a run, and where what was asked for stands in it."""
+
+    is_done: bool
+    memory: IntArray
+    numbers: FloatArray
+    departures: dict[int, slice]
+    alignments: list[int]
+
+
+def _run(
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
+) -> _Run:
+    from .fast_kernel.run import run
+
+    memory, departures, alignments = memory_of_run(exchange, network, load)
+    memory[k.MAY_WAIT] = int(may_wait)
+    numbers = _numbers_of_run(exchange, network)
+    is_done = run(memory, numbers, BUCKETS) == k.DONE
+    return _Run(is_done, memory, numbers, departures, alignments)
+
+
+def _numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
+    """The floating-point numbers that the kernel starts with."""
+    costs = exchange.costs
+    sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1
+    numbers = np.zeros(sizes + exchange.consumers)
+    numbers[sizes:] = network.starting_segment_size_bytes
+    numbers[k.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
+    numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
+    numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
+    numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
+    return numbers
 
 
 def _word_of_sink(memory: IntArray, sink: int, word: int) -> int:

@@ -104,7 +104,8 @@ class RecordedExchange:
             any time apart.
         keeps_departures: of each record, when its consumer is done with it shall be known.
         barriers_ns: of each producer, when it passes on the barriers of successive checkpoints;
-            None where producers are sources, whose checkpoints begin at their interval.
+            None where producers are sources, whose checkpoints begin at their interval; behind
+            another exchange an array of each producer, empty if no barrier came to it.
         partitioner: of the edge; those of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers_ns`.

@@ -81,7 +81,8 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     """What counts of an exchange whose beginning and end do not (`RecordedExchange.counted_ns`,
     `RecordedChannel.counted`).
 
-    Returns: None where the compiled kernel does not know the exchange.
+    Returns: None where the compiled kernel does not know the exchange, and where a writer waits for
+        buffers: then what comes before it waits, too, and what counts depends on the rest.
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
@@ -94,7 +95,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     load.check_memory()
     if not is_covered(exchange, network, load):
         return None
-    found = run_fast(exchange, network, load)
+    found = run_fast(exchange, network, load, may_wait=False)
     if found is None:
         return None
     aligned_ns = {consumers[sink]: each for sink, each in found.aligned_ns.items()}
@@ -243,7 +244,14 @@ def _outcome_of(
         latency=fast.latency,
         records=fast.records,
         messages=fast.messages,
-        duration_ns=duration_ns(fast.last_ns, fast.records, fast.messages, exchange, network),
+        duration_ns=duration_ns(
+            fast.last_ns,
+            fast.records,
+            fast.messages,
+            exchange,
+            network,
+            resumed_ns=fast.resumed_ns,
+        ),
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
         memory_bytes=memory_bytes(load),
         credits=fast.credits,

@@ -17,7 +17,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
-from flinknet.predict.captured import with_settings
+from flinknet.predict.captured_settings import with_settings
 from flinknet.predict.exchange import is_blocking
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
 from flinknet.results import ReplayedRecording, TraceLoss

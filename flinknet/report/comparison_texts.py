@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,9 @@ from .warning_lines import warning_lines
 
 LINE_CELLS = 240
 """So wide may a line in a file be and still name the configurations that it is about."""
+
+_SOME_DIGIT = re.compile("[1-9]")
+"""Without one, a change rounds to nothing and has no sign."""
 
 SHARE_SHOWN = 0.015
 """A smaller share is not worth its words."""
@@ -254,7 +258,8 @@ def _change(value: float | None, difference: Difference, unit: str) -> str:
         return MISSING
     if difference.is_ratio:
         return human_change(value)
-    return signed(value, lambda size: amount(size, unit))
+    size = amount(abs(value), unit)
+    return signed(value, lambda _: size) if _SOME_DIGIT.search(size) else size
 
 
 def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:

@@ -14,6 +14,9 @@ from flinknet.results.references import Reference
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
+from .job_answer_console import job_trades
+from .price_cells import trades
+
 POINTS_MAX = 20
 """A document has so many of the newest points of a trend: the others are in files of their own."""
 
@@ -52,7 +55,13 @@ def replay_document(
     if len(documents) == 1:
         return documents[0]
     document = {"schema_version": SCHEMA_VERSION, "replays": documents}
-    return document | ({"jobs": [to_plain(each) for each in jobs]} if jobs else {})
+    return document | ({"jobs": [job_document(each) for each in jobs]} if jobs else {})
+
+
+def job_document(answer: JobAnswer) -> dict[str, Any]:
+    """The answer about a job of several exchanges."""
+    document: dict[str, Any] = to_plain(answer)
+    return document | {"trades": [each.to_dict() for each in job_trades(answer)]}
 
 
 def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
@@ -76,7 +85,7 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     if answer.trace.is_of_run:
         for name in ("buffers_per_s", "latency_at_most"):
             del document["model_error"][name]
-    return document
+    return document | {"trades": [each.to_dict() for each in trades(answer)]}
 
 
 def sets_document(sets: Sequence[RecordingSet]) -> list[dict[str, Any]]:

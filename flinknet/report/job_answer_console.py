@@ -19,7 +19,7 @@ from .advice_lines import job_recommendation, lines_of
 from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
-from .price_cells import PRICES, price_cells, price_sentence
+from .price_cells import PRICES, NamedTrade, price_cells, trade_of
 from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
 
 UNKNOWN = "unknown"
@@ -44,10 +44,10 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
         return
     console.print()
     print_table(console, _table(answer), keys=2)
-    if lines := job_price_lines(answer):
+    if found := job_trades(answer):
         console.print()
-    for line in lines:
-        print_line(console, line)
+    for each in found:
+        print_line(console, each.text)
     if (advised := job_recommendation(answer)) is not None:
         console.print()
         for line in lines_of(advised):
@@ -94,9 +94,9 @@ def job_lines(answer: JobAnswer) -> list[str]:
     return lines
 
 
-def job_price_lines(answer: JobAnswer) -> list[str]:
-    """What the setting with the least latency costs and gives, a sentence each: instead of the
-    recorded one, and instead of the one with the most. Empty where that is unknown.
+def job_trades(answer: JobAnswer) -> list[NamedTrade]:
+    """What the setting with the least latency costs and gives instead of the recorded one, and
+    instead of the one with the most. Empty where that is unknown.
     """
     recorded = next((each for each in answer.points if each.total.is_recorded), None)
     known = [each for each in answer.points if each.total.latency_ns.p50 is not None]
@@ -111,7 +111,7 @@ def job_price_lines(answer: JobAnswer) -> list[str]:
     if recorded is most:
         bases = bases[:1]
     return [
-        price_sentence(
+        trade_of(
             f"buffer timeout {setting_of(answer, least)}",
             setting_of(answer, base),
             least.total,

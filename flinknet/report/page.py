@@ -25,11 +25,11 @@ from .advice_lines import (
     recommendations,
 )
 from .export import answer_document
-from .job_answer_console import job_lines, job_price_lines, setting_of
+from .job_answer_console import job_lines, job_trades, setting_of
 from .model_error import doubts_of, model_error_text
 from .page_parts import Page
 from .prediction_notes import notes_of
-from .price_cells import price_lines
+from .price_cells import trades
 from .recording_lines import recording_lines
 from .settings_in_words import settings_of, what_varies
 
@@ -92,7 +92,7 @@ def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
     return document | {
         "model_error_text": to_plain(model_error_text(answer)),
         "doubts": [*recording_lines(answer.trace), *doubts_of(answer)],
-        "trades": price_lines(answer),
+        "trades": [each.text for each in trades(answer)],
         "recommendations": [to_plain(each) for each in recommendations(answer)],
         "frontier_meaning": FRONTIER,
         "varies": what_varies(points),
@@ -116,7 +116,7 @@ def _job_in_words(answer: JobAnswer) -> dict[str, Any]:
     advised = job_recommendation(answer)
     return document | {
         "lines": job_lines(answer),
-        "trades": job_price_lines(answer),
+        "trades": [each.text for each in job_trades(answer)],
         "recommendations": [to_plain(advised)] if advised is not None else [],
         "points": [plain | {"setting": setting_of(answer, point)} for plain, point in points],
     }

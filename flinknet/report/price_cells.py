@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from math import hypot
+from typing import Any
+
 from flinknet.results import CpuCost, LatencySummary, ReplayAnswer, TradeOffPoint
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
 from .settings_in_words import flushes, label_of, settings_of, situation_of, what_varies
-from .trade_words import Trade, change_of, cpu_text, ratio_of, trade_sentence
+from .trade_words import Range, Trade, change_of, cpu_text, ratio_of, trade_sentence
 
 SAME_LATENCY = 0.05
 """Settings whose p50 and p99 differ by no more, as a share, are alike in latency."""
 
 PRICES = ("packets/s", "bytes/s", "CPU, 1 core")
 """Headings of `price_cells`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTrade:
+    """What one setting gives and costs instead of another.
+
+    Attributes:
+        setting, before: their names.
+        text: all of it in a sentence.
+    """
+
+    setting: str
+    before: str
+    trade: Trade
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: the settings, the figures, the sentence."""
+        return {
+            "setting": self.setting,
+            "instead_of": self.before,
+            **asdict(self.trade),
+            "text": self.text,
+        }
 
 
 def price_cells(point: TradeOffPoint) -> list[str]:
@@ -29,10 +57,10 @@ def price_cells(point: TradeOffPoint) -> list[str]:
     ]
 
 
-def price_lines(answer: ReplayAnswer) -> list[str]:
-    """What settings cost and give, a sentence each: the one that is advised, or has the least
-    latency, instead of the recorded one; and the one with the least latency instead of the one with
-    the most that has a timeout, unless that is the same. Empty where nothing is known of them.
+def trades(answer: ReplayAnswer) -> list[NamedTrade]:
+    """What settings cost and give: the one that is advised, or has the least latency, instead of
+    the recorded one; and the one with the least latency instead of the one with the most that has a
+    timeout, unless that is the same. Empty where nothing is known of them.
     """
     points = answer.trade_offs
     recorded = next((each for each in points if each.is_recorded), None)
@@ -49,31 +77,29 @@ def price_lines(answer: ReplayAnswer) -> list[str]:
     advised = [points[each] for each in sorted(points_to_show(answer))]
     least = min(own, key=lambda each: each.latency_ns.p50 or float("inf"))
     shown = next((each for each in advised if each in own), least)
-    lines = [_line(shown, recorded, answer.cpu_cost)]
+    found = [_named(shown, recorded, answer.cpu_cost)]
     known = [each for each in own if each.latency_ns.p50 is not None and flushes(each)]
     most = max(known, key=lambda each: each.latency_ns.p50 or 0.0, default=least)
     if most is not least:
-        lines.append(_line(least, most, answer.cpu_cost, says_cost=False))
-    return lines
+        found.append(_named(least, most, answer.cpu_cost, says_cost=False))
+    return found
 
 
-def _line(
+def _named(
     shown: TradeOffPoint,
     before: TradeOffPoint,
     cpu_cost: CpuCost | None,
     *,
     says_cost: bool = True,
-) -> str:
+) -> NamedTrade:
     varied = what_varies([before, shown])
     name = label_of(before, varied)
     if len(varied) == 1:
         name = settings_of(before)[varied[0]]
-    return price_sentence(
-        label_of(shown, varied), name, shown, before, cpu_cost, says_cost=says_cost
-    )
+    return trade_of(label_of(shown, varied), name, shown, before, cpu_cost, says_cost=says_cost)
 
 
-def price_sentence(
+def trade_of(
     setting: str,
     before: str,
     shown: TradeOffPoint,
@@ -81,8 +107,8 @@ def price_sentence(
     cpu_cost: CpuCost | None,
     *,
     says_cost: bool = True,
-) -> str:
-    """ "buffer timeout 5ms instead of 100ms: p50 −46 ms, …": what `shown` gives and costs.
+) -> NamedTrade:
+    """ "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …": what `shown` gives and costs.
 
     Args:
         says_cost: add what a buffer is taken to cost.
@@ -95,6 +121,8 @@ def price_sentence(
         ratio_of(shown.buffers_per_s, base.buffers_per_s),
         None if cpu_cost is None else cores,
         messages_per_s,
+        range_of_change(shown, base, "p50"),
+        range_of_change(shown, base, "p99"),
     )
     sentence = trade_sentence(setting, before, trade)
     if trade.cpu_cores is not None and cpu_cost is not None and says_cost:
@@ -102,7 +130,38 @@ def price_sentence(
         sentence += f" ({cost} for a buffer and its credit, {cpu_cost.how})"
     if _are_alike(shown.latency_ns, base.latency_ns):
         sentence += "; latency hardly depends on it here"
-    return sentence
+    return NamedTrade(setting, before, trade, sentence)
+
+
+def range_of_change(shown: TradeOffPoint, base: TradeOffPoint, name: str) -> Range | None:
+    """The 90% interval of how a latency changes; None where neither setting has one."""
+    if shown.latency_low_ns is None and base.latency_low_ns is None:
+        return None
+    ends = [_ends(each, name) for each in (shown, base)]
+    return None if None in ends[0] or None in ends[1] else range_of_difference(*ends)
+
+
+def _ends(point: TradeOffPoint, name: str) -> tuple[float, float, float]:
+    """A latency, and the ends of its interval; three times the same where it has none."""
+    value = getattr(point.latency_ns, name)
+    low, high = (
+        value if each is None else getattr(each, name)
+        for each in (point.latency_low_ns, point.latency_high_ns)
+    )
+    return value, low, high
+
+
+def range_of_difference(
+    one: tuple[float, float, float], other: tuple[float, float, float]
+) -> Range:
+    """The interval of the difference of two values, each with the ends of its own, as if what they
+    are off by were independent (`bench/flink/calibration.py` counts how many contain it)."""
+    (value, low, high), (base, base_low, base_high) = one, other
+    change = value - base
+    return (
+        change - hypot(value - low, base_high - base),
+        change + hypot(high - value, base - base_low),
+    )
 
 
 def _are_alike(one: LatencySummary, other: LatencySummary) -> bool:

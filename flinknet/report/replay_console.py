@@ -38,7 +38,7 @@ from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
 from .observed_tables import messages_table, over_time_table
 from .prediction_notes import notes_of
-from .price_cells import PRICES, price_cells, price_lines
+from .price_cells import PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .runs_table import edges_table, runs_table
 from .settings_in_words import ALIGNMENT, BUFFER_TIMEOUT, CHECKPOINTS, settings_of, what_varies
@@ -221,10 +221,10 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
     _print_settings(console, answer)
     for line in advice_lines(answer):
         print_line(console, Text.from_markup(line))
-    prices = price_lines(answer)
-    for price in prices:
-        print_line(console, price)
-    if prices:
+    found = trades(answer)
+    for each in found:
+        print_line(console, each.text)
+    if found:
         console.print()
     for note in notes_of(points):
         print_line(console, Text(note, style="dim"), indent=2)

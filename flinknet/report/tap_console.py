@@ -28,6 +28,10 @@ Plain = Mapping[str, Any]
 CHANNELS_SHOWN = 16
 INCIDENTS_SHOWN = 5
 PAIRS_IN_FULL = 4
+
+SETTINGS_SHOWN = "execution."
+"""What jobs are set to; the trace has all that was reported."""
+
 LINE_EVERY_NS = 10_000_000_000
 
 
@@ -219,6 +223,9 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
     if rest is None:
         return []
     rows = [("job", ", ".join(each["name"] for each in rest["jobs"]) or "unknown")]
+    for each in rest.get("settings") or ():
+        if each["key"].startswith(SETTINGS_SHOWN):
+            rows.append(("setting", f"{each['key']}: {each['value']} ({each['from']})"))
     for edge in rest["edges"]:
         local, channels = edge["local_channels"], edge["channels"]
         where = "local channels: unknown"

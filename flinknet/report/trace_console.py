@@ -166,9 +166,11 @@ def _metrics_text(metrics: Plain) -> str:
 
 
 def _settings_table(manifest: Plain) -> Table:
-    table = _table("setting", "value")
+    origins = manifest["scenario"].get("settings_from")
+    table = _table("setting", "value", *(["from"] if origins is not None else []))
     for key, value in manifest["flink_keys"].items():
-        table.add_row(escape(key), escape(str(value)))
+        origin = [] if origins is None else [escape(str(origins.get(key, "default")))]
+        table.add_row(escape(key), escape(str(value)), *origin)
     workload = manifest["scenario"].get("workload", {})
     for key, value in workload.items():
         text = "max" if key == "rate_per_s" and not value else _text_of(value)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from flinknet.units import MISSING, human_count, human_duration, signed
 
+Range = tuple[float, float]
+
 _SAME_RATIO = 0.02
 """Ratios closer to 1 than this are none."""
 
@@ -18,6 +20,7 @@ class Trade:
         throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
         cpu_cores: 0.06 for 6% of a core more.
         messages_per_s: data buffers and the credit for them, where that is known.
+        p50_range_ns, p99_range_ns: ends of the 90% interval of these changes.
     """
 
     throughput_ratio: float | None = None
@@ -26,19 +29,21 @@ class Trade:
     buffers_ratio: float | None = None
     cpu_cores: float | None = None
     messages_per_s: float | None = None
+    p50_range_ns: Range | None = None
+    p99_range_ns: Range | None = None
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
-    """ "5ms instead of 100ms: p50 −46 ms, 13 times the buffers, +1.90 k messages/s, +6% of a core";
-    throughput only if it differs.
+    """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers, +1.90 k
+    messages/s, +6% of a core"; throughput only if it differs.
     """
     parts = []
     ratio = trade.throughput_ratio
     if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
         parts.append(f"{signed(ratio - 1, '{:.0%}'.format)} records/s")
-    parts.append(f"p50 {duration_text(trade.p50_ns)}")
+    parts.append(f"p50 {duration_text(trade.p50_ns, trade.p50_range_ns)}")
     if trade.p99_ns is not None:
-        parts.append(f"p99 {duration_text(trade.p99_ns)}")
+        parts.append(f"p99 {duration_text(trade.p99_ns, trade.p99_range_ns)}")
     if trade.buffers_ratio is not None:
         parts.append(_times_the_buffers(trade.buffers_ratio))
         is_same = abs(trade.buffers_ratio - 1) <= _SAME_RATIO
@@ -78,8 +83,16 @@ def _two_digits(value: float) -> str:
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
-def duration_text(change_ns: float | None) -> str:
-    """A change of a duration: "−46.0 ms"."""
+def duration_text(change_ns: float | None, range_ns: Range | None = None) -> str:
+    """A change of a duration: "−46.0 ms (−52.0 … −40.0)"; ends in the unit of the change have
+    none."""
     if change_ns is None:
         return "unknown"
-    return signed(change_ns, human_duration)
+    change = signed(change_ns, human_duration) if change_ns else "unchanged"
+    if range_ns is None:
+        return change
+    ends = [signed(each, human_duration) for each in range_ns]
+    unit = change[change.find(" ") :]
+    if all(each.endswith(unit) for each in ends):
+        ends = [each.removesuffix(unit) for each in ends]
+    return f"{change} ({' … '.join(ends)})"

@@ -225,13 +225,18 @@ def run_all_checked(
     Raises: InvariantViolatedError, StalledError.
     """
     partitions = -1
+    partitions_of = [each.cluster.partition_of for each in all_watched]
     flushes = [FlushChecker(each.cluster) for each in all_watched]
+    first, others = all_watched[0].cluster, [each.cluster for each in all_watched[1:]]
     for steps in range(limit):
-        if partitions != (partitions := sum([len(e.cluster.partition_of) for e in all_watched])):
+        if partitions != (partitions := sum(map(len, partitions_of))):
             for each in all_watched:
                 if each.checker is not None:
                     each.checker.watch(each.cluster)
-        has_stepped = _step(all_watched)
+        has_stepped = first.step()
+        for other in others:
+            other.advance()
+        has_stepped = has_stepped or first.scheduler.next_ns is not None
         if steps % interval_steps == 0 or not has_stepped:
             look()
             for checker in flushes:
@@ -248,14 +253,6 @@ def run_all_checked(
         raise StalledError(f"not finished after {limit} steps", all_watched[0].cluster.seed)
     for each in all_watched:
         _check_end(each)
-
-
-def _step(all_watched: Sequence[Watched]) -> bool:
-    first = all_watched[0].cluster
-    has_stepped = first.step()
-    for each in all_watched[1:]:
-        each.cluster.advance()
-    return has_stepped or first.scheduler.next_ns is not None
 
 
 def _check_end(watched: Watched) -> None:

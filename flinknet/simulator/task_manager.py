@@ -171,7 +171,11 @@ class SimulatedTaskManager:
             self._is_unsent = True
             self.wake(self._free_since_ns)
             return
-        is_blocked = any(each.is_blocked for each in self.tasks)
+        is_blocked = False
+        for each in self.tasks:
+            if each.is_blocked:
+                is_blocked = True
+                break
         for end in self.ends:
             sent_bytes = end.sent_bytes
             now_ns = end.pump(now_ns=now_ns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,14 +82,16 @@ def describe_run(run: Run) -> RunDescription:
     if run.manifest is not None:
         check_file(run.path, run.manifest, METRICS_NAME)
     files = []
-    counts = np.zeros((256, 256), dtype=np.int64)
+    counts: Counter[int] = Counter()  # of trace point << 8 | message kind
     spans: dict[int, tuple[int, int, int]] = {}  # channel -> events, first, last
     for file in run.files:
         with TraceReader(file) as reader:
             files.append(_describe_file(reader))
             for block in reader.events(("point", "kind")):
                 pairs = block["point"].astype(np.int64) << 8 | block["kind"]
-                counts += np.bincount(pairs, minlength=counts.size).reshape(counts.shape)
+                found = np.bincount(pairs)
+                for pair in np.flatnonzero(found).tolist():
+                    counts[pair] += int(found[pair])
             for entry in reader.blocks():
                 for channel, count, first_ns, last_ns in entry.channels.tolist():
                     events, low, high = spans.get(channel, (0, first_ns, last_ns))
@@ -148,11 +152,11 @@ def _describe_channels(
     return tuple(described)
 
 
-def _by_name(counts: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, dict[str, int]]:
+def _by_name(counts: Mapping[int, int]) -> dict[str, dict[str, int]]:
     points = {each.value: each.name for each in TracePoint}
     kinds = {each.value: each.name for each in MessageKind}
     table: dict[str, dict[str, int]] = {}
-    for point, kind in np.argwhere(counts).tolist():
-        row = table.setdefault(points.get(point, str(point)), {})
-        row[kinds.get(kind, str(kind))] = int(counts[point, kind])
+    for pair, count in sorted(counts.items()):
+        point, kind = pair >> 8, pair & 255
+        table.setdefault(points.get(point, str(point)), {})[kinds.get(kind, str(kind))] = count
     return table

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import reprlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +37,12 @@ DEPTH_MAX = 32
 
 SYNTHETIC = "synthetic"
 """Key in `host` that marks a run that was not recorded."""
+
+SETTINGS_FROM = "settings_from"
+"""Key in `scenario`: who stated each of the Flink keys that were stated; others are defaults."""
+
+JOB_MANAGER = "JobManager"
+"""Of these: its configuration, which a job may override."""
 
 RUN, TAP, CAPTURE = "run", "tap", "capture"
 """Origin of the events: the processes of a run themselves, a tap between processes, or a packet
@@ -124,6 +131,11 @@ class RunManifest:
     def is_from_between(self) -> bool:
         """Whether it was recorded between the processes, not in them."""
         return self.origin != RUN
+
+    @property
+    def settings_from(self) -> Mapping[str, str] | None:
+        """Who stated each of the Flink keys that are no defaults; None where that is unknown."""
+        return self.scenario.get(SETTINGS_FROM)
 
     @property
     def is_synthetic(self) -> bool:
@@ -332,7 +344,7 @@ def _holds_channel(value: Any) -> bool:
 
 def _check_scenario(scenario: dict[str, Any]) -> None:
     """Raises: TraceFormatError for a part with an unexpected shape."""
-    for name in ("workload", "network", "job"):
+    for name in ("workload", "network", "job", SETTINGS_FROM):
         if not isinstance(scenario.get(name, {}), dict):
             raise TraceFormatError(f"scenario.{name} is not a JSON object")
     for name in ("vertices", "edges") if "job" in scenario else ():

@@ -20,7 +20,7 @@ import numpy as np
 from flinknet.storage import AnyPath, StoragePath, path_of
 
 from .index import Stamp, stamp_at
-from .manifest import MANIFEST_NAME, ChannelInfo, RunManifest
+from .manifest import MANIFEST_NAME, SETTINGS_FROM, ChannelInfo, RunManifest
 from .metrics import METRICS_NAME, Series, metrics_lines, read_series
 from .run import Run, open_with_faults, refuse
 from .trace_file import LEFT_OUT, ChannelRange, TraceFile
@@ -168,10 +168,11 @@ def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
     from_ns = [first for first, _ in spans if first is not None]
     to_ns = [last for _, last in spans if last is not None]
     first = known[0]
+    with_keys = next((each for each in known if each.flink_keys), first)
     manifest = replace(
         first,
-        scenario=_scenario(recordings, known),
-        flink_keys=next((each.flink_keys for each in known if each.flink_keys), {}),
+        scenario=_scenario(recordings, known, with_keys),
+        flink_keys=with_keys.flink_keys,
         started_at=min(each.started_at for each in known),
         measured_from_ns=min(from_ns, default=None),
         measured_to_ns=max(to_ns, default=None),
@@ -237,9 +238,15 @@ def _channels(
             )
 
 
-def _scenario(recordings: Sequence[Recording], manifests: Sequence[RunManifest]) -> dict[str, Any]:
-    """The first recording's scenario, with one job merged from all."""
-    scenario = {name: value for name, value in manifests[0].scenario.items() if name != "job"}
+def _scenario(
+    recordings: Sequence[Recording], manifests: Sequence[RunManifest], with_keys: RunManifest
+) -> dict[str, Any]:
+    """The first recording's scenario, with one job merged from all, and with who stated the keys of
+    the one that has them."""
+    own = ("job", SETTINGS_FROM)
+    scenario = {name: value for name, value in manifests[0].scenario.items() if name not in own}
+    if with_keys.settings_from is not None:
+        scenario[SETTINGS_FROM] = dict(with_keys.settings_from)
     jobs = [
         (recording, manifest.scenario["job"], {each.edge for each in manifest.channels})
         for recording, manifest in zip(recordings, manifests, strict=True)

@@ -173,6 +173,8 @@ def _with_load(
 
 def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploymentDescriptor:
     """A task that flushes what it writes so often."""
+    if all(each.buffer_timeout_ns == timeout_ns for each in task.outputs):
+        return task
     outputs = (replace(each, buffer_timeout_ns=timeout_ns) for each in task.outputs)
     return replace(task, outputs=tuple(outputs))
 

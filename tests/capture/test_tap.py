@@ -14,6 +14,7 @@ import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
+from flinknet.capture.stated import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.redirected import (
@@ -24,13 +25,15 @@ from flinknet.capture.tap.redirected import (
     redirected_upstream,
 )
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
+from flinknet.capture.tap.rest_watch import RestPlace
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.trace import open_run
+from flinknet.trace import RunManifest, open_run
 from flinknet.trace.verify import verify_run
 from tests.capture.conversations import Rows, buffer, elements, request, stream
+from tests.capture.rest.saved import directory
 from tests.pair import RECEIVER
 
 HOST = "127.0.0.1"
@@ -174,6 +177,25 @@ def test_what_goes_wrong_with_looking_is_reported_at_the_end(
     assert result["stopped_by"] == "duration"
     assert result["recording_error"] == "ZeroDivisionError: a bug"
     assert verify_run(open_run(tmp_path / "out")).is_ok
+
+
+def test_the_settings_of_a_cluster_are_in_the_manifest_of_a_tap(tmp_path: Path) -> None:
+    pairs = (((HOST, 0), (HOST, 1)),)
+    given = (Layer("config.yaml", {"execution.buffer-timeout.interval": "20 ms"}),)
+    rest = RestPlace(str(directory("2.3.0")))
+    config = TapConfig(pairs, tmp_path / "out", duration_ns=20 * MS, stated=given, rest=rest)
+    result = Tap(config, lambda look: None).run()
+    assert result["recording_error"] is None
+    manifest = RunManifest.load(tmp_path / "out")
+    assert manifest.flink_keys["execution.buffer-timeout.interval"] == "20 ms"
+    assert manifest.flink_keys["taskmanager.memory.segment-size"] == "32 kb"
+    origins = manifest.settings_from
+    assert origins is not None
+    assert origins["execution.buffer-timeout.interval"] == "config.yaml"
+    assert origins["taskmanager.memory.segment-size"] == "TaskManagers"
+    settings = {each["key"]: each for each in result["rest"]["settings"]}
+    assert settings["execution.buffer-timeout.interval"]["value"] == "20 ms"
+    assert {key: each["from"] for key, each in settings.items()} == origins
 
 
 def test_a_peer_that_stops_reading_is_bounded_and_stops_the_other(bench: Tapped) -> None:

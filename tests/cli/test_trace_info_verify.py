@@ -178,6 +178,27 @@ def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
     assert "--all shows them" not in everything
 
 
+def test_info_says_who_stated_the_settings_of_a_real_cluster(run: Path) -> None:
+    key, kept = (
+        "execution.buffer-timeout.interval",
+        "taskmanager.memory.segment-size",
+    )
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["origin"] = "tap"
+        manifest["flink_keys"] |= {kept: "32 kb", "taskmanager.network.retries": "0"}
+        manifest["scenario"] = {"settings_from": {key: "JobManager", kept: "config.yaml"}}
+
+    edit_manifest(run, change)
+    rows = [line.split() for line in run_cli("info", run).stdout.splitlines()]
+    assert ["setting", "value", "from"] in rows
+    assert [row[-1] for row in rows if row and row[0] == key] == ["JobManager"]
+    assert [row[-1] for row in rows if row and row[0] == kept] == ["config.yaml"]
+    assert not any(row and row[0] == "taskmanager.network.retries" for row in rows)
+    everything = [line.split() for line in run_cli("info", run, "--all").stdout.splitlines()]
+    assert ["taskmanager.network.retries", "0", "default"] in everything
+
+
 @pytest.mark.parametrize("command", ["info", "verify"])
 def test_what_is_no_trace_is_one_line_and_exit_4(tmp_path: Path, command: str) -> None:
     foreign = tmp_path / "notes.txt"

@@ -3,6 +3,7 @@
     python -m tests.fuzz                          a minute of each target, from its corpus
     python -m tests.fuzz --seconds 600 trace      ten minutes of one
     python -m tests.fuzz --keep                   and keep what reached new code in the corpus
+    python -m tests.fuzz --up-to 10000000         until each has had so many in this checkout
     python -m tests.fuzz --input FILE trace       one input again; - for standard input
 
 It runs the interpreted core, whose lines it can see. Exit code 1 if any input failed; the input is
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -33,6 +34,9 @@ from tests.fuzz.target import Target, read_corpus, write_corpus
 
 HANG_S = 10
 MEMORY_MB = 2048
+MEMORY = Path("/dev/shm")
+"""Where targets write their files, if it is there: faster than a disk."""
+
 WORDS_MAX = 1000
 _REACHING = "--reaching"
 _INTERPRETED = {"FLINKNET_COMPILED": "0", "PYTHONWARNINGS": "ignore"}
@@ -59,6 +63,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all by default")
     parser.add_argument("--seconds", type=int, default=60, help="of each target")
     parser.add_argument("--runs", type=int, default=-1, help="of each target at most")
+    parser.add_argument("--up-to", type=int, metavar="RUNS", help="what the tally lacks of so many")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--keep", action="store_true", help="write new inputs to the corpus")
     parser.add_argument("--input", help="run this file only; - for standard input")
@@ -81,10 +86,16 @@ def main(arguments: list[str]) -> int:
     os.environ |= _INTERPRETED
     _FORKS.set_forkserver_preload(["tests.fuzz.instrumented"])
     outcomes = []
+    limits = _limits(names, options)
     print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        for each in pool.map(lambda name: _fuzz(known[name], options), names):
+        working = [
+            pool.submit(_fuzz, known[name], limit, options) for name, limit in limits.items()
+        ]
+        for done in as_completed(working):
+            each = done.result()
             outcomes.append(each)
+            tally.add(_kind(each.name), each.runs, each.seconds, int(each.failed is not None))
             rate = each.runs / max(each.seconds, 1e-3)
             print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
@@ -94,8 +105,6 @@ def main(arguments: list[str]) -> int:
         if each.failed is not None:
             print(f"\n{each.log}\n{each.name} failed; once more:")
             print(once_more(each.name, each.failed), flush=True)
-    for each in outcomes:
-        tally.add(f"fuzz: {each.name}", each.runs, each.seconds, int(each.failed is not None))
     return int(any(each.failed is not None or not each.runs for each in outcomes))
 
 
@@ -106,16 +115,39 @@ def once_more(name: str, failed: Path) -> str:
     return f"{again} {failed} {name}\necho {text} | base64 -d | {again} - {name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """When the fuzzing of a target ends: after so many runs, or so long; -1 and 0 for never."""
+
+    runs: int
+    seconds: int
+
+
+def _kind(name: str) -> str:
+    """A target as the tally has it."""
+    return f"fuzz: {name}"
+
+
+def _limits(names: Iterable[str], options: argparse.Namespace) -> dict[str, Limit]:
+    """Targets that have not had their runs yet."""
+    if options.up_to is None:
+        return dict.fromkeys(names, Limit(options.runs, options.seconds))
+    had = tally.totals(tally.entries())
+    left = {name: options.up_to - had.get(_kind(name), tally.Total()).runs for name in names}
+    return {name: Limit(runs, 0) for name, runs in left.items() if runs > 0}
+
+
 def _targets() -> dict[str, Target]:
     from tests.fuzz import file_targets, wire_targets
 
     return {each.name: each for each in (*wire_targets.TARGETS, *file_targets.TARGETS)}
 
 
-def _fuzz(target: Target, options: argparse.Namespace) -> Outcome:
+def _fuzz(target: Target, limit: Limit, options: argparse.Namespace) -> Outcome:
     """Fuzz one target in a process of its own."""
     name = target.name
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
+    memory = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="flinknet-fuzz-", dir=memory) as place:
         old, new = Path(place, "old"), Path(place, "new")
         for directory in (old, new):
             directory.mkdir()
@@ -128,13 +160,14 @@ def _fuzz(target: Target, options: argparse.Namespace) -> Outcome:
         began = time.monotonic()
         ran = _fuzzed(
             name,
-            Path(place, "log"),
+            Path(place),
             f"-timeout={HANG_S}",
             f"-rss_limit_mb={MEMORY_MB}",
             f"-max_len={target.max_bytes}",
-            f"-max_total_time={options.seconds}",
-            f"-runs={options.runs}",
+            f"-max_total_time={limit.seconds}",
+            f"-runs={limit.runs}",
             f"-artifact_prefix={place}/",
+            "-entropic_scale_per_exec_time=1",
             *([f"-dict={words}"] if words.stat().st_size else []),
             str(new),
             str(old),
@@ -151,11 +184,12 @@ def _fuzz(target: Target, options: argparse.Namespace) -> Outcome:
     return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
 
 
-def _fuzzed(name: str, log: Path, *arguments: str) -> str:
+def _fuzzed(name: str, place: Path, *arguments: str) -> str:
     """Run Atheris on one target; returns what it said."""
-    process = _FORKS.Process(target=be_fuzzed, args=(name, arguments, log))
+    process = _FORKS.Process(target=be_fuzzed, args=(name, arguments, place))
     process.start()
     process.join()
+    log = place / "log"
     return log.read_text(errors="replace") if log.exists() else f"it ended with {process.exitcode}"
 
 

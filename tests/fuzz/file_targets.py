@@ -5,24 +5,33 @@ answers of a JobManager.
 from __future__ import annotations
 
 import atexit
+import difflib
 import json
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from flinknet.capture import recording
 from flinknet.capture.pcap.importing import import_capture
 from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_managers
 from flinknet.capture.rest.names import named
 from flinknet.capture.rest.sampler import Sampler
-from flinknet.certificates.generate import generate
+from flinknet.certificates.generate import (
+    AUTHORITY_PEM,
+    NODE_PEM,
+    NODE_STORE,
+    TRUST_STORE,
+    settings_for,
+)
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.options.effective import effective_keys
@@ -30,25 +39,32 @@ from flinknet.options.files import LEGACY_NAME, read_flink_conf
 from flinknet.options.network import network_config
 from flinknet.replay.read import open_runs
 from flinknet.runtime.tls import create_tls
-from flinknet.trace import blocks, format, open_run
+from flinknet.trace import TraceRecorder, blocks, format
 from flinknet.trace.describe import describe_run
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, read_series
-from flinknet.trace.run import open_with_faults
+from flinknet.trace.run import open_with_faults, refuse
 from flinknet.trace.verify import verify_run
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest import saved
 from tests.fuzz.target import Target
 from tests.synthetic_trace import START_NS, manifest, write_run
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization import KeySerializationEncryption
+
 TRACES = Path(__file__).parents[2] / "traces"
 PASSWORD = "a password"
+CAPTURED_EVENTS_MAX = 64
+"""In a block of what is imported from a capture."""
+
+SETTINGS = 5
+"""In a seed of the configuration."""
 
 
 @cache
 def place() -> Path:
-    """A directory for what the targets write; in memory where there is one, gone at the end."""
-    memory = Path("/dev/shm")
-    path = Path(tempfile.mkdtemp(prefix="flinknet-fuzz-", dir=memory if memory.is_dir() else None))
+    """A directory for what the targets write, gone at the end."""
+    path = Path(tempfile.mkdtemp(prefix="flinknet-fuzz-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
@@ -56,7 +72,8 @@ def place() -> Path:
 def written(name: str, data: bytes) -> Path:
     """A file with an input."""
     path = place() / name
-    path.parent.mkdir(exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir()
     path.write_bytes(data)
     return path
 
@@ -73,22 +90,33 @@ class _Right(int):
         return False
 
 
+_UNCHECKED = SimpleNamespace(crc32=lambda data: _Right(zlib.crc32(data)))
+
+
 @contextmanager
 def without_checksums() -> Iterator[None]:
     """All checksums of trace files are right, so that a fuzzer gets behind them."""
-    zlib_like = SimpleNamespace(crc32=lambda data: _Right(zlib.crc32(data)))
-    with patch.object(format, "zlib", zlib_like), patch.object(blocks, "zlib", zlib_like):
+    format.zlib = blocks.zlib = _UNCHECKED  # type: ignore[attr-defined, assignment]
+    try:
         yield
+    finally:
+        format.zlib = blocks.zlib = zlib  # type: ignore[attr-defined]
+
+
+def look_into(path: Path) -> None:
+    """What `trace verify` and `trace info` do with a run. Raises: FlinknetError."""
+    run, faults = open_with_faults(path)
+    with suppress(TraceError):
+        verify_run(run, faults).to_dict()
+    refuse(run, faults)
+    describe_run(run).to_dict()
 
 
 def trace(data: bytes) -> None:
     """A trace file alone: read to its end, or a TraceError."""
     path = written("tm-0.fnt", data)
-    with without_checksums():
-        with suppress(TraceError):
-            verify_run(open_run(path)).to_dict()
-        with suppress(TraceError):
-            describe_run(open_run(path)).to_dict()
+    with without_checksums(), suppress(TraceError):
+        look_into(path)
 
 
 def trace_seeds() -> Iterator[bytes]:
@@ -108,9 +136,7 @@ def run_manifest(data: bytes) -> None:
     run = _run()
     (run / "manifest.json").write_bytes(data)
     with suppress(FlinknetError):
-        verify_run(*open_with_faults(run)).to_dict()
-    with suppress(FlinknetError):
-        describe_run(open_run(run)).to_dict()
+        look_into(run)
     with suppress(FlinknetError):
         open_runs([run])
 
@@ -145,14 +171,17 @@ def metrics_seeds() -> Iterator[bytes]:
     yield json.dumps(line).encode()
 
 
+_RECORDER_OF_LITTLE = partial(TraceRecorder, block_events=CAPTURED_EVENTS_MAX)
+"""Making room for 65,536 events takes longer than reading an input."""
+
+
 def capture(data: bytes) -> None:
     """A capture file of any kind: a run that can be read, or a TraceFormatError."""
     path, out = written("a.pcap", data), place() / "imported"
     shutil.rmtree(out, ignore_errors=True)
-    with suppress(TraceError):
+    with suppress(TraceError), patch.object(recording, "TraceRecorder", _RECORDER_OF_LITTLE):
         import_capture(path, out, versions={}).to_dict()
-        verify_run(open_run(out))
-        describe_run(open_run(out))
+        look_into(out)
 
 
 def capture_seeds() -> Iterator[bytes]:
@@ -177,12 +206,17 @@ def _pcapng(pcap: bytes) -> bytes:
     return out.getvalue()
 
 
+def _a_near_one(_: str, known: Iterable[str], **__: float) -> list[str]:
+    """Any of the known keys: looking for the nearest takes longer than everything else."""
+    return [next(iter(known))]
+
+
 def configuration(data: bytes) -> None:
     """A configuration file, nested or flat."""
     if not data:
         return
     path = written(LEGACY_NAME if data[0] & 1 else "config.yaml", data[1:])
-    with suppress(ConfigError):
+    with suppress(ConfigError), patch.object(difflib, "get_close_matches", _a_near_one):
         settings, _ = read_flink_conf(path)
         network_config(settings)
         effective_keys(settings, dict.fromkeys(settings, "file"))
@@ -192,18 +226,65 @@ def configuration_seeds() -> Iterator[bytes]:
     from flinknet.options.keys import options
 
     defaults = [(key, option.default) for key, option in options().items()]
-    flat = "".join(f"{key}: {value or '1'}\n" for key, value in defaults)
-    for start in range(0, len(flat), 3000):
-        yield b"\1" + flat[start : start + 3000].encode()
-        yield b"\0" + flat[start : start + 3000].encode()
+    lines = [f"{key}: {value or '1'}\n" for key, value in defaults]
+    for start in range(0, len(lines), SETTINGS):
+        text = "".join(lines[start : start + SETTINGS]).encode()
+        yield b"\1" + text
+        yield b"\0" + text
     yield b"\0taskmanager:\n  memory: {segment-size: 32 kb, network: {fraction: 0.1}}\n  x: [1]\n"
     yield b"\0a: &a {b: 1}\nc: *a\nd: !!str 1\n? [e]\n: f\n"
 
 
+def _stores() -> dict[str, bytes]:
+    """Key stores and trust stores, and no password in between that takes long to check: keys are of
+    Ed25519, where a set that `flinknet certificates` makes takes 30 ms for each of its RSA keys and
+    5 for the password of its stores.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        pkcs12,
+    )
+
+    password = PASSWORD.encode()
+    key = Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "fuzz")])
+    begin = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=2))
+        .sign(key, None)
+    )
+    quick = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(1).build(password)
+    trusted = [pkcs12.PKCS12Certificate(signed, b"ca")]
+    pem = signed.public_bytes(Encoding.PEM)
+
+    def key_pem(encryption: KeySerializationEncryption) -> bytes:
+        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+
+    return {
+        NODE_PEM: key_pem(NoEncryption()) + pem,
+        AUTHORITY_PEM: pem,
+        "encrypted.pem": key_pem(BestAvailableEncryption(password)) + pem,
+        NODE_STORE: pkcs12.serialize_key_and_certificates(b"node", key, signed, [signed], quick),
+        TRUST_STORE: pkcs12.serialize_java_truststore(trusted, quick),
+        "chain.p12": pkcs12.serialize_key_and_certificates(None, None, None, [signed], quick),
+    }
+
+
 @cache
 def _network() -> NetworkConfig:
-    keys = generate(place() / "certificates", PASSWORD, hosts=("localhost",), days=2)
-    return network_config({**keys, "security.ssl.internal.enabled": "true"})[0]
+    """Settings with stores that are quickly read."""
+    stores = _stores()
+    for name in (NODE_PEM, AUTHORITY_PEM):
+        written(f"certificates/{name}", stores[name])
+    settings = settings_for(place() / "certificates", PASSWORD, pem=True)
+    return network_config(settings)[0]
 
 
 def certificate(data: bytes) -> None:
@@ -221,10 +302,9 @@ def certificate(data: bytes) -> None:
 
 
 def certificate_seeds() -> Iterator[bytes]:
-    _network()
-    for path in sorted((place() / "certificates").iterdir()):
+    for data in _stores().values():
         for choice in range(4):
-            yield bytes((choice,)) + path.read_bytes()
+            yield bytes((choice,)) + data
 
 
 class _Answers:
@@ -271,10 +351,10 @@ def rest_seeds() -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target("trace", trace, trace_seeds, 16_384),
+    Target("trace", trace, trace_seeds),
     Target("manifest", run_manifest, manifest_seeds, 16_384, json_from=0),
     Target("metrics", metrics, metrics_seeds, json_from=0),
-    Target("capture", capture, capture_seeds, 8192),
+    Target("capture", capture, capture_seeds),
     Target("configuration", configuration, configuration_seeds),
     Target("certificate", certificate, certificate_seeds, 8192),
     Target("rest", rest, rest_seeds, 32_768, json_from=0),

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzz.json_mutator import json_mutator
 
 
-def be_fuzzed(name: str, arguments: Sequence[str], log: Path) -> None:
-    """Fuzz one target; this process ends with it.
+def be_fuzzed(name: str, arguments: Sequence[str], place: Path) -> None:
+    """Fuzz one target; this process ends with it, without cleaning up.
 
     Args:
         arguments: libFuzzer's.
-        log: file that takes what is printed.
+        place: a directory for all files of the target, and `log`, which takes what is printed.
     """
     import atheris
 
     from tests.fuzz.instrumented import TARGETS
 
-    with log.open("wb") as file:
+    tempfile.tempdir = str(place)
+    with (place / "log").open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     target = TARGETS[name]

@@ -25,13 +25,12 @@ def json_mutator(prefix_bytes: int) -> Callable[[bytes, int, int], bytes]:
             return _with_other_bytes(data, dice)[:max_size]
         try:
             document = json.loads(data[prefix_bytes:])
+            for _ in range(dice.randint(1, 3)):
+                document = _with_change(document, dice)
+            text = json.dumps(document, separators=(",", ":"))
         except (ValueError, RecursionError):
             return _with_other_bytes(data, dice)[:max_size]
-        for _ in range(dice.randint(1, 3)):
-            document = _with_change(document, dice)
-        return (data[:prefix_bytes] + json.dumps(document, separators=(",", ":")).encode())[
-            :max_size
-        ]
+        return (data[:prefix_bytes] + text.encode())[:max_size]
 
     return changed
 
@@ -39,7 +38,7 @@ def json_mutator(prefix_bytes: int) -> Callable[[bytes, int, int], bytes]:
 def _with_change(document: Any, dice: random.Random) -> Any:
     places = list(_places(document))
     if not places:
-        return dice.choice(STRANGE)
+        return _copy_of(dice.choice(STRANGE))
     parent, key = dice.choice(places)
     match dice.randrange(5):
         case 0 if isinstance(parent, dict):
@@ -47,12 +46,17 @@ def _with_change(document: Any, dice: random.Random) -> Any:
         case 1:
             other, at = dice.choice(places)
             if (other, at) != (parent, key):
-                parent[key] = json.loads(json.dumps(other[at]))
+                parent[key] = _copy_of(other[at])
         case 2 if isinstance(parent, list):
-            parent.append(parent[key])
+            parent.append(_copy_of(parent[key]))
         case _:
-            parent[key] = dice.choice(STRANGE)
-    return json.loads(json.dumps(document))
+            parent[key] = _copy_of(dice.choice(STRANGE))
+    return document
+
+
+def _copy_of(value: Any) -> Any:
+    """A value of its own: what is in a document is changed again later."""
+    return json.loads(json.dumps(value)) if isinstance(value, dict | list) else value
 
 
 def _with_other_bytes(data: bytes, dice: random.Random) -> bytes:

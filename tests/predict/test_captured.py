@@ -11,16 +11,10 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.predict.captured import (
-    FLUSHER_LATE_NS,
-    SINCE_BUFFER_BEFORE,
-    WITHIN_TIMEOUT,
-    CapturedRows,
-    load_captured,
-    seen_between,
-    starved_share,
-    with_settings,
-)
+from flinknet.predict.captured import SINCE_BUFFER_BEFORE, WITHIN_TIMEOUT, load_captured
+from flinknet.predict.captured_arrivals import FLUSHER_LATE_NS, seen_between
+from flinknet.predict.captured_rows import CapturedRows, starved_share
+from flinknet.predict.captured_settings import with_settings
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.delays import NO_DELAYS
 from flinknet.predict.fit.flusher import beat_ns
@@ -34,6 +28,7 @@ from flinknet.predict.fit.wakeups import Wakeups
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
+from flinknet.trace.manifest import JOB_MANAGER, SETTINGS_FROM
 from tests.recorded_run import START_NS, event
 from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
 
@@ -172,6 +167,33 @@ def test_where_the_timeout_is_unknown_or_never_records_may_wait_for_long(tmp_pat
 def test_the_beat_shows_in_the_flushes(period_ns: int) -> None:
     at_ns = [number * period_ns + number % 3 * US for number in range(60)]
     assert beat_ns(sent(at_ns, [1] * 60)) == pytest.approx(period_ns, rel=0.01)
+
+
+def test_the_beat_shows_where_few_flushes_find_records() -> None:
+    random = np.random.default_rng(1)
+    beats = np.cumsum(random.geometric(0.2, 400))
+    at_ns = (beats * 20.1 * MS + random.normal(0, 0.2 * MS, 400)).astype(int).tolist()
+    assert beat_ns(sent(at_ns, [1] * 400)) == pytest.approx(20.1 * MS, rel=0.02)
+
+
+def test_where_most_flushes_are_two_beats_apart_the_beat_is_one() -> None:
+    beats = np.cumsum(np.random.default_rng(1).choice([1, 2, 2, 2, 2], 400))
+    at_ns = (beats * 20 * MS).tolist()
+    assert beat_ns(sent(at_ns, [1] * 400)) == 20 * MS
+
+
+def test_the_beat_shows_through_flushes_that_come_late() -> None:
+    random = np.random.default_rng(1)
+    late_ns = random.exponential(MS, 400) * (random.random(400) < 0.7)
+    at_ns = (np.arange(400) * 5.1 * MS + late_ns).astype(int).tolist()
+    assert beat_ns(sent(at_ns, [1] * 400)) == pytest.approx(5.1 * MS, rel=0.05)
+
+
+def test_bursts_are_no_beat_where_flushes_come_sooner() -> None:
+    random = np.random.default_rng(1)
+    starts_ns = np.arange(200)[:, None] * 200 * MS
+    at_ns = np.sort((starts_ns + random.choice([0, 20, 40], (200, 2)) * MS).ravel())
+    assert beat_ns(sent(at_ns.tolist(), [1] * 400)) in (None, 20 * MS)
 
 
 def test_full_buffers_and_irregular_flushes_have_no_beat() -> None:
@@ -369,13 +391,90 @@ def test_settings_are_told_by_the_messages(tmp_path: Path) -> None:
     )
 
 
-def test_settings_that_were_stated_stand(tmp_path: Path) -> None:
-    keys = {"execution.buffer-timeout.interval": "20 ms"}
-    path = write_tapped(tmp_path / "run", keys=keys)
-    found, notes, is_timeout_known = with_settings(RunManifest.load(path), open_run(path).files)
-    assert is_timeout_known
-    assert found.flink_keys["execution.buffer-timeout.interval"] == "20 ms"
-    assert notes == ()
+TIMEOUT = "execution.buffer-timeout.interval"
+
+
+def settings_of(
+    tmp_path: Path, timeout: str, origins: dict[str, str] | None
+) -> tuple[str, tuple[str, ...], bool]:
+    """The timeout of messages that beat every 10 ms, notes, and whether it is known."""
+    path = write_tapped(tmp_path / "run", keys={TIMEOUT: timeout})
+    manifest = RunManifest.load(path)
+    if origins is not None:
+        manifest = replace(manifest, scenario={**manifest.scenario, SETTINGS_FROM: origins})
+    found, notes, is_timeout_known = with_settings(manifest, open_run(path).files)
+    return found.flink_keys[TIMEOUT], notes, is_timeout_known
+
+
+@pytest.mark.parametrize("origins", [None, {TIMEOUT: "config.yaml"}])
+def test_settings_that_were_stated_stand_though_the_messages_beat_otherwise(
+    tmp_path: Path, origins: dict[str, str] | None
+) -> None:
+    timeout, (note, *more), is_known = settings_of(tmp_path, "20 ms", origins)
+    assert is_known
+    assert more == ([f"recorded with {TIMEOUT} 20 ms (config.yaml)"] if origins else [])
+    assert timeout == "20 ms"
+    by = " (config.yaml)" if origins else ""
+    assert note == f"{TIMEOUT} is 20 ms{by}, but buffers leave every 10 ms: check what was stated"
+
+
+@pytest.mark.parametrize("origins", [{TIMEOUT: JOB_MANAGER}, {}])
+@pytest.mark.parametrize("timeout", ["10 ms", "5 ms"])
+def test_what_the_cluster_is_set_to_needs_no_assumption(
+    tmp_path: Path, timeout: str, origins: dict[str, str]
+) -> None:
+    origin = origins.get(TIMEOUT, "default")
+    noted = (f"recorded with {TIMEOUT} {timeout} ({origin})",)
+    assert settings_of(tmp_path, timeout, origins) == (timeout, noted, True)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "origins", "was"),
+    [
+        ("100 ms", {}, "100 ms (default)"),
+        ("7 ms", {}, "7 ms (default)"),
+        ("100 ms", {TIMEOUT: JOB_MANAGER}, "100 ms (JobManager)"),
+        ("-1", {"execution.buffer-timeout.enabled": JOB_MANAGER}, "off (JobManager)"),
+    ],
+)
+def test_a_timeout_in_the_code_of_the_job_shows_in_the_beat(
+    tmp_path: Path, timeout: str, origins: dict[str, str], was: str
+) -> None:
+    found, (note, noted), is_known = settings_of(tmp_path, timeout, origins)
+    assert is_known
+    assert found == "10 ms"
+    assert noted == f"recorded with {TIMEOUT} 10 ms (by the beat of the messages)"
+    assert note == (
+        f"the job's code sets the buffer timeout: buffers leave every 10 ms, but {TIMEOUT} is {was}"
+    )
+
+
+def test_a_longer_time_between_buffers_is_no_reason_to_doubt_what_was_set(tmp_path: Path) -> None:
+    timeout, notes, is_known = settings_of(tmp_path, "7 ms", {TIMEOUT: JOB_MANAGER})
+    assert (timeout, is_known) == ("7 ms", True)
+    assert notes == (f"recorded with {TIMEOUT} 7 ms (JobManager)",)
+
+
+def test_settings_that_are_no_defaults_are_noted_with_who_stated_them(tmp_path: Path) -> None:
+    keys = {"execution.checkpointing.interval": "2 s", "taskmanager.memory.segment-size": "32 kb"}
+    path = write_tapped(tmp_path / "run", keys={TIMEOUT: "10 ms", **keys})
+    manifest = RunManifest.load(path)
+    origins = dict.fromkeys(keys, "job")
+    manifest = replace(manifest, scenario={**manifest.scenario, SETTINGS_FROM: origins})
+    _, (note,), _ = with_settings(manifest, open_run(path).files)
+    assert note == (
+        f"recorded with {TIMEOUT} 10 ms (default), execution.checkpointing.interval 2 s (job)"
+    )
+
+
+def test_the_beat_of_a_job_tells_that_of_an_exchange_which_shows_none(tmp_path: Path) -> None:
+    path = write_tapped(tmp_path / "run")
+    whole = RunManifest.load(path)
+    silent = replace(whole, channels=())
+    found, _, is_known = with_settings(silent, open_run(path).files, whole)
+    assert (found.flink_keys[TIMEOUT], is_known) == ("10 ms", True)
+    found, _, is_known = with_settings(silent, open_run(path).files)
+    assert (found.flink_keys[TIMEOUT], is_known) == ("100 ms", False)
 
 
 def test_an_exchange_without_instants_is_predicted_between_bounds(tmp_path: Path) -> None:

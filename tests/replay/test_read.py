@@ -149,7 +149,7 @@ def test_jobs_that_come_and_go_are_runs_of_their_own(tmp_path: Path) -> None:
     assert offsets(first)[1] == pytest.approx(9_900, abs=10)
     assert offsets(second) == offsets(third)
     assert offsets(second)[0] == pytest.approx(20_000, abs=10)
-    assert first.notes[0].startswith("job 1 of 2 in this trace, 0 ns to 9.9")
+    assert first.notes[0].startswith("job 1 of 2 in this trace, 0 s to 9.9")
     assert second.notes[0].startswith("job 2 of 2 in this trace, 20.0 s to ")
     assert "restarted once" in second.notes[1]
     assert [[each.index for each in run.manifest.channels] for run in (first, second, third)] == [
@@ -196,7 +196,7 @@ def test_of_a_job_that_restarted_the_longest_attempt_counts(tmp_path: Path) -> N
     assert offsets(run)[0] == 0
     assert offsets(run)[1] == pytest.approx(9_900, abs=10)
     assert [each.index for each in run.manifest.channels] == [0, 1]
-    assert "restarted once; the answer is about its longest attempt, 0 ns to 9.9" in run.notes[0]
+    assert "restarted once; the answer is about its longest attempt, 0 s to 9.9" in run.notes[0]
 
 
 def test_all_attempts_count_where_a_part_is_asked_for(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import bench_console as tables
 from flinknet.report import live
 from flinknet.report.comparison_console import print_differences
+from flinknet.report.comparison_texts import metric_rows
 from flinknet.report.console import console_for
 from flinknet.report.export import write_json
 from flinknet.report.number_table import NumberColumn, number_table
@@ -36,7 +37,7 @@ from flinknet.results import (
     RunWarning,
     TaskProgress,
 )
-from flinknet.results.comparison import Difference, Verdict
+from flinknet.results.comparison import Difference, Verdict, difference
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
 NONE = LatencySummary(count=0)
@@ -144,7 +145,7 @@ def timeouts(*warnings: RunWarning) -> list[tables.Setting]:
 
 def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
     assert tables.trade_lines(timeouts()) == [
-        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 +0 ns, 13 times the buffers,"
+        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 unchanged, 13 times the buffers,"
         " +4.0% of a core"
     ]
     assert tables.trade_lines([tables.Setting("", [result()])]) == []
@@ -478,6 +479,12 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_json(path, {"a": float("nan")})
     assert json.loads(path.read_text()) == {"a": 1}
     assert [each.name for each in path.parent.iterdir()] == ["result.json"]
+
+
+def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
+    found = difference([0, 0.003, 0.001], [0.001, 0, 0.002], direction=-1)
+    (row,) = metric_rows({"backlog": found})
+    assert (row.change, row.interval) == ("0.00", "−0.01 … +0.01")
 
 
 def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
-from flinknet.report.price_cells import price_cells, price_lines
-from flinknet.report.trade_words import cpu_text
+from flinknet.report.price_cells import price_cells, range_of_change, trades
+from flinknet.report.trade_words import Trade, cpu_text, trade_sentence
+from flinknet.results import LatencySummary, ReplayAnswer
 from tests.page_answer import answer, typed
 
 
@@ -28,6 +30,10 @@ def priced(**recorded: Any) -> Any:
     return typed(plain | {"cpu_cost": cost} | recorded)
 
 
+def lines_of(answered: ReplayAnswer) -> list[str]:
+    return [each.text for each in trades(answered)]
+
+
 def test_cells_are_those_of_packets_bytes_and_cpu() -> None:
     points = priced().trade_offs
     other = next(each for each in points if not each.is_recorded)
@@ -38,7 +44,7 @@ def test_cells_are_those_of_packets_bytes_and_cpu() -> None:
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
-    line, *_ = price_lines(priced())
+    line, *_ = lines_of(priced())
     assert " instead of " in line
     assert (
         "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
@@ -60,19 +66,58 @@ def test_the_least_latency_is_compared_with_the_most_where_neither_is_recorded()
         price=replace(one.price, messages_per_s_change=-100.0, cpu_cores_change=-0.01),
     )
     asked = priced()
-    first, second = price_lines(replace(asked, trade_offs=(recorded, one, *others, most)))
+    first, second = lines_of(replace(asked, trade_offs=(recorded, one, *others, most)))
     assert "instead of 500ms" not in first
     assert "instead of 500ms: p50 −" in second
     assert "+2.00 k messages/s, +7.1% of a core" in second
     assert "and its credit" not in second
     assert "hardly" not in second
     alike = [replace(each, latency_ns=recorded.latency_ns) for each in (one, *others)]
-    first, *_ = price_lines(replace(asked, trade_offs=(recorded, *alike)))
+    first, *_ = lines_of(replace(asked, trade_offs=(recorded, *alike)))
     assert first.endswith("; latency hardly depends on it here")
 
 
+def with_interval(point: Any, p50_ns: float, low_ns: float, high_ns: float) -> Any:
+    """The point with another p50 and the ends of its interval."""
+    ends = (replace(point.latency_ns, p50=each) for each in (p50_ns, low_ns, high_ns))
+    return replace(
+        point, **dict(zip(("latency_ns", "latency_low_ns", "latency_high_ns"), ends, strict=True))
+    )
+
+
+def test_the_interval_of_a_change_comes_from_those_of_both_settings() -> None:
+    shown, base, *_ = priced().trade_offs
+    shown = with_interval(shown, 10e6, 7e6, 16e6)
+    base = with_interval(base, 100e6, 92e6, 104e6)
+    assert range_of_change(shown, base, "p50") == (-90e6 - 5e6, -90e6 + 10e6)
+    exact = replace(base, latency_low_ns=None, latency_high_ns=None)
+    assert range_of_change(shown, exact, "p50") == (-93e6, -84e6)
+    assert range_of_change(exact, exact, "p50") is None
+    unknown = replace(base, latency_ns=LatencySummary(count=0))
+    assert range_of_change(shown, unknown, "p50") is None
+
+
+def test_a_sentence_has_the_interval_of_each_change() -> None:
+    trade = Trade(p50_ns=-46e6, p50_range_ns=(-52e6, -40e6), p99_ns=2e6, p99_range_ns=(-5e5, 4e6))
+    assert trade_sentence("5ms", "100ms", trade) == (
+        "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), p99 +2.00 ms (−500 us … +4.00 ms)"
+    )
+
+
+def test_the_document_has_the_figures_of_each_sentence() -> None:
+    asked = priced()
+    points = tuple(with_interval(each, 10e6, 8e6, 12e6) for each in asked.trade_offs)
+    asked = replace(asked, trade_offs=points)
+    document = answer_document(asked)["trades"]
+    assert [each["text"] for each in document] == lines_of(asked)
+    assert "p50 unchanged (−2.83 ms … +2.83 ms)" in document[0]["text"]
+    assert document[0]["p50_ns"] == 0
+    assert document[0]["p50_range_ns"] == pytest.approx((-(8e6**0.5) * 1e3, 8e6**0.5 * 1e3))
+    assert document[0]["instead_of"] in document[0]["text"]
+
+
 def test_without_prices_there_is_no_sentence() -> None:
-    assert price_lines(typed(answer())) == []
+    assert lines_of(typed(answer())) == []
 
 
 @pytest.mark.parametrize(

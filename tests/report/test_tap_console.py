@@ -186,6 +186,17 @@ def test_the_summary_ends_with_the_next_command() -> None:
     assert "!" not in text
 
 
+def test_reported_settings_of_jobs_are_listed_with_who_reported_them() -> None:
+    settings = [
+        {"key": "execution.buffer-timeout.interval", "value": "20 ms", "from": "JobManager"},
+        {"key": "taskmanager.memory.segment-size", "value": "32 kb", "from": "TaskManagers"},
+    ]
+    rest = {"error": None, "jobs": [], "edges": [], "settings": settings}
+    assert rest_rows(rest)[1:] == [
+        ("setting", "execution.buffer-timeout.interval: 20 ms (JobManager)")
+    ]
+
+
 def test_a_tap_that_saw_all_has_no_doubts() -> None:
     assert doubts(result()) == []
 

@@ -66,3 +66,39 @@ def test_a_line_of_no_task_is_of_its_task_manager(tmp_path: Path) -> None:
     described = describe_metrics(write(tmp_path, LINE | {"task": None}, LINE))
     assert described is not None
     assert described.tasks == ("source 0",)
+
+
+SECOND_NS = 1_000_000_000
+
+
+def looked_at(at_s: float, age_s: float | None, records: int, **about: object) -> dict[str, object]:
+    """A line of a task of a real Flink: noticed at an instant, as old as it says itself."""
+    line = {"at_ns": round(at_s * SECOND_NS), "task_manager": "tm-0", "job": "j", "vertex": "v"}
+    line |= {"task": "map (1/1)", "attempt": 0, "numRecordsIn": records}
+    if age_s is not None:
+        busy_ms, idle_ms = 100 * age_s, 700 * age_s
+        line |= {"accumulateBusyTimeMs": busy_ms, "accumulateIdleTimeMs": idle_ms}
+        line |= {"accumulateBackPressuredTimeMs": 200 * age_s}
+    return line | about
+
+
+def test_a_task_counts_by_its_own_clock(tmp_path: Path) -> None:
+    ages = [2, 3, 4, 5, 7]
+    lines = [looked_at(at, age, 100 * age) for at, age in zip([4, 6, 7, 8, 10], ages, strict=True)]
+    (series,) = read_series(write(tmp_path, *lines), 0, 1 << 62)
+    assert (series.at_ns / SECOND_NS).tolist() == [4, 5, 6, 7, 9]
+    assert series.increase_per_s("numRecordsIn") == pytest.approx(100)
+    assert series.increase_per_s("accumulateBusyTimeMs") == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    "change", [{"job": None}, {"accumulateIdleTimeMs": None}, {"accumulateIdleTimeMs": 0}]
+)
+def test_without_a_clock_the_instant_of_the_line_counts(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    lines = [looked_at(4, 2, 1), looked_at(6, 3, 2), looked_at(7, 4, 3)]
+    changed = range(3) if "job" in change else (1,)
+    lines = [each | (change if number in changed else {}) for number, each in enumerate(lines)]
+    (series,) = read_series(write(tmp_path, *lines), 0, 1 << 62)
+    assert (series.at_ns / SECOND_NS).tolist() == [4, 6, 7]

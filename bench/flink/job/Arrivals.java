@@ -5,9 +5,13 @@ import java.util.SplittableRandom;
  * seed.
  *
  * <p>regular: one gap after another; poisson: gaps that are distributed exponentially; onoff:
- * regular for a while, then silence, with the same mean rate.
+ * regular for a while, then silence, with the same mean rate; steps: poisson, at one rate after
+ * another, each four times the one before, and again from the first.
  */
 final class Arrivals {
+    /** Of the mean rate; their mean is 1. */
+    private static final double[] STEPS = {4. / 85, 16. / 85, 64. / 85, 256. / 85};
+
     private final Settings settings;
     private final SplittableRandom random;
     private final double gapNs;
@@ -23,7 +27,7 @@ final class Arrivals {
     /** Of the record that {@link #next} has reached. */
     long dueNs() {
         return switch (settings.arrivals) {
-            case "poisson" -> (long) poissonNs;
+            case "poisson", "steps" -> (long) poissonNs;
             case "onoff" -> inBursts();
             default -> (long) (number * gapNs);
         };
@@ -31,7 +35,14 @@ final class Arrivals {
 
     void next() {
         number++;
-        poissonNs -= Math.log1p(-random.nextDouble()) * gapNs;
+        poissonNs -= Math.log1p(-random.nextDouble()) * gapNs / factor();
+    }
+
+    private double factor() {
+        if (!settings.arrivals.equals("steps")) {
+            return 1;
+        }
+        return STEPS[(int) ((long) poissonNs / settings.onNs % STEPS.length)];
     }
 
     private long inBursts() {

@@ -20,7 +20,9 @@ public final class ExchangeJob {
         Settings settings = new Settings(arguments);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.disableOperatorChaining();
-        env.setBufferTimeout(settings.bufferTimeoutMs);
+        if (settings.bufferTimeoutMs != null) {
+            env.setBufferTimeout(settings.bufferTimeoutMs);
+        }
         if (settings.checkpointIntervalMs > 0) {
             env.enableCheckpointing(settings.checkpointIntervalMs);
         }

@@ -11,10 +11,10 @@ final class Settings implements Serializable {
     /** Records per second of each source; 0: as fast as they go. */
     final double ratePerSecond;
 
-    /** regular, poisson or onoff; see {@link Arrivals}. */
+    /** regular, poisson, onoff or steps; see {@link Arrivals}. */
     final String arrivals;
 
-    /** Of a burst and of the silence behind it. */
+    /** Of a burst and of the silence behind it; of a step. */
     final long onNs;
 
     final long offNs;
@@ -30,7 +30,9 @@ final class Settings implements Serializable {
 
     final long seed;
 
-    final long bufferTimeoutMs;
+    /** Null: as the cluster is configured. */
+    final Long bufferTimeoutMs;
+
     final long checkpointIntervalMs;
     final long warmupNs;
     final long durationNs;
@@ -59,7 +61,8 @@ final class Settings implements Serializable {
         valueBytes = Integer.parseInt(given.get("value-bytes"));
         isExponential = given.get("sizes").equals("exponential");
         seed = Long.parseLong(given.get("seed"));
-        bufferTimeoutMs = Long.parseLong(given.get("buffer-timeout-ms"));
+        String timeout = given.get("buffer-timeout-ms");
+        bufferTimeoutMs = timeout.isEmpty() ? null : Long.valueOf(timeout);
         checkpointIntervalMs = Long.parseLong(given.get("checkpoint-interval-ms"));
         warmupNs = Long.parseLong(given.get("warmup-ns"));
         durationNs = Long.parseLong(given.get("duration-ns"));

@@ -2,6 +2,7 @@
 
     answers    where answers come from: the API itself, or a directory of saved ones
     jobs       answers decoded, as values of `graph.running_job`
+    settings   how the cluster is set, and each job's checkpoints
     names      the job in a trace's manifest: its vertices, edges, consumers
     sampler    Flink's own metrics, once a second, as lines of a metrics file
     process    both in a process of its own, so that a tap never waits for the JobManager

@@ -1,5 +1,6 @@
 """The process that watches a cluster for a tap: it writes the metrics file of the run directory,
-and says on standard output, a JSON object a line, which jobs there are and what went wrong.
+and says on standard output, a JSON object a line, which jobs there are, how the cluster is set and
+what went wrong.
 
 It takes its order as a line of JSON on standard input, for a token must not be seen in a list of
 processes. Each further line asks it to keep what is around now, where old lines are dropped. It
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import select
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,12 @@ from flinknet.runtime.signals import ignore_end_signals
 
 from .answers import HttpAnswers, answers_at
 from .sampler import Sampler
+from .settings import ReportedSettings
 
 PERIOD_NS = 1_000_000_000
+
+FETCHED_WITHIN_NS = 100_000_000
+"""So long before a look the JobManager is made to fetch new values; most often it has them then."""
 
 TIMEOUT_S = 5.0
 
@@ -37,16 +43,15 @@ def main() -> None:
     answers = answers_at(order["place"], token=order["token"])
     if isinstance(answers, HttpAnswers):
         answers.timeout_s = TIMEOUT_S
-    sampler = Sampler(answers, monotonic_ns)
+    sampler, settings = Sampler(answers, monotonic_ns), ReportedSettings(answers)
     log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
     error: str | None = ""
     next_ns = monotonic_ns()
     while not orders.have_ended:
-        if orders.wait(max(next_ns - monotonic_ns(), 0) / 1e9):
-            log.keep_around(monotonic_ns())
-            if not orders.have_ended:
-                continue
+        _wait_until(next_ns - FETCHED_WITHIN_NS, orders, log)
+        sampler.ask_for_new()
+        _wait_until(next_ns, orders, log)
         next_ns = max(next_ns + PERIOD_NS, monotonic_ns())
         before, error = error, None
         try:
@@ -60,6 +65,16 @@ def main() -> None:
         if sampler.jobs != jobs:
             jobs = sampler.jobs
             _say({"jobs": to_plain(jobs)})
+            with suppress(FlinknetError):  # no more than a guess is lost
+                _say({"settings": to_plain(settings.of(each.id for each in jobs))})
+
+
+def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog) -> None:
+    """Until an instant, or the end of the orders; each order keeps what is around."""
+    while orders.wait(max(at_ns - monotonic_ns(), 0) / 1e9):
+        log.keep_around(monotonic_ns())
+        if orders.have_ended:
+            return
 
 
 class _Orders:

@@ -1,15 +1,16 @@
 """Flink's own metrics over time, as lines of the metrics file of a trace (`trace.metrics`).
 
-Each look takes one request for each vertex. The JobManager fetches metrics from TaskManagers when
-somebody asks, at most every metrics.fetcher.update-interval (10 s by default), so most looks find
-nothing new: only of subtasks whose counters have moved the other metrics are asked for, and only
-they get a line. Its instant is the one at which the change was noticed.
+Each look takes one request for each vertex, and one before it. The JobManager fetches metrics from
+TaskManagers when somebody asks, at most every metrics.fetcher.update-interval (10 s by default), so
+most looks find nothing new: only of subtasks whose counters have moved the other metrics are asked
+for, and only they get a line. Its instant is the one at which the change was noticed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -115,6 +116,12 @@ class Sampler:
     def jobs(self) -> tuple[RunningJob, ...]:
         """See the class."""
         return tuple(self._jobs.values())
+
+    def ask_for_new(self) -> None:
+        """Make the JobManager fetch new values, if its own are old enough: it does so when somebody
+        asks for any, and answers with the old ones."""
+        with suppress(RemoteTransportError):
+            self._answers.get("/jobmanager/metrics")
 
     def look(self) -> list[Line]:
         """What is new since the last look.

@@ -19,6 +19,8 @@ from flinknet.errors import FlinknetError
 from flinknet.graph.running_job import RunningJob
 from flinknet.plain_values import from_plain
 
+from ..stated import Stated
+
 ENDS_WITHIN_S: Final = 15.0
 """For the requests that are under way, and the last look."""
 
@@ -38,6 +40,7 @@ class RestWatch:
 
     Attributes:
         jobs: that are known, with the places of their subtasks.
+        settings: of the cluster and of the jobs, as they are reported.
         error: why nothing new is known; None while the JobManager answers.
         has_answered: it did so once.
 
@@ -48,6 +51,7 @@ class RestWatch:
 
     def __init__(self, rest: RestPlace, directory: Path, keep_ns: int | None = None) -> None:
         self.jobs: tuple[RunningJob, ...] = ()
+        self.settings = Stated()
         self.error: str | None = None
         self.has_answered = False
         self._unread = b""
@@ -71,7 +75,8 @@ class RestWatch:
         os.set_blocking(self._out, False)
 
     def tick(self) -> bool:
-        """Take what it has said, without waiting. Returns: whether the jobs are others now."""
+        """Take what it has said, without waiting. Returns: whether jobs or settings are
+        others now."""
         data = b""
         with suppress(BlockingIOError):
             while more := os.read(self._out, _PIPE_BYTES):
@@ -106,6 +111,9 @@ class RestWatch:
             if "error" in message:
                 self.error = message["error"]
                 self.has_answered |= self.error is None
+            if "settings" in message:
+                self.settings = from_plain(Stated, message["settings"])
+                has_changed = True
             with suppress(FlinknetError, KeyError):
                 self.jobs = from_plain(tuple[RunningJob, ...], message["jobs"])
                 has_changed = True

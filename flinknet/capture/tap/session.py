@@ -6,9 +6,9 @@ import gc
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -17,6 +17,7 @@ from flinknet.errors import TraceError
 from flinknet.graph.running_job import RunningJob
 from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from flinknet.runtime.host import environment, host_id, versions_of
+from flinknet.trace import RunManifest
 from flinknet.trace.job_names import channel_names, named_edges
 from flinknet.trace.manifest import TAP, ClockInfo
 from flinknet.units import format_address
@@ -25,6 +26,7 @@ from ..channels import ChannelTable, Ends
 from ..observer import ConnectionObserver
 from ..recording import About, CaptureRecording, Rotation
 from ..rest.names import channels_of, named
+from ..stated import Layer, Stated
 from ..trigger import Trigger
 from .ends import TlsContexts
 from .proxy import Proxy
@@ -48,7 +50,7 @@ class TapConfig:
         pairs: where to listen, and the upstream of it; None: where the connection was to go before
             the kernel redirected it.
         layout: of BufferResponses; None to detect it on each connection.
-        flink_keys: of the cluster, for the manifest; they are not on the wire.
+        stated: settings of the cluster, for the manifest; they are not on the wire.
         duration_ns: None: until it is stopped.
         rest: where the JobManager answers; None: nobody is asked.
     """
@@ -61,7 +63,7 @@ class TapConfig:
     trigger: Trigger | None = None
     duration_ns: int | None = None
     tls: TlsContexts | None = None
-    flink_keys: Mapping[str, Any] = field(default_factory=dict)
+    stated: tuple[Layer, ...] = ()
     rest: RestPlace | None = None
 
 
@@ -103,13 +105,14 @@ class Tap:
             started_at=host["started_at"],
             host=host,
             versions=versions_of(host),
-            flink_keys=config.flink_keys,
             scenario={"tap": self._plan()},
             clock=ClockInfo(host_id=host_id(), epoch_ns=timestamp_epoch_ns()),
         )
+        self._jobs: tuple[RunningJob, ...] = ()
+        self._stated = Stated(given=config.stated)
         try:
             self._recording = CaptureRecording(
-                config.out, self._about, self._table, config.rotation
+                config.out, self._about, self._table, config.rotation, self._described
             )
         except BaseException:
             self._proxy.close()
@@ -203,8 +206,13 @@ class Tap:
 
     def _name_channels(self, watch: RestWatch) -> None:
         self._named_channels = len(self._table)
-        self._recording.describe = lambda manifest: named(manifest, watch.jobs)
+        self._stated = replace(watch.settings, given=self._config.stated)
+        self._jobs = watch.jobs
         self._names = channel_names(self._recording.manifest())
+
+    def _described(self, manifest: RunManifest) -> RunManifest:
+        """The manifest with what is known of jobs and settings from elsewhere than the wire."""
+        return self._stated.put_into(named(manifest, self._jobs))
 
     def _look(self, meter: Meter, now_ns: int) -> None:
         look = meter.look(self._table, self._proxy, now_ns)
@@ -302,11 +310,16 @@ class Tap:
         watch = self._watch
         if watch is None:
             return None
-        edges = named_edges(self._recording.manifest()).values()
+        manifest = self._recording.manifest()
+        edges = named_edges(manifest).values()
         return {
             "has_answered": watch.has_answered,
             "error": watch.error,
-            "jobs": [_described(each) for each in watch.jobs],
+            "jobs": [_job_document(each) for each in watch.jobs],
+            "settings": [
+                {"key": key, "value": manifest.flink_keys.get(key), "from": origin}
+                for key, origin in (manifest.settings_from or {}).items()
+            ],
             "edges": [
                 {
                     "name": each.name,
@@ -335,7 +348,7 @@ class Tap:
                 signal.signal(number, handler)
 
 
-def _described(job: RunningJob) -> dict[str, Any]:
+def _job_document(job: RunningJob) -> dict[str, Any]:
     channels, local = channels_of(job)
     return {"id": job.id, "name": job.name, "channels": channels, "local_channels": local}
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 from . import words as w
 from .compiling import compiled
 from .latencies import bucket
-from .subpartition import time_barrier_out
+from .subpartition import time_barrier_out, write_barrier
 from .timetable import set_due
 from .words import Numbers, Words
+from .writer import is_inside_record, next_record_ns
 
 NS_PER_MS = 1_000_000
 
@@ -81,10 +82,52 @@ def timeout_ns(m: Words) -> int:
 
 
 @compiled
-def watch_barriers(m: Words, f: Numbers, source: int, now: int) -> None:
-    """OutputCheckpoints.advance: a source has done its part when the barriers that it wrote have
-    left; those that are late overtake data.
+def write_barriers(m: Words, source: int) -> None:
+    """Behind what was written to each channel comes the barrier of a checkpoint; the next record
+    opens a segment.
     """
+    outputs = m[source + w.OUTPUTS]
+    for place in range(m[source + w.OUTPUTS_COUNT]):
+        channel = m[outputs + place]
+        write_barrier(m, channel)
+        if m[w.CATCHES_UP]:
+            emitted = m[channel + w.EMITTED]
+            taken = max(emitted, m[channel + w.WAITING_UNTIL]) // m[w.RECORD_BYTES]
+            m[channel + w.OPENS_RAMP] = m[channel + w.RAMP]
+            m[channel + w.OPENS_BASE] = taken - m[channel + w.POSITION]
+            m[channel + w.OPENS_RECORD] = emitted // m[w.RECORD_BYTES]
+            set_due(m, m[source + w.SEGMENTS_DUE], place, next_record_ns(m, channel))
+
+
+@compiled
+def write_checkpoint(m: Words, source: int) -> None:
+    """OutputCheckpoints.write: barriers that may time out are watched until they have left."""
+    m[w.OVERTAKEN_BYTES] += _unsent_bytes(m, source) if m[w.IS_UNALIGNED] else 0
+    write_barriers(m, source)
+    if m[w.ALIGNED_TIMEOUT_NS]:
+        m[source + w.IS_WATCHED] = 1
+        m[source + w.TIMES_OUT_NS] = timeout_ns(m)
+        m[w.UNCONFIRMED] += 1
+
+
+@compiled
+def _unsent_bytes(m: Words, source: int) -> int:
+    """What unaligned barriers of a source overtake in its subpartitions."""
+    low, size = m[source + w.OUTPUTS], 0
+    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
+        size += m[m[place] + w.EMITTED] - m[m[place] + w.POLLED]
+    return size
+
+
+@compiled
+def watch_barriers(m: Words, f: Numbers, source: int, now: int) -> None:
+    """OutputCheckpoints.advance: barriers that waited for the end of a record are written. A source
+    has done its part when those that may time out have left; those that are late overtake data.
+    """
+    if m[source + w.HAS_TO_CHECKPOINT] and not is_inside_record(m, source):
+        m[source + w.HAS_TO_CHECKPOINT] = 0
+        write_checkpoint(m, source)
+        _acknowledge(m, f)
     if not m[source + w.IS_WATCHED]:
         return
     low, high = m[source + w.OUTPUTS], m[source + w.OUTPUTS] + m[source + w.OUTPUTS_COUNT]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from . import words as w
-from .acknowledgements import complete, counts, plan, timeout_ns
+from .acknowledgements import complete, counts, plan, write_checkpoint
 from .compiling import compiled
 from .connection import wake
-from .source import write_barriers
 from .timetable import set_due
 from .words import Numbers, Words
+from .writer import is_inside_record
 
 
 @compiled
@@ -41,24 +41,14 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
     for number in range(m[w.SOURCES]):
         source = m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS
         if m[source + w.STATE] != w.FINISHED:
-            m[w.OVERTAKEN_BYTES] += _unsent_bytes(m, source) if m[w.IS_UNALIGNED] else 0
-            write_barriers(m, source)
-            if m[w.ALIGNED_TIMEOUT_NS]:
-                m[source + w.IS_WATCHED] = 1
-                m[source + w.TIMES_OUT_NS] = timeout_ns(m)
+            if is_inside_record(m, source):
+                m[source + w.HAS_TO_CHECKPOINT] = 1
                 m[w.UNCONFIRMED] += 1
+            else:
+                write_checkpoint(m, source)
     for number in range(m[w.TASK_MANAGERS]):
         wake(m, m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS, now)
     if m[w.UNCONFIRMED] == 0:
         complete(m, f)
     else:
         plan(m, now + m[w.EXPIRES_NS])
-
-
-@compiled
-def _unsent_bytes(m: Words, source: int) -> int:
-    """What unaligned barriers of a source overtake in its subpartitions."""
-    low, size = m[source + w.OUTPUTS], 0
-    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
-        size += m[m[place] + w.EMITTED] - m[m[place] + w.POLLED]
-    return size

@@ -106,6 +106,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         if messages == 0:
             return now
         m[connection + w.PIECES] += 1
+        m[w.HAS_SENT] = 1
         m[connection + w.UNREAD_BYTES] += sent_bytes
         now += int(f[w.SEND_NS_PER_MESSAGE] * messages + f[w.SEND_NS_PER_BYTE] * sent_bytes)
         arrival_ns = now + m[w.LATENCY_NS]
@@ -195,6 +196,7 @@ def pump_down(m: Words, connection: int, now: int) -> None:
     m[connection + w.CREDITORS_COUNT] = 0
     if m[connection + w.UP_END] == sent:
         return
+    m[w.HAS_SENT] = 1
     slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
     oldest_ns = m[m[connection + w.UP] + slot * w.UP_WORDS + 2]
     _announce(m, m[connection + w.UPSTREAM], m[connection + w.UPSTREAM_PLACE], oldest_ns)

@@ -109,13 +109,19 @@ def _is_over(m: Words) -> bool:
 
 
 @compiled
+def timed_task_manager(m: Words, timer: int) -> int:
+    """The TaskManager whose gates a timer is for."""
+    place = m[timer + w.NUMBER] - m[w.TASK_MANAGERS] - 1
+    return m[w.FIRST_TASK_MANAGER] + place * w.TASK_MANAGER_WORDS
+
+
+@compiled
 def take_debloaters_turn(m: Words, f: Numbers, timer: int, now: int) -> None:
     """BufferDebloating.handle_deadline, for the gates of a TaskManager."""
     set_due(m, m[w.WAKES], m[timer + w.NUMBER], w.NEVER)
     if _is_over(m):
         return
-    place = m[timer + w.NUMBER] - m[w.TASK_MANAGERS] - 1
-    task_manager = m[w.FIRST_TASK_MANAGER] + place * w.TASK_MANAGER_WORDS
+    task_manager = timed_task_manager(m, timer)
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
         sink = m[place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
+from .buffer_pool import lend
 from .compiling import compiled
 from .timetable import set_due
 from .words import Words
@@ -92,7 +93,7 @@ def recycle_held(m: Words, sink: int) -> None:
         return
     m[sink + w.HELD] = 0
     if m[channel + w.CONNECTION] == 0:
-        m[m[channel + w.SOURCE] + w.LENT] -= 1
+        lend(m, channel, -m[sink + w.IS_HELD_FLOATING])
         return
     if m[sink + w.IS_HELD_FLOATING]:
         _recycle_floating(m, sink)

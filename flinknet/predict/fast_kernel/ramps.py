@@ -19,11 +19,13 @@ def instant(m: Words, ramp: int, position: int) -> int:
 
 
 @compiled
-def records_until(m: Words, channel: int, until_ns: int) -> int:
-    """Move a channel's arrivals on. Returns: how many records came up to an instant."""
+def records_until(m: Words, channel: int, until_ns: int, most: int) -> int:
+    """Move a channel's arrivals on, over about `most` records at most. Returns: how many records
+    came up to an instant.
+    """
     ramp, position, end = m[channel + w.RAMP], m[channel + w.POSITION], m[channel + w.RAMP_END]
     count = 0
-    while ramp < end:
+    while ramp < end and count <= most:
         records, first_ns, last_ns = m[ramp], m[ramp + 1], m[ramp + 2]
         if last_ns > until_ns:
             if first_ns <= until_ns:

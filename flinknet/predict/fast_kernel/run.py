@@ -6,9 +6,10 @@ from . import words as w
 from .checkpoints import take_coordinators_turn
 from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
-from .debloating import rest, take_debloaters_turn
+from .debloating import rest, take_debloaters_turn, timed_task_manager
+from .quiet_turns import catch_up, next_watched_ns
 from .sink import step_sink
-from .source import may_finish, start_source, step_source
+from .source import may_go_on, start_source, step_source
 from .subpartition import notify
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
@@ -43,16 +44,28 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 
 @compiled
+def _may_go_on(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether any source has only waited for what it has now."""
+    count = 0
+    for place in range(sources, sources_end):
+        count += 1 if may_go_on(m, m[place]) else 0
+    return count > 0
+
+
+@compiled
 def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn."""
+    m[w.TURN_NS] = now
     set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], w.NEVER)
     m[task_manager + w.IDLE_NS] += now - m[task_manager + w.FREE_SINCE_NS]
     _receive_all(m, task_manager, now)
     next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
     sources = m[task_manager + w.OWN_SOURCES]
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
+    waiting = 0
     for place in range(sources, sources_end):
         now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
+        waiting += m[m[place] + w.HAS_WAITED]
         next_ns = min(next_ns, again_ns)
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -60,14 +73,41 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         if m[w.DEBLOAT_NS] and again_ns > now:
             rest(m, m[place], now)
         next_ns = min(next_ns, again_ns)
-    if m[task_manager + w.HAS_LOCAL_CHANNELS]:
-        for place in range(sources, sources_end):
-            if may_finish(m, m[place]):  # a local consumer has let it
-                next_ns = now
+    if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
+        next_ns = now  # a local consumer has let it
+    m[w.HAS_SENT] = 0
     now = _pump_all(m, f, task_manager, now)
+    if m[w.CATCHES_UP]:
+        next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
+    if waiting and (m[w.HAS_SENT] or _may_go_on(m, sources, sources_end)):
+        next_ns = now  # buffers came back to the writer
     m[task_manager + w.FREE_SINCE_NS] = now
     if next_ns != w.NEVER:
         wake(m, task_manager, next_ns)
+
+
+@compiled
+def _catch_up(m: Words, f: Numbers, slopes: int, task_manager: int, until_ns: int) -> None:
+    """Let a TaskManager have all turns that begin before an instant."""
+    if not m[w.CATCHES_UP]:
+        return
+    now = catch_up(m, f, task_manager, until_ns)
+    while now < until_ns and m[w.ENDED] == w.DONE:
+        _turn(m, f, slopes, task_manager, now)
+        now = catch_up(m, f, task_manager, until_ns)
+
+
+@compiled
+def _take_next_turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
+    """Let a TaskManager have its turn, behind its quiet ones."""
+    if m[w.CATCHES_UP]:
+        begin_ns = catch_up(m, f, task_manager, now)
+        if begin_ns > now:
+            set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], w.NEVER)
+            wake(m, task_manager, begin_ns)
+            return
+        now = begin_ns
+    _turn(m, f, slopes, task_manager, now)
 
 
 @compiled
@@ -99,6 +139,7 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
     """
     m: Words = pointer(memory)
     f: Numbers = pointer(numbers)
+    slopes = w.COUNTS + buckets
     for number in range(m[w.SOURCES]):
         start_source(m, m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS)
     for number in range(m[w.CHANNELS]):
@@ -111,12 +152,16 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
         m[w.TURNS] += 1
         if m[w.TURNS] > m[w.TURNS_MAX]:
             return w.TOO_LONG
-        m[w.TURN_NS] = now
         task_manager = _next_task_manager(m, now)
         if task_manager == coordinator:
+            for number in range(m[w.TASK_MANAGERS]):
+                each = m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS
+                _catch_up(m, f, slopes, each, now)
+            m[w.TURN_NS] = now
             take_coordinators_turn(m, f, now)
         elif task_manager > coordinator:
+            _catch_up(m, f, slopes, timed_task_manager(m, task_manager), now)
             take_debloaters_turn(m, f, task_manager, now)
         else:
-            _turn(m, f, w.COUNTS + buckets, task_manager, now)
+            _take_next_turn(m, f, slopes, task_manager, now)
     return m[w.ENDED]

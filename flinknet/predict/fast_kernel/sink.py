@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import words as w
 from .alignment import end_input, receive_announcement, receive_barrier, time_alignment_out
+from .buffer_pool import lend
 from .compiling import compiled
 from .connection import count_message
 from .debloating import resume
@@ -50,7 +51,8 @@ def _poll_local(m: Words, channel: int, now: int) -> int:
         if not m[w.HAS_INSTANTS]:
             m[message + 3] = now
             m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
-        m[m[channel + w.SOURCE] + w.LENT] += 1
+        m[message + 2] = m[channel + w.IS_TAKEN_WHOLE]
+        lend(m, channel, m[message + 2])
     if following and not m[channel + w.IS_QUEUED]:
         queue_channel(m, channel)
     return message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
+from .buffer_pool import charge
 from .compiling import compiled
 from .input_channel import queue_barrier, queue_channel, say
 from .timetable import set_due
@@ -26,7 +27,16 @@ def _segments(m: Words, size: int) -> int:
 
 
 @compiled
-def _close_buffer(m: Words, channel: int) -> None:
+def open_end(m: Words, channel: int) -> int:
+    """The byte up to which the open segment of a channel goes; the next one, if none is open."""
+    emitted, open_from = m[channel + w.EMITTED], m[channel + w.OPEN_FROM]
+    if m[w.DEBLOAT_NS]:
+        return emitted if emitted == open_from else m[channel + w.OPEN_UNTIL]
+    return open_from + (_segments(m, emitted - open_from) << m[w.SEGMENT_BITS])
+
+
+@compiled
+def close_buffer(m: Words, channel: int) -> None:
     """What is written next begins another segment."""
     emitted = m[channel + w.EMITTED]
     if emitted == m[channel + w.OPEN_FROM]:
@@ -56,7 +66,7 @@ def _fill_buffers(m: Words, channel: int, end: int) -> None:
             m[channel + w.OPEN_UNTIL] = emitted + capacity
         m[channel + w.EMITTED] = min(end, m[channel + w.OPEN_UNTIL])
         if m[channel + w.EMITTED] == m[channel + w.OPEN_UNTIL]:
-            _close_buffer(m, channel)
+            close_buffer(m, channel)
 
 
 @compiled
@@ -76,6 +86,8 @@ def note(m: Words, channel: int) -> None:
     m[source + w.ALL_SEGMENTS] += segments - m[channel + w.SEGMENTS]
     m[source + w.ALL_ELEMENTS] += elements - m[channel + w.ELEMENTS]
     m[source + w.AVAILABLE] += is_available - m[channel + w.IS_AVAILABLE]
+    if m[w.MAY_WAIT] and segments != m[channel + w.SEGMENTS]:
+        charge(m, channel, segments - m[channel + w.SEGMENTS])
     m[channel + w.SEGMENTS] = segments
     m[channel + w.ELEMENTS] = elements
     m[channel + w.IS_AVAILABLE] = is_available
@@ -102,7 +114,7 @@ def notify(m: Words, channel: int) -> None:
 @compiled
 def write_barrier(m: Words, channel: int) -> None:
     """Close the open buffer, and append an aligned barrier, or put an unaligned one in front."""
-    _close_buffer(m, channel)
+    close_buffer(m, channel)
     if m[w.IS_UNALIGNED]:
         m[channel + w.HAS_PRIORITY_BARRIER] = 1
         note(m, channel)
@@ -268,7 +280,9 @@ def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
         reached = min(whole, end)
         size = reached - m[channel + w.POLLED]
         m[channel + w.POLLED] = reached
+        m[channel + w.IS_TAKEN_WHOLE] = 0
         if reached == whole or (is_closed and stretch == 1):
+            m[channel + w.IS_TAKEN_WHOLE] = 1
             m[channel + w.HEAD] += 1
             count -= 1
             segments -= 1

@@ -119,6 +119,10 @@ RESUME, ACKNOWLEDGE, CANCEL, BUFFER_SIZE = -1, -2, -3, -4
 # the size of each sink stands.
 DEBLOAT_NS, TARGET_MS, SMALLEST_BYTES, THRESHOLD_PERCENT, SIZES = range(77, 82)
 ALIGNED_TIMEOUT_NS = 82  # from when on barriers that are aligned overtake data; 0 for never
+CATCHES_UP = 83  # whether quiet turns are made up for when something else happens
+# Writers: words 84 to 87. What a source takes at once; whether one may wait, or the run ends; when
+# one last went on that had waited; whether a TaskManager has sent anything in its turn.
+BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -138,7 +142,9 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # buffers, where the open one is full, and the size that waits to be announced, 0 for none; how many
 # data buffers are before the aligned barrier, and the bytes behind which it is; whether what the
 # task reads is counted for an unaligned checkpoint; whether the priority event that waits to be
-# read announces an aligned barrier.
+# read announces an aligned barrier; records taken and not written yet, and where its arrivals stood
+# before; the bytes up to which it is to be written when there are buffers; buffers that its local
+# consumer works on, and whether the last one polled has left the subpartition.
 (
     SOURCE,
     PLACE,
@@ -203,8 +209,14 @@ TIME_KINDS, TIME_WORDS = 4, 4
     BYTES_BEFORE,
     IS_COUNTED,
     HAS_ANNOUNCEMENT,
-) = range(63)
-CHANNEL_WORDS = 63
+    TAKEN,
+    SAVED_RAMP,
+    SAVED_POSITION,
+    WAITING_UNTIL,
+    LENT_BUFFERS,
+    IS_TAKEN_WHOLE,
+) = range(69)
+CHANNEL_WORDS = 69
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -248,7 +260,11 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # timetables of its channels, of their next records and of those that open their next segments; sums
 # over its channels, and the buffers that local consumers work on; when it is to pass on barriers,
 # where no coordinator begins checkpoints; whether barriers that may time out have not
-# all left, and when they do.
+# all left, and when they do; the channels of which records were taken; its pool's overdraft, and
+# channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
+# it has waited when it last wanted one, whether it has barriers to write, and whether all of its
+# records have been taken; more of a channel than these are no single batch, and do not fit into its
+# pool.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -269,8 +285,17 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     BARRIERS_END,
     IS_WATCHED,
     TIMES_OUT_NS,
-) = range(19)
-SOURCE_WORDS = 19
+    TOUCHED,
+    TOUCHED_COUNT,
+    OVERDRAFT_BUFFERS,
+    AT_QUOTA,
+    WAITS_AT,
+    HAS_WAITED,
+    HAS_TO_CHECKPOINT,
+    HAS_ENDED,
+    MOST_RECORDS,
+) = range(28)
+SOURCE_WORDS = 28
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have

@@ -23,6 +23,19 @@ PERIODS_MIN = 10
 GAP_TOLERANCE = 0.1
 """Gaps between flushes within this share of each other are the same number of beats."""
 
+GAP_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65)
+"""Of the gaps, ascending: one of those at these places is a single beat, unless fewer are."""
+
+MULTIPLES_MIN = 0.7
+"""Share of the gaps that are whole beats, from which on the beat is known."""
+
+ALIKE_MIN = 0.3
+"""Share of the gaps that are alike, from which on they are a beat: of gaps at random 7% are."""
+
+SOONER_MAX = 0.25
+"""Share of the gaps that may be shorter than a beat: no flusher comes sooner, but one that was late
+comes sooner after that."""
+
 
 def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
     """What the flusher's period was longer than the timeout: it sleeps anew after each flush.
@@ -42,17 +55,46 @@ def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
 
 
 def beat_ns(sent: EventColumns) -> int | None:
-    """The beat of the flusher: the time between flushes of a channel that has records for each of
-    them. None where it does not show.
+    """The beat of the flusher: what the time between flushes of a channel is a multiple of, or else
+    what it usually is. None where it does not show.
+    """
+    gaps_ns = np.sort(np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)]))
+    if len(gaps_ns) < SAMPLES_MIN:
+        return None
+    likely_ns = [each for share in GAP_SHARES if (each := _beat_near(gaps_ns, share)) is not None]
+    if likely_ns:  # of several the shortest, but for what comes a little sooner than it should
+        return max(each for each in likely_ns if each < 1.5 * min(likely_ns))
+    reach = np.searchsorted(gaps_ns, gaps_ns * ((1 + GAP_TOLERANCE) / (1 - GAP_TOLERANCE)), "right")
+    sizes = (reach - np.arange(len(gaps_ns)))[: int(SOONER_MAX * len(gaps_ns)) + 1]
+    first = int(np.argmax(sizes))
+    most_alike_ns = gaps_ns[first : reach[first]]
+    if len(most_alike_ns) < ALIKE_MIN * len(gaps_ns):
+        return None
+    return int(np.median(most_alike_ns))
+
+
+def sooner_share(sent: EventColumns, buffer_timeout_ns: int) -> float:
+    """Share of the flushes of a channel that came sooner after the one before than a flusher with
+    this timeout can; 0 of too few flushes.
     """
     gaps_ns = np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)])
     if len(gaps_ns) < SAMPLES_MIN:
+        return 0.0
+    return float((gaps_ns < (1 - GAP_TOLERANCE) * buffer_timeout_ns).mean())
+
+
+def _beat_near(gaps_ns: IntArray, share: float) -> int | None:
+    """The beat, if a gap at this place of all is one beat and most others are whole ones."""
+    gap_ns = gaps_ns[int(share * (len(gaps_ns) - 1))]
+    near_ns = gaps_ns[np.abs(gaps_ns - gap_ns) <= GAP_TOLERANCE * gap_ns]
+    if len(near_ns) < GAP_SHARES[0] * len(gaps_ns):
         return None
-    middle_ns = float(np.median(gaps_ns))
-    same = np.abs(gaps_ns - middle_ns) <= GAP_TOLERANCE * middle_ns
-    if same.mean() < 0.5:
+    beat_ns = float(np.median(near_ns))
+    if not beat_ns:
         return None
-    return int(np.median(gaps_ns[same]))
+    beats = np.rint(gaps_ns / beat_ns)
+    is_whole = (beats >= 1) & (np.abs(gaps_ns - beats * beat_ns) <= GAP_TOLERANCE * beat_ns)
+    return int(beat_ns) if is_whole.mean() >= MULTIPLES_MIN else None
 
 
 def _gaps_between_flushes(sent: EventColumns) -> Iterator[IntArray]:

@@ -10,10 +10,10 @@ its jars, and ignores it if it does not.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,14 +74,15 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={self.path}", _SILENT] if self.is_made else []
 
     def is_wanted(self, environ: Mapping[str, str] = os.environ) -> bool:
-        """Whether nobody has made it or tried to since yesterday, so that it is worth a try; this is
-        the try, also if two processes ask at the same time.
+        """Whether nobody has made it, or tried to in the last day, so that it is worth a try; this
+        is the try, also if two processes ask at the same time.
         """
         if self.is_made or environ.get(VARIABLE) == "off":
             return False
         tried = self.path.with_suffix(".tried")
+        now_s = datetime.datetime.now(datetime.UTC).timestamp()
         try:
-            if tried.exists() and time.time() - tried.stat().st_mtime > _RETRY_S:
+            if tried.exists() and now_s - tried.stat().st_mtime > _RETRY_S:
                 tried.unlink()
             tried.touch(exist_ok=False)
         except OSError:

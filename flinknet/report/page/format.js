@@ -16,7 +16,7 @@ function scaled(value, units, plain) {
 
 function duration(ns) {
   if (ns === null || ns === undefined) return MISSING;
-  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => `${value.toFixed(0)} ns`);
+  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => value ? `${value.toFixed(0)} ns` : "0 s");
 }
 
 function count(value) {

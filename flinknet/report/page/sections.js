@@ -148,7 +148,7 @@ function fillSection(answer) {
       edges: totals.map((_, index) => [index / fill.bins, (index + 1) / fill.bins]), xFormat: (share) => percent(share, 0), yFormat: count,
       series: FLUSH_REASONS.map(([key, name, color]) => ({name, color, values: fill[key]})), label: "fill ratio of the buffers",
       tip: (index) => ({title: `${percent(index / fill.bins, 0)} to ${percent((index + 1) / fill.bins, 0)} full`, rows: [
-        ...FLUSH_REASONS.filter(([key]) => fill[key][index]).map(([key, text]) => [text, `${count(fill[key][index])} buffers`]),
+        ...FLUSH_REASONS.filter(([key]) => fill[key][index]).map(([key, text]) => [text, `${count(fill[key][index])} buffer${fill[key][index] === 1 ? "" : "s"}`]),
         ["share", percent(all ? totals[index] / all : 0)]]}),
     }, width)));
 }

@@ -45,6 +45,12 @@ def sinks(found: MadeAnswers) -> list[dict[str, Any]]:
     return subtasks
 
 
+def test_new_values_are_asked_for_without_need_of_an_answer() -> None:
+    found = answers()
+    Sampler(found, lambda: 5).ask_for_new()
+    assert found.asked == ["/jobmanager/metrics"]
+
+
 def test_the_first_look_writes_every_task_every_task_manager_and_checkpoints() -> None:
     sampler = Sampler(answers(), lambda: 5)
     lines = sampler.look()

@@ -20,6 +20,7 @@ def test_jobs_and_metrics_come_from_a_process_of_their_own(tmp_path: Path) -> No
     watch.close()
     assert watch.has_answered
     assert watch.error is None
+    assert watch.settings.cluster[1].keys["taskmanager.memory.segment-size"] == "32768 b"
     (job,) = watch.jobs
     assert job.vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
     described = describe_metrics(tmp_path)
