@@ -161,7 +161,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     environment = executor.environment()
-    for note in task.notes:
+    for note in task.start_lines:
         click.echo(f"Note: {note}", err=True)
     with view(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(

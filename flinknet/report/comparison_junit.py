@@ -18,6 +18,8 @@ from .comparison_texts import (
     change_line,
     decision_line,
     doubt_lines,
+    key_notes,
+    load_notes,
     note_lines,
     setting_lines,
 )
@@ -72,6 +74,8 @@ def comparison_junit(comparison: Comparison) -> str:
         lines = [
             *doubt_lines(comparison),
             sentence,
+            *load_notes(comparison),
+            *key_notes(comparison, candidate),
             *setting_lines(comparison, candidate),
             *note_lines(comparison),
         ]

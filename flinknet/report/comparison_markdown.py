@@ -18,6 +18,8 @@ from .comparison_texts import (
     TrendTable,
     decision_line,
     doubt_lines,
+    key_notes,
+    load_notes,
     metric_rows,
     note_lines,
     outcome_line,
@@ -40,11 +42,13 @@ def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     if comparison.decisions:
         blocks.append("\n".join(_decision(*each) for each in comparison.decisions))
     blocks += [_text(sentence) for sentence in comparison.sentences()]
+    known = [key_notes(comparison, each) for each in comparison.candidates]
+    notes = dict.fromkeys((*load_notes(comparison), *(line for lines in known for line in lines)))
+    blocks.append("\n".join(f"- {_text(note)}" for note in notes))
     for candidate in comparison.candidates:
         blocks += [_settings(comparison, candidate), _metrics(comparison, candidate)]
-    notes = note_lines(comparison) + trend_lines(trends)
-    if notes:
-        blocks.append("\n".join(f"- {_text(note)}" for note in notes))
+    lines = note_lines(comparison) + trend_lines(trends)
+    blocks.append("\n".join(f"- {_text(line)}" for line in lines))
     blocks += [_trend(each) for each in trend_tables(trends)]
     blocks.append(_environment(comparison))
     return "\n\n".join(block for block in blocks if block) + "\n"

@@ -157,6 +157,34 @@ def outcome_line(comparison: Comparison) -> str:
     return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
 
 
+def load_notes(comparison: Comparison) -> list[str]:
+    """What the load hardly shows of the settings that differ, each line once."""
+    notes = dict.fromkeys(note for each in comparison.candidates for note in each.notes)
+    return [f"Note: {each}" for each in notes]
+
+
+def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
+    """What is known of keys that differ, or that one of the two configurations has alone: that
+    Flink or flinknet ignores them.
+    """
+    base, own = (
+        {
+            each.text.removeprefix(f"{configuration.name}: "): None
+            for run in configuration.runs
+            for each in run.warnings
+            if validity_by(each) is Validity.VALID
+        }
+        for configuration in (comparison.base, candidate.configuration)
+    )
+    names = tuple(f"{each.name}:" for each in candidate.changes)
+    shown = [
+        text
+        for text in dict.fromkeys((*own, *base))
+        if text.startswith(names) or (text in own) != (text in base)
+    ]
+    return [f"Note: {each}" for each in shown]
+
+
 def note_lines(comparison: Comparison) -> list[str]:
     """What to know about the measurement."""
     return [

@@ -122,6 +122,7 @@ class Candidate:
         decisions: of each limit.
         invalid: how many runs of it and of the base are invalid, as a text, so that no limit can
             hold; empty: none is.
+        notes: what this load hardly shows of the settings that differ.
     """
 
     configuration: Configuration
@@ -130,6 +131,7 @@ class Candidate:
     changes: tuple[SettingChange, ...]
     decisions: tuple[LimitDecision, ...]
     invalid: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -272,6 +274,7 @@ def compare(
     unlike: Sequence[str] = (),
     changes: Sequence[SettingChange] = (),
     baseline: Baseline | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Candidate:
     """A candidate against the base: within rounds, or against an earlier result.
 
@@ -305,7 +308,7 @@ def compare(
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}")
         decisions.append(decision)
     return Candidate(
-        candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid
+        candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid, notes
     )
 
 

@@ -1,0 +1,53 @@
+"""flinknet compare-configs: what a reader has to know of the settings that differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from click.testing import Result
+
+from tests.report.test_page import embedded
+
+Flinknet = Callable[..., Result]
+FEW_BUFFERS = (
+    "x:taskmanager.network.memory.buffers-per-channel=1,"
+    "taskmanager.network.memory.floating-buffers-per-gate=2"
+)
+
+
+def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(flinknet: Flinknet) -> None:
+    files = ("--markdown", "c.md", "--junit", "j.xml", "--json", "j.json", "--report", "p.html")
+    arguments = ("base", FEW_BUFFERS, "--rate", "1k/s", "--runs", "3", "--fail-if", "p99>+10%")
+    result = flinknet("compare-configs", *arguments, *files)
+    note = "a shortage of buffers hardly shows at a fixed rate"
+    fixed = "buffers-per-channel: Flink 2.x always uses 2 and silently ignores this key"
+    assert note in result.stderr
+    assert note in result.stdout
+    assert result.stdout.count(fixed) == 1
+    comment = Path("c.md").read_text()
+    assert comment.index("pass: x") < comment.index(note) < comment.index(fixed)
+    assert comment.index(fixed) < comment.index("| setting |")
+    output = ElementTree.parse("j.xml").findtext(".//system-out") or ""
+    assert 0 < output.index(note) < output.index(fixed)
+    (view,) = embedded(Path("p.html").read_text())["views"]
+    assert note in view["parts"][1]["lines"][0]
+    (comparison,) = json.loads(Path("j.json").read_text())["comparisons"]
+    assert note in comparison["notes"][0]
+
+
+def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value_differs(
+    flinknet: Flinknet,
+) -> None:
+    Path("main.yaml").write_text("rest.port: 1\n")
+    Path("new.yaml").write_text("rest.port: 2\n")
+    options = ("--runs", "2", "--markdown", "-")
+    assert (
+        "ignored, not network keys"
+        not in flinknet("compare-configs", "main.yaml", "new.yaml", *options).stdout
+    )
+    Path("new.yaml").write_text("rest.port: 1\nstate.backend.type: hashmap\n")
+    result = flinknet("compare-configs", "main.yaml", "new.yaml", *options)
+    assert "- Note: ignored, not network keys: rest.port, state.backend.type" in result.stdout
