@@ -40,8 +40,9 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 or the table's names for them (p99.9, buffers/s, CPU cores), is broken when the whole interval lies
 beyond the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more
 than the base, throughput<-5% five percent less. A limit that only a better candidate could break
-(p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate sees timeouts
-and segment sizes; a shortage of buffers takes --rate max, or bursts.
+(p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate sees the
+latency of timeouts and segment sizes; a shortage of buffers, and what small segments cost, take
+--rate max and a limit on throughput.
 
 Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
 neither be said to hold nor to be broken (the line says how many runs would decide), the baseline

@@ -7,7 +7,7 @@ from typing import Any
 
 from flinknet import options as flink
 from flinknet.config import WorkloadConfig
-from flinknet.results.comparison import SettingChange
+from flinknet.results.comparison import Limit, SettingChange
 
 from .configs import is_of_buffers, setting_changes
 from .sweep import Plan
@@ -23,10 +23,13 @@ def described(plan: Plan) -> Described:
     return flink.effective_flink_keys(plan.scenario.network), describe_workload(plan.scenario)
 
 
-def notes_on(plan: Plan, base: Described) -> tuple[str, ...]:
-    """What this load hardly shows of the differences between a configuration and the base."""
+def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str, ...]:
+    """What this load hardly shows of the differences between a configuration and the base, and
+    which limits it hardly tests.
+    """
     changes = setting_changes(base, described(plan))
-    return tuple(_hardly_shown(plan.name, plan.scenario.workload, changes))
+    workload = plan.scenario.workload
+    return (*_hardly_shown(plan.name, workload, changes), *_hardly_tested(workload, limits))
 
 
 def _hardly_shown(
@@ -34,11 +37,25 @@ def _hardly_shown(
 ) -> Iterator[str]:
     if not workload.is_steady:
         return
+    advice = "compare with --rate max and --fail-if 'throughput<-5%', too."
     if numbers := [each.name for each in changes if is_of_buffers(each)]:
         yield (
             f"{name} differs in {', '.join(numbers)}: a shortage of buffers hardly shows at a"
-            " fixed rate that consumers keep up with; compare with --rate max or --arrivals"
-            " on-off:50ms:150ms, too."
+            f" fixed rate that consumers keep up with; {advice}"
+        )
+    if any(each.name == flink.SEGMENT_SIZE for each in changes):
+        yield (
+            f"{name} differs in {flink.SEGMENT_SIZE}: a fixed rate shows the latency of a size"
+            f" (smaller segments are full sooner), not what it costs in throughput; {advice}"
+        )
+
+
+def _hardly_tested(workload: WorkloadConfig, limits: Sequence[Limit]) -> Iterator[str]:
+    named = [each.text for each in limits if each.metric.startswith("throughput")]
+    if named and not workload.is_max_rate:
+        yield (
+            f"--fail-if {', '.join(named)}: at a given rate, throughput is that rate unless a"
+            " configuration cannot keep it; --rate max shows how much it can take."
         )
 
 

@@ -73,7 +73,7 @@ class Task:
             first = baseline[1].runs[0]
             name, base, others = BASELINE_NAME, (first.config, first.workload), plans
         workload = base[1]
-        notes = {plan.name: notes_on(plan, base) for plan in others}
+        notes = {plan.name: notes_on(plan, base, limits) for plan in others}
         plans = warned_of_workloads(plans, name, workload)
         for plan in plans:
             unlike = unlike_options(workload, describe_workload(plan.scenario))

@@ -51,3 +51,20 @@ def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value
     Path("new.yaml").write_text("rest.port: 1\nstate.backend.type: hashmap\n")
     result = flinknet("compare-configs", "main.yaml", "new.yaml", *options)
     assert "- Note: ignored, not network keys: rest.port, state.backend.type" in result.stdout
+
+
+def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(
+    flinknet: Flinknet,
+) -> None:
+    small = ("compare-configs", "base", "x:segment-size=4kb", "--runs", "2")
+    note = "a fixed rate shows the latency of a size (smaller segments are full sooner), not what"
+    assert note in flinknet(*small, "--rate", "1k/s").stdout
+    assert note not in flinknet(*small, "--rate", "max").stdout
+
+
+def test_a_limit_on_throughput_hardly_tests_anything_at_a_given_rate(flinknet: Flinknet) -> None:
+    limits = ("--fail-if", "throughput<-5%", "--fail-if", "p99>+10%")
+    call = ("compare-configs", "base", "x:buffer-timeout=5ms", "--runs", "2", *limits)
+    note = "--fail-if throughput<-5%: at a given rate, throughput is that rate unless"
+    assert note in flinknet(*call, "--rate", "1k/s", "--arrivals", "on-off:50ms:150ms").stdout
+    assert note not in flinknet(*call, "--rate", "max").stdout
