@@ -21,6 +21,7 @@ from .comparison_texts import (
     key_notes,
     load_notes,
     metric_rows,
+    not_started_line,
     note_lines,
     outcome_line,
     table_notes,
@@ -52,6 +53,13 @@ def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     blocks += [_trend(each) for each in trend_tables(trends)]
     blocks.append(_environment(comparison))
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def not_started_markdown(name: str, why: str) -> str:
+    """The comment where a candidate cannot start."""
+    mark = _MARKS[Outcome.REGRESSION]
+    headline = f"### flinknet compare-configs: {mark} {_text(not_started_line(name).rstrip('.'))}"
+    return f"{headline}\n\n- {mark} fail: {_text(name)}: {_text(why)}\n"
 
 
 def _headline(comparison: Comparison) -> str:

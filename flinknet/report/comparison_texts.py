@@ -157,6 +157,11 @@ def outcome_line(comparison: Comparison) -> str:
     return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
 
 
+def not_started_line(name: str) -> str:
+    """The outcome where a candidate would not start, and the baseline does."""
+    return f"Failed: {name} cannot start, so nothing was measured."
+
+
 def load_notes(comparison: Comparison) -> list[str]:
     """What the load hardly shows of the settings that differ, each line once."""
     notes = dict.fromkeys(note for each in comparison.candidates for note in each.notes)

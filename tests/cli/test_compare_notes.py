@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import Result
 
 from tests.report.test_page import embedded
@@ -68,3 +70,36 @@ def test_a_limit_on_throughput_hardly_tests_anything_at_a_given_rate(flinknet: F
     note = "--fail-if throughput<-5%: at a given rate, throughput is that rate unless"
     assert note in flinknet(*call, "--rate", "1k/s", "--arrivals", "on-off:50ms:150ms").stdout
     assert note not in flinknet(*call, "--rate", "max").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("taskmanager.memory.network.max: 1mb", "insufficient number of network buffers"),
+        ("taskmanager.memory.segment-size: 31kb", "31kb must be a power of two"),
+        ("execution.buffer-timeout.interval: 5 apples", "'apples' is not a unit of time"),
+    ],
+)
+def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without_limits(
+    flinknet: Flinknet, run: Any, line: str, why: str
+) -> None:
+    Path("few.yaml").write_text(f"{line}\ntaskmanager.memory.network.min: 1mb\n")
+    call = ("base", "few.yaml", "--producers", "4", "--consumers", "4", "--rate", "1k/s")
+    files = ("--markdown", "c.md", "--junit", "j.xml")
+    result = flinknet("compare-configs", *call, "--fail-if", "p99>+10%", *files)
+    assert result.exit_code == 1, result.output
+    begin = "flinknet: Failed: few.yaml cannot start, so nothing was measured. few.yaml: "
+    assert result.stderr.startswith(begin)
+    assert why in result.stderr
+    comment = Path("c.md").read_text()
+    assert comment.startswith("### flinknet compare-configs: ✗ Failed: few.yaml cannot start")
+    failure = ElementTree.parse("j.xml").find(".//failure")
+    assert failure is not None
+    assert why in failure.attrib["message"]
+    result = flinknet("compare-configs", *call)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("flinknet: few.yaml: ")
+    result = flinknet("compare-configs", "few.yaml", "base", *call[2:], "--fail-if", "p99>+10%")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("flinknet: few.yaml: ")
+    assert run.scenarios == []
