@@ -193,6 +193,8 @@ def read_config(text: str) -> tuple[str, Settings]:
         return text, _read_toml(path)
     if path.suffix in (".yaml", ".yml"):
         network, warnings = flink.read_flink_conf(path)
+        if not network and not warnings:
+            raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
         return text, Settings(network, {}, warnings)
     name, colon, assignments = text.partition(":")
     if not colon or "=" in name:
@@ -223,4 +225,6 @@ def _read_toml(path: Path) -> Settings:
     pairs = dict(flink.flatten(document.get("network", {})))
     for name, value in document.get("workload", {}).items():
         pairs[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not pairs:
+        raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
     return settings_from(pairs, source=str(path))
