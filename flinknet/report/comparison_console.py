@@ -13,6 +13,7 @@ from flinknet.results.comparison import Comparison, Difference, Outcome, Trend, 
 
 from .comparison_texts import (
     decision_line,
+    load_line,
     load_notes,
     metric_rows,
     note_lines,
@@ -54,6 +55,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     for line in (
         *comparison.invalid_lines(),
         *sentences,
+        load_line(comparison),
         *load_notes(comparison),
         *note_lines(comparison),
     ):

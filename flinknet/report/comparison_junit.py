@@ -19,6 +19,7 @@ from .comparison_texts import (
     decision_line,
     doubt_lines,
     key_notes,
+    load_line,
     load_notes,
     not_started_line,
     note_lines,
@@ -75,6 +76,7 @@ def comparison_junit(comparison: Comparison) -> str:
         lines = [
             *doubt_lines(comparison),
             sentence,
+            load_line(comparison),
             *load_notes(comparison),
             *key_notes(comparison, candidate),
             *setting_lines(comparison, candidate),

@@ -19,6 +19,7 @@ from .comparison_texts import (
     decision_line,
     doubt_lines,
     key_notes,
+    load_line,
     load_notes,
     metric_rows,
     not_started_line,
@@ -38,7 +39,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     """The comment: what it comes to, what to doubt of it, then tables and notes."""
-    blocks = [f"### flinknet compare-configs{_headline(comparison)}\n{OF_WHAT}"]
+    title = f"### flinknet compare-configs{_headline(comparison)}"
+    blocks = [f"{title}\n{OF_WHAT}\n{_text(load_line(comparison))}"]
     blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))
     if comparison.decisions:
         blocks.append("\n".join(_decision(*each) for each in comparison.decisions))

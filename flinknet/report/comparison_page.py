@@ -18,6 +18,7 @@ from flinknet.results.comparison import (
 
 from .comparison_texts import (
     change_line,
+    load_line,
     load_notes,
     metric_rows,
     note_lines,
@@ -86,7 +87,7 @@ def _view(
         f"{candidate.name} against {comparison.base.name}",
         [
             Lines(verdict, is_headed=True, is_doubt=is_doubt),
-            *([Lines(notes)] if (notes := load_notes(comparison)) else []),
+            Lines([load_line(comparison), *load_notes(comparison)]),
             *_doubts(comparison, trends),
             *_limits(candidate),
             _changes(comparison, candidate),

@@ -31,6 +31,7 @@ from flinknet.units import (
     signed,
 )
 
+from .load_words import length_words, load_words
 from .warning_lines import warning_lines
 
 LINE_CELLS = 240
@@ -155,6 +156,18 @@ def outcome_line(comparison: Comparison) -> str:
     if open_:
         return f"Undecided: {_of(open_, len(decisions))} could not be decided."
     return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
+
+
+def load_line(comparison: Comparison) -> str:
+    """What was sent, in how many runs, and by what; that of the base where workloads differ."""
+    base = comparison.base
+    workload = base.runs[0].workload
+    own = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
+    length = length_words(workload)
+    runs = f"{len(base.runs)} runs each" + (f" of {length}" if length else "")
+    version = comparison.environment.get("flinknet")
+    by = f", flinknet {version}" if version else ""
+    return f"Load{own}: {load_words(workload)}; {runs}{by}."
 
 
 def not_started_line(name: str) -> str:

@@ -29,13 +29,17 @@ def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(flinknet
     assert note in result.stderr
     assert note in result.stdout
     assert result.stdout.count(fixed) == 1
+    load = "Load: 1 producer, 1 consumer, 1 k/s each, records of 100 b; 3 runs each of 3 s."
+    assert load in result.stdout
     comment = Path("c.md").read_text()
+    assert comment.splitlines()[2] == load
     assert comment.index("pass: x") < comment.index(note) < comment.index(fixed)
     assert comment.index(fixed) < comment.index("| setting |")
     output = ElementTree.parse("j.xml").findtext(".//system-out") or ""
-    assert 0 < output.index(note) < output.index(fixed)
+    assert 0 < output.index(load) < output.index(note) < output.index(fixed)
     (view,) = embedded(Path("p.html").read_text())["views"]
-    assert note in view["parts"][1]["lines"][0]
+    assert view["parts"][1]["lines"][0] == load
+    assert note in view["parts"][1]["lines"][1]
     (comparison,) = json.loads(Path("j.json").read_text())["comparisons"]
     assert note in comparison["notes"][0]
 
@@ -103,3 +107,24 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
     assert result.exit_code == 2
     assert result.stderr.startswith("flinknet: few.yaml: ")
     assert run.scenarios == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--rate", "max", "--records", "2000"),
+            "rate max, records of 100 b; 2 runs each of",
+        ),
+        (
+            ("--rate", "2k/s", "--arrivals", "poisson", "--record-size", "1kb..4kb"),
+            "2 k/s each, records of 1 kb to 4 kb, poisson; 2 runs each of",
+        ),
+        (("--record-size", "exponential:200b", "--relays", "1"), "200 b on average, 1 relay; 2"),
+    ],
+)
+def test_the_load_is_one_line(flinknet: Flinknet, options: tuple[str, ...], words: str) -> None:
+    call = ("base", "x:buffer-timeout=5ms", "--runs", "2", "--producers", "3", *options)
+    result = flinknet("compare-configs", *call)
+    assert "Load: 3 producers, 1 consumer, " in result.stdout
+    assert words in result.stdout.replace("\n", " ")
