@@ -125,7 +125,7 @@ def _limits(candidate: Candidate) -> list[Section]:
     ]
     names = ["limit", "outcome", "measured"]
     if any(each.reason for each in candidate.decisions):
-        names.append("why undecided")
+        names.append("why")
     rows = [Row(each[: len(names)]) for each in cells]
     return [Section("limits", "Limits", "", [Table([Head(each) for each in names], rows)])]
 

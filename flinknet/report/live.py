@@ -153,7 +153,8 @@ def result_line(result: RunResult) -> str:
     doubt = ""
     if result.validity is not Validity.VALID:
         causes = without_consequences(result.warnings)
-        why = next(each for each in causes if validity_by(each) is result.validity)
+        found = [each for each in causes if validity_by(each) is result.validity]
+        why = next((each for each in found if is_disturbed([each])), found[0])
         what = "disturbed" if is_disturbed([why]) else result.validity.name.lower()
         doubt = f" ({what}: {why.line.rstrip('.')})"
     return (

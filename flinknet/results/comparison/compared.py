@@ -285,6 +285,9 @@ def compare(
     is_elsewhere = baseline is not None and bool(baseline.elsewhere)
     invalid = _invalid_runs((base, candidate))
     is_uncertain = base.invalid > 0 or any(x.is_invalid and x.is_disturbed for x in candidate.runs)
+    disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
+    runs = len(base.runs) + len(candidate.runs)
+    remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
     differences = {
         name: difference(
             base.values(name),
@@ -293,6 +296,7 @@ def compare(
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
+            remedy=remedy,
         )
         for name, metric in METRICS.items()
     }
@@ -306,6 +310,8 @@ def compare(
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
         elif invalid and (is_uncertain or decision.outcome is not Outcome.REGRESSION):
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}")
+        elif decision.outcome is Outcome.REGRESSION and 2 * disturbed > runs:
+            decision = replace(decision, reason=f"{disturbed} of {runs} runs were disturbed")
         decisions.append(decision)
     return Candidate(
         candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid, notes
