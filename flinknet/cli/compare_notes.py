@@ -59,6 +59,14 @@ def _hardly_tested(workload: WorkloadConfig, limits: Sequence[Limit]) -> Iterato
         )
 
 
+def neutral_metrics(changes: Sequence[SettingChange]) -> frozenset[str]:
+    """Metrics that such a change makes neither better nor worse: fewer or smaller buffers hold less
+    back, whatever that does to the records.
+    """
+    is_of_room = any(is_of_buffers(each) or each.name == flink.SEGMENT_SIZE for each in changes)
+    return frozenset(("backlog",) if is_of_room else ())
+
+
 def note_on_equals(plans: Sequence[Plan]) -> Iterator[str]:
     """Which configurations are the same as the first one."""
     base, *others = plans

@@ -12,6 +12,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunResult
 from flinknet.results.comparison import (
     Baseline,
+    Candidate,
     ComparedRun,
     Comparison,
     Configuration,
@@ -27,7 +28,7 @@ from flinknet.results.comparison import (
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_percent
 
-from .compare_notes import described, note_on_equals, notes_on
+from .compare_notes import described, neutral_metrics, note_on_equals, notes_on
 from .configs import plan_configs, setting_changes, unlike_options, warned_of_workloads
 from .options import collect
 from .sweep import Finished, Plan
@@ -140,30 +141,31 @@ class Measurement:
                 elsewhere=elsewhere(earlier.environment, environment),
                 notes=smaller_changes(earlier.environment, environment),
             )
-        first = base.runs[0]
         return Comparison(
             base=base,
-            candidates=tuple(
-                compare(
-                    base,
-                    each,
-                    limits=self.task.limits,
-                    confidence=self.task.confidence,
-                    unlike=unlike_options(first.workload, each.runs[0].workload),
-                    changes=setting_changes(
-                        (first.config, first.workload),
-                        (each.runs[0].config, each.runs[0].workload),
-                    ),
-                    baseline=baseline,
-                    notes=self.task.notes[each.name],
-                )
-                for each in others
-            ),
+            candidates=tuple(self._candidate(base, each, baseline) for each in others),
             confidence=self.task.confidence,
             seed=values["seed"],
             environment=environment,
             baseline=baseline,
             fails_on_disturbed=values["fail_on_disturbed"],
+        )
+
+    def _candidate(
+        self, base: Configuration, candidate: Configuration, baseline: Baseline | None
+    ) -> Candidate:
+        first, own = base.runs[0], candidate.runs[0]
+        changes = setting_changes((first.config, first.workload), (own.config, own.workload))
+        return compare(
+            base,
+            candidate,
+            limits=self.task.limits,
+            confidence=self.task.confidence,
+            unlike=unlike_options(first.workload, own.workload),
+            changes=changes,
+            baseline=baseline,
+            notes=self.task.notes[candidate.name],
+            neutral=neutral_metrics(changes),
         )
 
 

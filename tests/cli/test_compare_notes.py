@@ -128,3 +128,27 @@ def test_the_load_is_one_line(flinknet: Flinknet, options: tuple[str, ...], word
     result = flinknet("compare-configs", *call)
     assert "Load: 3 producers, 1 consumer, " in result.stdout
     assert words in result.stdout.replace("\n", " ")
+
+
+def test_backlog_is_no_merit_where_buffers_differ(flinknet: Flinknet, run: Any) -> None:
+    run.backlogs = [0.5, 4.0, 4.0, 0.5]
+    call = ("compare-configs", "base", "--runs", "2")
+    assert "x against base: lower in backlog" in flinknet(*call, FEW_BUFFERS).stdout
+    run.scenarios.clear()
+    assert "lower in backlog" in flinknet(*call, "x:segment-size=4kb").stdout
+    run.scenarios.clear()
+    assert "better in backlog" in flinknet(*call, "x:flow-control=tcp").stdout
+
+
+def test_throughput_is_no_merit_at_a_rate_that_both_keep(flinknet: Flinknet, run: Any) -> None:
+    run.rates_per_s = [1000, 1100, 1100, 1000]
+    blocking = ("--partition-type", "blocking", "--warmup", "0s", "--records", "1000")
+    for verdict, *options in (
+        ("lower", "--rate", "1k/s"),
+        ("lower", "--rate", "1k/s", "--arrivals", "poisson"),
+        ("worse", "--rate", "max"),
+        ("worse", "--rate", "1k/s", *blocking),
+    ):
+        run.scenarios.clear()
+        call = ("compare-configs", "base", "x:flow-control=credit", "--runs", "2", *options)
+        assert f"{verdict} in throughput" in flinknet(*call).stdout

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..disturbances import is_disturbed
 from ..measures import FlushCounts, RunWarning
-from ..run import Measured
-from ..validity import Validity, validity_of
+from ..run import Measured, has_given_rate
+from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, validity_of
 from .differences import Difference, difference, summary
 from .limits import Limit, LimitDecision, Outcome
 from .metrics import METRICS, label_of
 
 _FEW_RUNS = 2
+
+_RATES = frozenset(("throughput", "throughput_bytes"))
+"""Metrics that are as the load has them where its rate is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,16 +278,23 @@ def compare(
     changes: Sequence[SettingChange] = (),
     baseline: Baseline | None = None,
     notes: tuple[str, ...] = (),
+    neutral: Collection[str] = (),
 ) -> Candidate:
     """A candidate against the base: within rounds, or against an earlier result.
 
     Invalid runs of the candidate leave a limit broken where nothing but the candidate can be the
     cause: all runs of the base are valid, and no invalid run is disturbed. Otherwise nothing is
     called better or worse, and no limit is decided.
+
+    Args:
+        neutral: metrics that are neither good nor bad here.
     """
     is_elsewhere = baseline is not None and bool(baseline.elsewhere)
     invalid = _invalid_runs((base, candidate))
     is_uncertain = base.invalid > 0 or any(x.is_invalid and x.is_disturbed for x in candidate.runs)
+    is_undirected = bool(unlike) or is_elsewhere or is_uncertain
+    if _is_rate_kept(base, candidate):
+        neutral = {*neutral, *_RATES}
     disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
     runs = len(base.runs) + len(candidate.runs)
     remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
@@ -292,7 +302,7 @@ def compare(
         name: difference(
             base.values(name),
             candidate.values(name),
-            direction=0 if unlike or is_elsewhere or is_uncertain else metric.direction,
+            direction=0 if is_undirected or name in neutral else metric.direction,
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
@@ -315,6 +325,15 @@ def compare(
         decisions.append(decision)
     return Candidate(
         candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid, notes
+    )
+
+
+def _is_rate_kept(base: Configuration, candidate: Configuration) -> bool:
+    """Whether every run took all records that were due at a given rate."""
+    runs = (*base.runs, *candidate.runs)
+    codes = {each.code for run in runs for each in run.warnings}
+    return not codes & {GIVEN_UP, RATE_NOT_REACHED} and all(
+        has_given_rate(run.workload) for run in runs
     )
 
 
