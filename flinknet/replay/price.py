@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +94,7 @@ class _Carried:
         """Of one exchange, without the changes."""
         credits = self.credits if flow_control == "credit" else 0.0
         frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
-        packets_per_s = buffers_per_s * (ceil(frame_bytes / SEGMENT_BYTES_MAX) + credits)
+        packets_per_s = buffers_per_s * (_packets_of(frame_bytes) + credits)
         bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
         return Price(
             buffers_per_s * (1 + credits),
@@ -104,6 +103,14 @@ class _Carried:
             None,
             None,
         )
+
+
+def _packets_of(mean_bytes: float) -> float:
+    """Packets that a frame fills on average, if all sizes up to twice the mean are as likely: the
+    mean alone, rounded up, would jump where it passes a whole number of packets."""
+    most = max(2 * mean_bytes / SEGMENT_BYTES_MAX, 1.0)
+    full = int(most)
+    return (full * (full + 1) / 2 + (most - full) * (full + 1)) / most
 
 
 def priced(
