@@ -116,6 +116,23 @@ class Outputs:
         else:
             click.echo(texts[self.on_stdout](), nl=False)
 
+    def write_not_started(self, name: str, why: str) -> None:
+        """Say that a candidate cannot start, where people and CI servers read it: the other files
+        hold measurements, and there are none.
+        """
+        from flinknet.report.comparison_junit import not_started_junit
+        from flinknet.report.comparison_markdown import not_started_markdown
+        from flinknet.report.comparison_texts import not_started_line
+        from flinknet.report.export import write_text
+
+        texts = {"markdown": not_started_markdown, "junit": not_started_junit}
+        for each, text_of in texts.items():
+            if each in self.files:
+                write_text(self.files[each], text_of(name, why))
+        if self.on_stdout in texts:
+            click.echo(texts[self.on_stdout](name, why), nl=False)
+        click.echo(f"flinknet: {not_started_line(name)} {name}: {why}", err=True)
+
 
 def history_in(directory: str | None) -> list[EarlierResult] | None:
     """The results in a directory, oldest first; it need not be there yet. None for no history.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import options as flink
-from flinknet.config import WorkloadConfig
+from flinknet.config import Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
@@ -20,6 +20,16 @@ from .option_tables import WORKLOAD_OPTIONS
 from .options import Settings, scenario_of, settings_from
 from .run_settings import readable
 from .sweep import Plan
+
+
+class CannotStartError(ConfigError):
+    """A candidate would not start, and the baseline does; carries its name and why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+        self.why = why
+
 
 _HOW = frozenset(("partition-type", "scheduling", "partitioner"))
 """Bench options that say how the work is done, not what work."""
@@ -40,6 +50,9 @@ def plan_configs(
 
     Args:
         has_baseline: an earlier result is the first configuration, so that one is enough.
+
+    Raises: ConfigError; CannotStartError for a candidate whose Flink keys have values that no
+        TaskManager starts with, while the baseline's do.
     """
     if len(configs) < 2 - has_baseline:
         raise ConfigError(
@@ -50,15 +63,29 @@ def plan_configs(
         )
     plans: list[Plan] = []
     for text in configs:
-        name, settings = read_config(text)
-        merged = settings.over(base)
+        name, own = read_config(text)
+        merged = own.over(base)
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
-        scenario, warnings = scenario_of(merged, seed)
+        scenario, warnings = _scenario_of(name, own, merged, seed, has_baseline or bool(plans))
         if name in {plan.name for plan in plans}:
             name = f"{name} ({len(plans) + 1})"
         plans.append(Plan(name, scenario, warnings))
     return plans
+
+
+def _scenario_of(
+    name: str, own: Settings, merged: Settings, seed: int, is_candidate: bool
+) -> tuple[Scenario, tuple[RunWarning, ...]]:
+    """As `scenario_of`; an error names the configuration that it comes from."""
+    try:
+        return scenario_of(merged, seed)
+    except ConfigError as error:
+        if is_candidate and own.network and not own.workload:
+            raise CannotStartError(name, str(error)) from None
+        if own.network or own.workload:
+            raise ConfigError(f"{name}: {error}") from None
+        raise
 
 
 def warned_of_workloads(
@@ -166,6 +193,8 @@ def read_config(text: str) -> tuple[str, Settings]:
         return text, _read_toml(path)
     if path.suffix in (".yaml", ".yml"):
         network, warnings = flink.read_flink_conf(path)
+        if not network and not warnings:
+            raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
         return text, Settings(network, {}, warnings)
     name, colon, assignments = text.partition(":")
     if not colon or "=" in name:
@@ -196,4 +225,6 @@ def _read_toml(path: Path) -> Settings:
     pairs = dict(flink.flatten(document.get("network", {})))
     for name, value in document.get("workload", {}).items():
         pairs[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not pairs:
+        raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
     return settings_from(pairs, source=str(path))

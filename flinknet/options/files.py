@@ -1,5 +1,5 @@
 """Flink's configuration files: config.yaml, nested or with dotted keys, the flat flink-conf.yaml
-of Flink 1.x, and resources of the Flink Kubernetes operator.
+of Flink 1.x, a ConfigMap with one of them, and resources of the Flink Kubernetes operator.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from .layers import canonical, deprecated_keys
 NODES_MAX = 20_000
 """The most values in a configuration; Flink has about 700 keys."""
 
+CONFIG_NAME = "config.yaml"
 LEGACY_NAME = "flink-conf.yaml"
 """A file with this name is read line by line, as in Flink."""
 
 _ADVICE = "give the path of Flink's config.yaml"
+
+CONFIG_MAP = "ConfigMap"
 
 RESOURCES = ("FlinkDeployment", "FlinkSessionJob")
 """Kinds of the Flink Kubernetes operator, whose settings are below `spec.flinkConfiguration`."""
@@ -43,7 +46,7 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
-    read, unknown_lines = _read_lines(text) if path.name == LEGACY_NAME else _read_yaml(path, text)
+    read, unknown_lines = _read(path, text, path.name)
     known = network_settings(read)
     try:
         settings, deprecated = canonical(known), deprecated_keys(known)
@@ -84,6 +87,11 @@ def _problem(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
+def _read(path: Path, text: str, name: str) -> tuple[dict[str, str], list[str]]:
+    """Keys and texts of a file of this name, and lines that are of no form."""
+    return _read_lines(text) if name == LEGACY_NAME else _read_yaml(path, text)
+
+
 def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     """Keys and texts of a YAML document; its scalars stay as written."""
     import yaml
@@ -99,9 +107,27 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
         return {}, []
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
-    if document.get("kind") in RESOURCES:
+    kind = document.get("kind")
+    if kind == CONFIG_MAP:
+        return _read_config_map(path, document)
+    if kind in RESOURCES:
         document = _configuration(path, document)
+    elif kind is not None:
+        known = ", ".join((*RESOURCES, CONFIG_MAP))
+        raise ConfigError(
+            f"{path}: a resource of kind {kind} has no configuration of Flink; these are read:"
+            f" {known}, or a config.yaml itself"
+        )
     return dict(flatten(document)), []
+
+
+def _read_config_map(path: Path, resource: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Keys and texts of the configuration file in a ConfigMap."""
+    data = resource.get("data")
+    for name in (CONFIG_NAME, LEGACY_NAME):
+        if isinstance(data, dict) and isinstance(text := data.get(name), str):
+            return _read(path, text, name)
+    raise ConfigError(f"{path}: a {CONFIG_MAP} without data.{CONFIG_NAME} or data.{LEGACY_NAME}")
 
 
 def _configuration(path: Path, resource: Mapping[str, Any]) -> dict[str, Any]:

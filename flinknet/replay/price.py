@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import (
@@ -50,6 +51,16 @@ LEARNT_FROM_INTERVALS = 12
 
 LEARNT_ERROR_MAX = 0.3
 """Standard error of what is learnt, relative to it."""
+
+UNUSUAL_FROM = 4.5
+"""So many medians away from what follows from the others, an interval is unusual: some three
+standard deviations."""
+
+USUAL_MIN = 2 / 3
+"""Share of the intervals that have to be usual."""
+
+USUAL_ROUNDS = 20
+"""After which the usual ones are hardly others."""
 
 SAME_RATE = 0.02
 """Records per second that differ by less are the same work."""
@@ -235,14 +246,36 @@ def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
         for of in (managers, messages, records)
     )
     causes = np.column_stack([np.ones(intervals), sent, read])
-    if np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1)) < causes.shape[1]:
+    usual = _usual(causes, cpu_ns)
+    causes, cpu_ns = causes[usual], cpu_ns[usual]
+    if len(cpu_ns) < max(LEARNT_FROM_INTERVALS, USUAL_MIN * intervals) or not _differ(causes):
         return None
     solution, *_ = np.linalg.lstsq(causes, cpu_ns, rcond=None)
     residual = cpu_ns - causes @ solution
-    variance = residual @ residual / (intervals - causes.shape[1])
+    variance = residual @ residual / (len(cpu_ns) - causes.shape[1])
     error = float(np.sqrt(variance * np.linalg.inv(causes.T @ causes)[1, 1]))
     found = float(solution[1])
     return found if found > 0 and error <= LEARNT_ERROR_MAX * found else None
+
+
+def _usual(causes: FloatArray, cpu_ns: FloatArray) -> npt.NDArray[np.bool_]:
+    """Intervals without those in which the JVM collected garbage or compiled: whose use is far from
+    what follows from the others."""
+    usual = np.ones(len(cpu_ns), bool)
+    for _ in range(USUAL_ROUNDS):
+        solution, *_ = np.linalg.lstsq(causes[usual], cpu_ns[usual], rcond=None)
+        off_ns = np.abs(cpu_ns - causes @ solution)
+        found = off_ns <= UNUSUAL_FROM * np.median(off_ns[usual]) + 1.0
+        if (found == usual).all():
+            break
+        usual = found
+    return usual
+
+
+def _differ(causes: FloatArray) -> bool:
+    """Whether the causes change apart from each other."""
+    rank = np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1))
+    return bool(rank == causes.shape[1])
 
 
 def _counters(series: Iterable[Series], name: str) -> list[tuple[IntArray, FloatArray]]:

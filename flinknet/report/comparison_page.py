@@ -18,6 +18,8 @@ from flinknet.results.comparison import (
 
 from .comparison_texts import (
     change_line,
+    load_line,
+    load_notes,
     metric_rows,
     note_lines,
     outcome_line,
@@ -85,6 +87,7 @@ def _view(
         f"{candidate.name} against {comparison.base.name}",
         [
             Lines(verdict, is_headed=True, is_doubt=is_doubt),
+            Lines([load_line(comparison), *load_notes(comparison)]),
             *_doubts(comparison, trends),
             *_limits(candidate),
             _changes(comparison, candidate),
@@ -122,7 +125,7 @@ def _limits(candidate: Candidate) -> list[Section]:
     ]
     names = ["limit", "outcome", "measured"]
     if any(each.reason for each in candidate.decisions):
-        names.append("why undecided")
+        names.append("why")
     rows = [Row(each[: len(names)]) for each in cells]
     return [Section("limits", "Limits", "", [Table([Head(each) for each in names], rows)])]
 

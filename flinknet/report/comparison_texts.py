@@ -31,6 +31,7 @@ from flinknet.units import (
     signed,
 )
 
+from .load_words import length_words, load_words
 from .warning_lines import warning_lines
 
 LINE_CELLS = 240
@@ -155,6 +156,51 @@ def outcome_line(comparison: Comparison) -> str:
     if open_:
         return f"Undecided: {_of(open_, len(decisions))} could not be decided."
     return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
+
+
+def load_line(comparison: Comparison) -> str:
+    """What was sent, in how many runs, and by what; that of the base where workloads differ."""
+    base = comparison.base
+    workload = base.runs[0].workload
+    own = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
+    length = length_words(workload)
+    runs = f"{len(base.runs)} runs each" + (f" of {length}" if length else "")
+    version = comparison.environment.get("flinknet")
+    by = f", flinknet {version}" if version else ""
+    return f"Load{own}: {load_words(workload)}; {runs}{by}."
+
+
+def not_started_line(name: str) -> str:
+    """The outcome where a candidate would not start, and the baseline does."""
+    return f"Failed: {name} cannot start, so nothing was measured."
+
+
+def load_notes(comparison: Comparison) -> list[str]:
+    """What the load hardly shows of the settings that differ, each line once."""
+    notes = dict.fromkeys(note for each in comparison.candidates for note in each.notes)
+    return [f"Note: {each}" for each in notes]
+
+
+def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
+    """What is known of keys that differ, or that one of the two configurations has alone: that
+    Flink or flinknet ignores them.
+    """
+    base, own = (
+        {
+            each.text.removeprefix(f"{configuration.name}: "): None
+            for run in configuration.runs
+            for each in run.warnings
+            if validity_by(each) is Validity.VALID
+        }
+        for configuration in (comparison.base, candidate.configuration)
+    )
+    names = tuple(f"{each.name}:" for each in candidate.changes)
+    shown = [
+        text
+        for text in dict.fromkeys((*own, *base))
+        if text.startswith(names) or (text in own) != (text in base)
+    ]
+    return [f"Note: {each}" for each in shown]
 
 
 def note_lines(comparison: Comparison) -> list[str]:

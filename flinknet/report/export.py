@@ -153,6 +153,7 @@ def comparison_document(
                     name: difference_document(each) for name, each in candidate.differences.items()
                 },
                 "sentence": sentence,
+                "notes": list(candidate.notes),
             }
             for candidate, sentence in zip(
                 comparison.candidates, comparison.sentences(), strict=True

@@ -89,7 +89,15 @@ from .replay import (
     Verdict,
     WindowMeasured,
 )
-from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
+from .run import (
+    BlockingExchange,
+    ChannelMeasured,
+    Measured,
+    RunMetrics,
+    RunResult,
+    Wiring,
+    has_given_rate,
+)
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
 from .validity import Validity, validity_by, validity_of, without_consequences
 from .watch import LatencyBounds, WatchedEdge, WatchLook
@@ -192,6 +200,7 @@ __all__ = [
     "WatchedEdge",
     "WindowMeasured",
     "Wiring",
+    "has_given_rate",
     "is_disturbed",
     "validity_by",
     "validity_of",

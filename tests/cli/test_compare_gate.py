@@ -185,6 +185,7 @@ def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], r
         in result.stdout
     )
     assert "run 2/4 base: try 3 of 3 (counted)" in result.stderr.splitlines()
+    assert result.stderr.count("(disturbed: a TaskManager waited for a CPU)") == 2
     rows = list(csv.DictReader(io.StringIO(Path("runs.csv").read_text())))
     assert [row["is_counted"] for row in rows].count("false") == 2
     document = json.loads(Path("result.json").read_text())
@@ -209,6 +210,8 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     result = gate(*arguments, *limit)
     assert result.exit_code == 1
     assert "Still disturbed: 2 of base, 2 of x; intervals, and how many runs" in result.stdout
+    assert "; 4 of 4 runs were disturbed\n" in result.stdout
+    assert "runs like these" not in result.stdout
     assert len(run.scenarios) == 6  # those of the first round twice
     result = gate(*arguments, *limit, "--fail-on-disturbed", "--junit", "junit.xml")
     assert result.exit_code == 3

@@ -89,6 +89,28 @@ def test_a_resource_of_the_operator_without_settings_is_refused(tmp_path: Path, 
         read_flink_conf(path)
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "flink-conf.yaml"])
+def test_a_config_map_has_its_settings_in_a_file_of_its_data(tmp_path: Path, name: str) -> None:
+    text = f"kind: ConfigMap\ndata:\n  {name}: |\n    {TIMEOUT}: 5 ms\n    rest.port: 8081\n"
+    settings, (warning,) = read_flink_conf(write(tmp_path, text, "map.yaml"))
+    assert settings == {TIMEOUT: "5 ms"}
+    assert warning.text.endswith("map.yaml: ignored, not network keys: rest.port")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("kind: ConfigMap\ndata: {log4j.properties: x}\n", r"a ConfigMap without data.config.yaml"),
+        ("kind: ConfigMap\n", r"a ConfigMap without data.config.yaml"),
+        ("kind: Deployment\nspec: {}\n", "a resource of kind Deployment has no configuration"),
+    ],
+)
+def test_a_file_without_settings_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=f"{path}: {why}"):
+        read_flink_conf(path)
+
+
 def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: Path) -> None:
     path = write(tmp_path, "taskmanager:\n  network:\n    memory:\n      fraction: 0.2\n")
     settings, (warning,) = read_flink_conf(path)

@@ -128,5 +128,17 @@ def test_other_loads_do_not(messages: list[int], records: list[int]) -> None:
     assert learnt_ns_per_message(counters(messages, records, 80_000.0)) is None
 
 
+def test_what_the_jvm_does_now_and_then_is_no_cost_of_messages() -> None:
+    messages = [100, 900, 300, 700, 100, 500] * 4
+    records = [5000, 5000, 9000, 1000, 2000, 8000] * 4
+    found = counters(messages, records, 80_000.0)
+    cpu_ns = found[1].values["JVM.CPU.Time"]
+    random = np.random.default_rng(1)
+    cpu_ns += np.cumsum(random.normal(0, 1e6, len(cpu_ns)))
+    for at, share in ((1, 0.6), (2, 0.4), (9, 0.3)):  # of a core, for a second
+        cpu_ns[at:] += share * S
+    assert learnt_ns_per_message(found) == pytest.approx(80_000, rel=0.05)
+
+
 def test_without_counters_nothing_is_learnt() -> None:
     assert learnt_ns_per_message([]) is None

@@ -168,6 +168,7 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
     ("code", "mark", "end"),
     [
         ("p99-disturbed", "!", "+4.0% of a core (doubtful)"),
+        ("disturbed", "!", "13 times the buffers, +4.0% of a core"),
         ("rate-not-reached", "✗", "100ms: not comparable, invalid: buffer-timeout=5ms"),
         ("strangers", "buffer-timeout=5ms", "+4.0% of a core"),
     ],
@@ -178,6 +179,8 @@ def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
     tables.print_bench(out, settings)
     assert [line.split()[0] for line in lines(stream)[3:5]] == [mark, "buffer-timeout=100ms"]
     assert lines(stream)[-1].endswith(end)
+    begin = "disturbed by other processes, do not rely on it: buffer-timeout 5ms instead of"
+    assert lines(stream)[-1].startswith(begin) == (code == "disturbed")
 
 
 def test_warnings_come_worst_first_and_each_event_once() -> None:
