@@ -26,10 +26,10 @@ from ..demo_console import (
     TITLES,
     HeadOfLine,
     RateSample,
-    doubts,
     fullest,
     lesson,
     setup,
+    told_doubts,
 )
 from ..page_parts import (
     Head,
@@ -81,9 +81,6 @@ buffers that were flushed are not full."""
 TABLE_NOTES = (
     "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
     " TCP only passed before the buffers were full.",
-)
-UNAFFECTED = (
-    " This makes p99 values too high; the rates that are kept show the effect all the same."
 )
 
 
@@ -138,7 +135,7 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         "Why there is credit",
         f"{setup(pause_ns)} {HEAD_OF_LINE} {CREDIT}",
         [lesson(modes), *fullest(modes)],
-        [f"{each}{UNAFFECTED}" for each in doubts(modes)] if holds else doubts(modes),
+        told_doubts(modes),
         parts,
         spares_lesson=holds,
     )

@@ -100,8 +100,8 @@ def _doubts(runs: Sequence[DemoRun]) -> list[str]:
     if not names:
         return []
     return [
-        f"{len(names)} of {len(runs)} runs are doubtful, at {', '.join(names)}: do not rely on"
-        " their values.",
+        f"{len(names)} of {len(runs)} runs are doubtful, at {', '.join(names)} (marked !): do not"
+        " rely on their values.",
         *_reasons(runs),
     ]
 

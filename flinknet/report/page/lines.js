@@ -18,8 +18,8 @@ function linesOverTime(spec, width, height = 210) {
   for (const one of spec.top ? spec.series : []) {
     const highest = Math.max(...one.values.filter((value) => value !== null));
     if (!(highest > most * 1.08)) continue;
-    const text = `▲ up to ${spec.format(highest)}`, half = text.length * CHAR_PX / 2, at = x(one.at_ns[one.values.indexOf(highest)]);
-    svg.append(s("text", {class: "strong", x: Math.min(at, right - half), y: top + 12 + 15 * above++, "text-anchor": "middle", style: `fill: ${one.color}`}, text));
+    const text = `▲ up to ${spec.format(highest)}`, at = x(one.at_ns[one.values.indexOf(highest)]);
+    svg.append(s("text", {class: "strong", x: at > (left + right) / 2 ? at - 8 : at + 8, y: top + 12 + 15 * above++, "text-anchor": at > (left + right) / 2 ? "end" : "start", style: `fill: ${one.color}`}, text));
   }
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
 }
