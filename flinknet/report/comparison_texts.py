@@ -252,13 +252,23 @@ def _trend_table(config: str, trends: Sequence[Trend]) -> TrendTable:
         for trend, point in zip(trends, points, strict=True):
             row.append(amount(point.value, METRICS[trend.metric].unit))
             row.append(MISSING if point.change is None else human_change(point.change))
-        rows.append((*row, str(points[0].runs), point_note(points[0])))
+        first = points[0]
+        disturbed = f" ({first.disturbed} disturbed)" if first.disturbed else ""
+        rows.append((*row, f"{first.runs}{disturbed}", point_note(first)))
     return TrendTable(config, ("measured at", *names, "runs", ""), tuple(rows))
 
 
 def point_note(point: TrendPoint) -> str:
-    """Why a result does not count."""
-    return f"not counted: {point.why_not}" if point.why_not else ""
+    """Why a result does not count, and what changed with it."""
+    changed = ", ".join(
+        f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
+        for each in point.changed
+    )
+    notes = (
+        f"not counted: {point.why_not}" if point.why_not else "",
+        f"settings changed: {changed}" if changed else "",
+    )
+    return "; ".join(filter(None, notes))
 
 
 def trend_lines(trends: Sequence[Trend]) -> list[str]:
@@ -275,8 +285,18 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
         " comparable results: no trend."
         for each in unknown
     ]
-    known = len(unknown) < len(trends)
-    return [*lines, *([f"No step in {counted} comparable results."] if known else [])]
+    sizes = [
+        f"{label_of(each.metric)} {each.step_min:.1%}"
+        + (f" of {each.config}" if each.config != trends[0].config else "")
+        for each in trends
+        if each.step_min is not None and each not in unknown
+    ]
+    if sizes:
+        lines.append(
+            f"No step in {counted} comparable results. In the middle, a step would be found from"
+            f" {', '.join(sizes)}."
+        )
+    return lines
 
 
 def amount(value: float | None, unit: str) -> str:
