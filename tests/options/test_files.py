@@ -81,6 +81,22 @@ def test_a_resource_of_the_operator_has_its_settings_below_its_spec(
 
 
 @pytest.mark.parametrize(
+    ("memory", "size"), [("4096m", "4096m"), ("2Gi", "2Gib"), ('"1073741824"', "1073741824")]
+)
+def test_the_memory_of_a_resource_is_the_size_of_the_process(
+    tmp_path: Path, memory: str, size: str
+) -> None:
+    text = (
+        "kind: FlinkDeployment\nspec:\n"
+        "  flinkConfiguration: {taskmanager.memory.process.size: 1g}\n"
+        f"  taskManager:\n    resource: {{memory: {memory}, cpu: 1}}\n"
+    )
+    settings, warnings = read_flink_conf(write(tmp_path, text))
+    assert settings == {"taskmanager.memory.process.size": size}
+    assert warnings == ()
+
+
+@pytest.mark.parametrize(
     "spec", ["", "spec:\n", "spec: {flinkConfig: {}}\n", "spec: {flinkConfiguration: text}\n"]
 )
 def test_a_resource_of_the_operator_without_settings_is_refused(tmp_path: Path, spec: str) -> None:
