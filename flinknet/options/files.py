@@ -60,7 +60,10 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
     return settings, (
         *_ignored(f"{path}: ignored, not of the form `key: value`", unknown_lines),
         *_ignored(f"{path}: ignored, not network keys", unknown_keys),
-        *(RunWarning(each.code, f"{path}: {each.text}") for each in deprecated),
+        *(
+            RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
+            for each in deprecated
+        ),
     )
 
 
@@ -101,6 +104,7 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     import yaml
 
     try:
+        _check_keys(yaml.compose(text, Loader=yaml.BaseLoader))
         document = yaml.load(text, Loader=yaml.BaseLoader)
         _check_size(document)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -152,6 +156,28 @@ def _read_resource(path: Path, resource: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(node, str) and node:
         read[PROCESS_SIZE] = _QUANTITY.sub(r"\1ib", node)
     return read
+
+
+def _check_keys(root: Any) -> None:
+    """Raises: MarkedYAMLError for a key that a mapping has twice, which Flink refuses, too."""
+    import yaml
+
+    waiting, known = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        inner = []
+        if isinstance(node, yaml.MappingNode):
+            names = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in names:
+                    problem = f"the key {key.value} is there twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                names.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+                inner += [key, value]
+        elif isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        waiting += [each for each in inner if id(each) not in known]
+        known.update(map(id, inner))
 
 
 def _check_size(document: Any) -> None:

@@ -135,6 +135,10 @@ def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: P
         f"{path}: taskmanager.network.memory.fraction: this key is deprecated; use"
         " taskmanager.memory.network.fraction"
     )
+    assert warning.line == (
+        f"{path}: taskmanager.network.memory.fraction is deprecated: use"
+        " taskmanager.memory.network.fraction"
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,6 +184,12 @@ def test_a_file_that_has_no_end_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read as Flink's") as raised:
         read_flink_conf(path)
     assert len(str(raised.value)) < 300
+
+
+def test_a_key_that_is_there_twice_is_refused_as_by_flink(tmp_path: Path) -> None:
+    path = write(tmp_path, f"a: &a {{b: 1}}\nc: *a\n{TIMEOUT}: 5 ms\n{TIMEOUT}: 6 ms\n")
+    with pytest.raises(ConfigError, match=rf"line 4, column 1: the key {TIMEOUT} is there twice"):
+        read_flink_conf(path)
 
 
 def test_a_mistyped_name_gets_its_neighbour(tmp_path: Path) -> None:
