@@ -40,6 +40,14 @@ LINE_CELLS = 240
 _SOME_DIGIT = re.compile("[1-9]")
 """Without one, a change rounds to nothing and has no sign."""
 
+CPU_NOTE = (
+    "CPU cores are those of flinknet's Python, with a fixed part for each process: a percentage of"
+    " them says nothing of a cluster."
+)
+
+RATIO_MAX = 100
+"""An interval that reaches further from its middle, as a factor, is not a figure."""
+
 SHARE_SHOWN = 0.015
 """A smaller share is not worth its words."""
 
@@ -86,7 +94,13 @@ def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
             f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
             f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
         )
-    return [note, *_why_buffers_left((comparison.base, candidate.configuration))]
+    cpu = candidate.differences.get("cpu")
+    is_judged = cpu is not None and cpu.verdict in (Verdict.BETTER, Verdict.WORSE)
+    return [
+        note,
+        *([CPU_NOTE] if is_judged else []),
+        *_why_buffers_left((comparison.base, candidate.configuration)),
+    ]
 
 
 def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
@@ -332,6 +346,8 @@ def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
     low, high = difference.low, difference.high
     if low is None or high is None:
         return MISSING
+    if difference.is_ratio and (1 + high) > RATIO_MAX**2 * (1 + low):
+        return f">{RATIO_MAX}-fold" if is_narrow else f"wider than {RATIO_MAX}-fold"
     if is_narrow and difference.is_ratio:
         return "…".join(signed(end * 100, "{:.1f}".format) for end in (low, high))
     ends = [_change(end, difference, unit) for end in (low, high)]
