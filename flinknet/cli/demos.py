@@ -114,9 +114,9 @@ def _unaligned_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
 
 
 def _debloating_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    from flinknet.report.demos.debloating import OFF, ON
+    from flinknet.report.demos.debloating import OFF, ON, SLOWER
 
-    slow = _overloaded(scenario, times=2)
+    slow = _overloaded(scenario, times=SLOWER)
     return [
         (name, replace(slow, network=replace(slow.network, debloating_enabled=is_on)))
         for name, is_on in ((OFF, False), (ON, True))
@@ -140,10 +140,18 @@ def _shown_by(module: str, function: str) -> Callable[..., Shown]:
         from importlib import import_module
 
         from flinknet.report.demo_console import print_demo
+        from flinknet.report.demos.shown import measured_document, over_time_document
 
         make = getattr(import_module(f"flinknet.report.demos.{module}"), function)
         shown: DemoShown = make(runs, workload)
-        document = {"demo": shown.name, "lesson": list(shown.lesson), "runs": shown.figures}
+        document = {
+            "demo": shown.name,
+            "lesson": list(shown.lesson),
+            "warnings": list(shown.doubts),
+            "runs": shown.figures,
+            "measured": {each.name: measured_document(each.result) for each in runs},
+            "over_time": over_time_document(shown.charts),
+        }
         return Shown(document, lambda console: print_demo(console, shown), lambda: shown.page)
 
     return show

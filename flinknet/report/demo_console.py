@@ -24,7 +24,7 @@ from flinknet.units import (
 )
 
 from .console import print_line
-from .demos.shown import DemoRun, DemoShown, doubts_of
+from .demos.shown import DemoRun, DemoShown, doubts_of, measured_document
 from .page_parts import OverTime, TimeSeries
 from .small_plots import resampled, sparkline
 
@@ -148,6 +148,13 @@ def head_of_line_document(modes: Sequence[HeadOfLine]) -> dict[str, Any]:
     """The demo as JSON-ready data."""
     return {
         "demo": "head-of-line",
+        "lesson": [lesson(modes)],
+        "warnings": doubts(modes),
+        "measured": {
+            f"{mode.flow_control}, {name}": measured_document(run)
+            for mode in modes
+            for name, run in (("alone", mode.solo), ("paused", mode.shared))
+        },
         "modes": {
             mode.flow_control: {
                 "neighbour_rate_ratio": mode.neighbour_rate_ratio,
@@ -335,10 +342,11 @@ def _over_time(chart: OverTime, console_width: int) -> Table:
         for span in chart.spans:
             instants = [end_ns * place // width for place in range(width)]
             table.add_row(span.name, _span(instants, (span.from_ns, span.to_ns), width), "", "")
-    drawn = {each.name: _spread(each, end_ns, width) for each in chart.series if each.at_ns}
-    top = _largest(list(drawn.values()))
-    for name, values in drawn.items():
-        table.add_row(name, sparkline(values, width, top), label(max(values)), label(values[-1]))
+    drawn = [(each, _spread(each, end_ns, width)) for each in chart.series if each.at_ns]
+    top = _largest([line for _, line in drawn])
+    for each, line in drawn:
+        last = each.values[-1] or 0.0
+        table.add_row(each.name, sparkline(line, width, top), label(max(line)), label(last))
     return table
 
 

@@ -14,7 +14,8 @@ ERROR_TO_BET_ON = 0.5
 @dataclass(frozen=True, slots=True)
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
-    if unknown. That of buffers per second counts where latency was not recorded.
+    if unknown. Predictions are judged by that of buffers per second only where latency was not
+    recorded.
 
     Attributes:
         latency_at_most: what the mean latency is too low by at least, by Little's law on the
@@ -27,6 +28,14 @@ class ModelError:
     p99: float | None
     buffers_per_s: float | None = None
     latency_at_most: float | None = None
+
+    @property
+    def counting(self) -> list[float]:
+        """The errors that predictions are judged by, as far as they are known."""
+        errors = [self.throughput, self.p50, self.p99, self.latency_at_most]
+        if self.p50 is None and self.p99 is None:
+            errors.append(self.buffers_per_s)
+        return [each for each in errors if each is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from .reader import TraceReader, Truncation
 from .recorder import TraceRecorder
-from .run import Run, find_runs, open_run
+from .run import Run, distinct_names, find_runs, open_run
 from .trace_file import BytesRead, TraceFile
 from .writer import TraceWriter
 
@@ -42,6 +42,7 @@ __all__ = [
     "TraceRecorder",
     "TraceWriter",
     "Truncation",
+    "distinct_names",
     "file_index",
     "find_runs",
     "open_run",

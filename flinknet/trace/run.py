@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flinknet.errors import TraceFormatError
@@ -170,6 +170,27 @@ def find_runs(path: AnyPath) -> list[AnyPath]:
     return list(dict.fromkeys(found))
 
 
+def distinct_names(runs: Sequence[AnyPath]) -> list[str]:
+    """The name of each run directory, with as many of the directories above it as it takes to tell
+    apart those of the same name: run-0001, or first/run-0001 and second/run-0001.
+
+    Args:
+        runs: absolute paths, each once.
+    """
+    names = [run.name for run in runs]
+    above = [run.parent for run in runs]
+    while any(each.name for each in above):
+        count = Counter(names)
+        if len(count) == len(names):
+            break
+        names = [
+            name if count[name] == 1 else f"{each.name}/{name}"
+            for name, each in zip(names, above, strict=True)
+        ]
+        above = [each.parent for each in above]
+    return names
+
+
 def _runs_at(path: AnyPath) -> list[AnyPath]:
     if path.is_file() or (path / MANIFEST_NAME).is_file():
         return [path]
@@ -186,7 +207,8 @@ def _what_else(path: AnyPath) -> str:
             f"it has no {MANIFEST_NAME}, which belongs to its traces: copy it back; `trace info`"
             f" and `verify` read a trace alone, such as {traces[0]}"
         )
-    runs = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
-    if runs:
-        return f"the runs are below it, such as {runs[0]}"
+    for level in ("*", "*/*"):
+        runs = sorted(manifest.parent for manifest in path.glob(f"{level}/{MANIFEST_NAME}"))
+        if runs:
+            return f"the runs are below it, such as {runs[0]}"
     return f"it holds no {MANIFEST_NAME} and no *{TRACE_SUFFIX} file"

@@ -95,7 +95,8 @@ def test_each_mode_runs_the_neighbour_alone_and_next_to_a_paused_consumer(
 
 def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
     document = json.loads(flinknet("--demo", "head-of-line", "--json", "-").stdout)
-    assert list(document) == ["demo", "modes"]
+    assert list(document) == ["demo", "lesson", "warnings", "measured", "modes"]
+    assert document["measured"]["tcp, alone"]["validity"] == "valid"
     assert document["demo"] == "head-of-line"
     assert set(document["modes"]) == {"tcp", "credit"}
     tcp, credit = document["modes"]["tcp"], document["modes"]["credit"]
@@ -182,6 +183,7 @@ def test_every_demo_runs_what_it_compares(flinknet: Call, run: Demonstration, na
     document = json.loads(flinknet("demo", name, "--json", "-").stdout)
     assert document["demo"] == name
     assert document["lesson"]
+    assert {each["validity"] for each in document["measured"].values()} == {"valid"}
     scenarios = [scenario for scenario, _, _ in run.asked]
     assert len(scenarios) == {"back-pressure": 1, "timeout": 5}.get(name, 2)
     assert all(not scenario.workload.is_max_rate for scenario in scenarios)

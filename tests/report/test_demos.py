@@ -138,24 +138,45 @@ def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None
     assert alike.lesson[0].startswith("Unexpected")
 
 
-def test_debloating_compares_what_is_in_flight() -> None:
+def debloated(target_ns: int, sizes: tuple[int, ...] = (4096,)) -> DemoShown:
+    """Without debloating some 10 KiB are in flight, 11 ms of work; with it 1 KiB."""
     off, on = (mode("credit", 5_000.0).shared for _ in range(2))
     assert on.buffering is not None
     few = [
         replace(each, levels=replace(each.levels, subpartition_bytes=0, input_channel_bytes=1024))
         for each in on.buffering.samples
     ]
-    gate = DebloatedGate(
-        "sink 0", 100 * MS, (DebloatingSample(200 * MS, 4096, 1_000_000, 1024, MS),)
+    samples = tuple(
+        DebloatingSample((200 + 200 * index) * MS, size, 1_000_000, 1024, MS)
+        for index, size in enumerate(sizes)
     )
+    gate = DebloatedGate("sink 0", target_ns, samples)
     on = replace(on, buffering=replace(on.buffering, samples=tuple(few)), debloating=(gate,))
-    shown = debloating([demo_run("off", off), demo_run("on", on)], LOAD)
+    return debloating([demo_run("off", off), demo_run("on", on)], LOAD)
+
+
+def test_debloating_compares_what_is_in_flight() -> None:
+    shown = debloated(5 * MS)
     assert shown.figures["off"]["buffer_size_bytes"] == 32_768
     assert shown.figures["on"]["buffer_size_bytes"] == 4096
     assert shown.figures["on"]["in_flight_bytes"] == 1024
-    assert "here to 4.00 KiB: 1.00 KiB are in flight" in shown.lesson[1]
-    assert "the target is 100 ms" in shown.lesson[1]
+    assert "4.00 KiB at first and 4.00 KiB at the end: 1.00 KiB are in flight" in shown.lesson[1]
+    assert "the target is 5 ms" in shown.lesson[1]
+    assert "needs 200 us for each" in shown.setup
     assert "buffer size over time" in printed(shown)
+
+
+def test_a_target_that_debloating_misses_is_explained() -> None:
+    (why,) = (each for each in debloated(MS // 2, (4096, 8192)).lesson if "misses" in each)
+    assert "stayed the same in the second half" in why
+
+
+def test_a_target_near_what_is_in_flight_anyway_leaves_nothing_to_shrink() -> None:
+    assert (
+        debloated(500 * MS)
+        .lesson[0]
+        .startswith("Unexpected: nothing to shrink. The target (500 ms)")
+    )
 
 
 def timed(name: str, p50: float, buffers: int) -> DemoRun:

@@ -151,6 +151,8 @@ def test_a_directory_of_runs_is_not_a_run(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a")
     with pytest.raises(TraceFormatError, match="the runs are below it"):
         open_run(tmp_path / "runs")
+    with pytest.raises(TraceFormatError, match=r"the runs are below it, such as .*runs/a"):
+        open_run(tmp_path)
 
 
 def test_a_missing_trace_file_is_named(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ MEANINGS = {each.name: each.meaning for each in COLUMNS} | {
     "process": "that recorded the event",
     "connection": "from the producer's process to the consumer's",
     "direction": "to_consumer or to_producer",
-    RUN: "name of the run directory",
+    RUN: "name of the run directory; of several of that name with the directories above it",
 }
 """What each column says."""
 
@@ -144,13 +144,14 @@ class EventRows:
     wanted: Wanted
 
     def batches(
-        self, reader: TraceReader, process: str, run: AnyPath | None
+        self, reader: TraceReader, process: str, run: AnyPath | None, name_of_run: str | None
     ) -> Iterator[pa.RecordBatch]:
         """A batch for each block of the reader that may hold some.
 
         Args:
             process: that recorded the file.
             run: directory that the file belongs to; None for a trace file alone.
+            name_of_run: what the column `run` has.
         """
         connections = _connections(run) if run is not None and "connection" in self.names else {}
         stored = sorted(set(self.names) - _NOT_STORED | self._needed)
@@ -160,7 +161,7 @@ class EventRows:
                 continue
             rows = self.wanted.filtered(reader.read_block(number, stored))
             arrays = [
-                _run_array(run, rows) if name == RUN else event_array(name, rows, *about)
+                _run_array(name_of_run, rows) if name == RUN else event_array(name, rows, *about)
                 for name in self.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))
@@ -202,11 +203,9 @@ def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
     return [each.strip() for each in options[name].split(",")] if name in options else None
 
 
-def _run_array(run: AnyPath | None, rows: EventColumns) -> pa.Array:
+def _run_array(name: str | None, rows: EventColumns) -> pa.Array:
     count = len(next(iter(rows.values())))
-    if run is None:
-        return pa.nulls(count, pa.string())
-    return pa.repeat(pa.scalar(run.name), count)
+    return pa.repeat(pa.scalar(name, pa.string()), count)
 
 
 def _connections(run: AnyPath) -> dict[int, str]:

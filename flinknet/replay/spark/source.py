@@ -38,7 +38,7 @@ from pyspark.sql.types import StructField, StructType
 
 from flinknet.errors import ConfigError
 from flinknet.storage import path_of
-from flinknet.trace import Extent, TraceFile, TraceReader, find_runs, open_run
+from flinknet.trace import Extent, TraceFile, TraceReader, distinct_names, find_runs, open_run
 
 from .connect import is_connected
 from .event_rows import MEANINGS, SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
@@ -165,12 +165,18 @@ class BlockRange(InputPartition):
     """Some blocks of one file."""
 
     def __init__(
-        self, file: TraceFile, blocks: tuple[Extent, ...], process: str, run: str | None
+        self,
+        file: TraceFile,
+        blocks: tuple[Extent, ...],
+        process: str,
+        run: str | None,
+        name_of_run: str | None,
     ) -> None:
         self.file = file
         self.blocks = blocks
         self.process = process
         self.run = run
+        self.name_of_run = name_of_run
 
 
 class TraceDataSourceReader(DataSourceReader):
@@ -182,10 +188,13 @@ class TraceDataSourceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold rows wanted."""
-        held: list[tuple[TraceFile, list[Extent], str, str | None]] = []
-        found = [path for each in self._paths for path in find_runs(path_of(each))]
-        for run in (open_run(path) for path in dict.fromkeys(found)):
-            directory = None if run.manifest is None else str(run.path.absolute())
+        held: list[tuple[TraceFile, list[Extent], str, str | None, str | None]] = []
+        paths = [path for each in self._paths for path in find_runs(path_of(each))]
+        runs = [open_run(path) for path in {path.absolute(): path for path in paths}.values()]
+        names = distinct_names([run.path.absolute() for run in runs])
+        for run, name in zip(runs, names, strict=True):
+            is_alone = run.manifest is None
+            directory = None if is_alone else str(run.path.absolute())
             for file in run.files:
                 with TraceReader(file) as reader:
                     blocks = [
@@ -193,14 +202,15 @@ class TraceDataSourceReader(DataSourceReader):
                         for number, block in enumerate(reader.blocks())
                         if self._rows.wanted.may_be_held(block.channels)
                     ]
-                    held.append((file.absolute(), blocks, reader.process.name, directory))
+                    own = reader.process.name, directory, None if is_alone else name
+                    held.append((file.absolute(), blocks, *own))
         total = sum(len(blocks) for _, blocks, *_ in held)
         size = max(BLOCKS_PER_PARTITION, -(-total // PARTITIONS_MAX))
         return [
-            BlockRange(file, tuple(blocks[start : start + size]), process, directory)
-            for file, blocks, process, directory in held
+            BlockRange(file, tuple(blocks[start : start + size]), process, directory, name)
+            for file, blocks, process, directory, name in held
             for start in range(0, len(blocks), size)
-        ] or [BlockRange(TraceFile(""), (), "", None)]
+        ] or [BlockRange(TraceFile(""), (), "", None, None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one group of blocks."""
@@ -210,7 +220,7 @@ class TraceDataSourceReader(DataSourceReader):
         ignore_abandoned_pipes()
         run = None if partition.run is None else path_of(partition.run)
         with TraceReader(partition.file, partition.blocks) as reader:
-            yield from self._rows.batches(reader, partition.process, run)
+            yield from self._rows.batches(reader, partition.process, run, partition.name_of_run)
 
 
 class PushingReader(TraceDataSourceReader):

@@ -109,7 +109,9 @@ class TraceStreamReader(DataSourceStreamReader):
             return
         ignore_abandoned_pipes()
         with TraceReader(file, partition.blocks) as reader:
-            yield from self._rows.batches(reader, partition.process, _run_of(file, self._path))
+            run = _run_of(file, self._path)
+            name = None if run is None else run.name
+            yield from self._rows.batches(reader, partition.process, run, name)
 
     def _reached(self, start: Offset, max_bytes: int | None) -> Offset:
         """How far each file goes, but not more than so many bytes further than at the start, file

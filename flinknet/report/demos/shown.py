@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flinknet.results import (
@@ -15,7 +15,7 @@ from flinknet.results import (
 )
 from flinknet.units import human_count, without_zeros
 
-from ..page_parts import Lines, Page, Part, Section, Table, View
+from ..page_parts import Lines, OverTime, Page, Part, Section, Table, View
 
 OWN_STACK = (
     "Measured with flinknet's own network stack, which speaks Flink's protocol over real sockets"
@@ -97,6 +97,27 @@ def demo_page(
     else:
         view = View(name, title, [taught, *doubtful, seen, about], setup)
     return Page(f"bench demo {name}", [view])
+
+
+def measured_document(result: RunResult) -> dict[str, Any]:
+    """How far a run can be used, and what it ran with, as JSON-ready data."""
+    return {
+        "validity": result.validity.name.lower(),
+        "warnings": [asdict(each) for each in result.warnings],
+        "config": dict(result.config),
+    }
+
+
+def over_time_document(charts: Sequence[Part]) -> dict[str, Any]:
+    """The curves over time, by the title of the chart and the name of the curve."""
+    return {
+        chart.title: {
+            each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}
+            for each in chart.series
+        }
+        for chart in charts
+        if isinstance(chart, OverTime)
+    }
 
 
 def asked_rate(per_s: float) -> str:

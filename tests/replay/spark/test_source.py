@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,19 @@ def test_a_directory_of_runs_and_a_file_alone_can_be_read(spark: Any, sawtooth_r
     assert alone.where("kind = 'ADD_CREDIT'").select("connection").distinct().collect() == [(None,)]
     with TraceReader(sawtooth_run / "tm-0.fnt") as reader:
         assert alone.count() == sum(block.count for block in reader.blocks())
+
+
+def test_runs_of_the_same_name_are_told_apart(
+    spark: Any, sawtooth_run: Path, tmp_path: Path
+) -> None:
+    for each in ("first", "second"):
+        shutil.copytree(sawtooth_run, tmp_path / each / "run-0001")
+    shutil.copytree(sawtooth_run, tmp_path / "second" / "run-0002")
+    register(spark)
+    rows = spark.read.format("flinknet").load(f"{tmp_path}/*").groupBy("run").count().collect()
+    assert {row.run: row["count"] for row in rows} == {
+        **{"first/run-0001": 1002, "second/run-0001": 1002, "run-0002": 1002},
+    }
 
 
 def test_what_is_no_trace_is_one_line(spark: Any, tmp_path: Path) -> None:
