@@ -12,7 +12,8 @@ with 0.
                         (demos: what each runs), bench_channels, bench_config; bench_consume,
                         bench_produce (bench_peer: what they share)
     compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
-                        compared with; compare_results: where results go, and earlier ones
+                        compared with; compare_notes: what to know of settings that differ;
+                        compare_results: where results go, and earlier ones
     plan                with plan_running: of a job on a real cluster
     job                 job_run and job_cluster; the others stand in it
     trace               trace_replay (replay_values: of its options), trace_tap, trace_import,

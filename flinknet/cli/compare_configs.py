@@ -40,15 +40,17 @@ compared with a warning, their changes are "higher" or "lower" instead of better
 or the table's names for them (p99.9, buffers/s, CPU cores), is broken when the whole interval lies
 beyond the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more
 than the base, throughput<-5% five percent less. A limit that only a better candidate could break
-(p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate sees timeouts
-and segment sizes; a shortage of buffers takes --rate max, or bursts.
+(p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate sees the
+latency of timeouts and segment sizes; a shortage of buffers, and what small segments cost, take
+--rate max and a limit on throughput.
 
-Exit code: 0 every limit holds; 1 a limit is broken; 2 the call is wrong; 3 undecided: a limit can
-neither be said to hold nor to be broken (the line says how many runs would decide), the baseline
-was measured on another machine or version, a run is still invalid (but if only the candidate's
-are, a limit can still be broken), or --fail-on-disturbed and a run is disturbed; 4 a run failed, or
-a fault outside flinknet (a port, a broken file, the disk), so that nothing was compared; 70 a bug
-in flinknet; 130, 143 ended by Ctrl-C or SIGTERM.
+Exit code: 0 every limit holds; 1 a limit is broken, or with limits a candidate cannot start (its
+Flink keys have values that no TaskManager starts with, and the baseline's do not); 2 the call is
+wrong; 3 undecided: a limit can neither be said to hold nor to be broken (the line says how many
+runs would decide), the baseline was measured on another machine or version, a run is still invalid
+(but if only the candidate's are, a limit can still be broken), or --fail-on-disturbed and a run is
+disturbed; 4 a run failed, or a fault outside flinknet (a port, a broken file, the disk), so that
+nothing was compared; 70 a bug in flinknet; 130, 143 ended by Ctrl-C or SIGTERM.
 """
 
 
@@ -143,7 +145,8 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
       NAME:KEY=VALUE[,...]      the same under a name
       FILE.toml                 [network] with Flink keys,
                                 [workload] with bench options
-      FILE.yaml                 a Flink config.yaml, or a FlinkDeployment
+      FILE.yaml                 a Flink config.yaml, a FlinkDeployment or a ConfigMap
+      NAME:FILE                 a file under a name, which a history knows it by
 
     The first one is the baseline, and it takes two or more; with --baseline, which names an earlier
     result, one is enough.
@@ -154,14 +157,21 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     from . import sweep
     from .compare_results import Outputs, history_in, trends_of
     from .compare_runs import Measurement, Task
+    from .configs import CannotStartError
 
-    task = Task.of(configs, values)
     outputs = Outputs.of(values)
+    try:
+        task = Task.of(configs, values)
+    except CannotStartError as error:
+        if not values["fail_if"]:
+            raise
+        outputs.write_not_started(error.name, error.why)
+        return _EXIT_CODES[Outcome.REGRESSION]
     history = history_in(values["history"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     environment = executor.environment()
-    for note in task.notes:
+    for note in task.start_lines:
         click.echo(f"Note: {note}", err=True)
     with view(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from flinknet.errors import ConfigError
-from flinknet.options import effective_flink_keys
 from flinknet.results import RunResult
 from flinknet.results.comparison import (
     Baseline,
+    Candidate,
     ComparedRun,
     Comparison,
     Configuration,
@@ -27,13 +28,8 @@ from flinknet.results.comparison import (
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import parse_percent
 
-from .configs import (
-    is_of_buffers,
-    plan_configs,
-    setting_changes,
-    unlike_options,
-    warned_of_workloads,
-)
+from .compare_notes import described, neutral_metrics, note_on_equals, notes_on
+from .configs import plan_configs, setting_changes, unlike_options, warned_of_workloads
 from .options import collect
 from .sweep import Finished, Plan
 
@@ -47,14 +43,16 @@ class Task:
     Attributes:
         plans: of what runs, the base first unless there is a baseline.
         baseline: an earlier result and the configuration in it that is the base.
-        notes: what to know before anything runs.
+        notes: what to know of each configuration that is compared with the base, by name.
+        equals: which configurations are the same as the first one, as a sentence.
     """
 
     plans: tuple[Plan, ...]
     limits: tuple[Limit, ...]
     confidence: float
     baseline: tuple[EarlierResult, Configuration] | None
-    notes: tuple[str, ...] = ()
+    notes: Mapping[str, tuple[str, ...]]
+    equals: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, configs: Sequence[str], values: Mapping[str, Any]) -> Task:
@@ -70,11 +68,13 @@ class Task:
         )
         baseline = _baseline(earlier, plans)
         limits = tuple(parse_limit(text) for text in values["fail_if"])
-        workload: Mapping[str, Any]
         if baseline is None:
-            name, workload = plans[0].name, describe_workload(plans[0].scenario)
+            name, base, others = plans[0].name, described(plans[0]), plans[1:]
         else:
-            name, workload = BASELINE_NAME, baseline[1].runs[0].workload
+            first = baseline[1].runs[0]
+            name, base, others = BASELINE_NAME, (first.config, first.workload), plans
+        workload = base[1]
+        notes = {plan.name: notes_on(plan, base, limits) for plan in others}
         plans = warned_of_workloads(plans, name, workload)
         for plan in plans:
             unlike = unlike_options(workload, describe_workload(plan.scenario))
@@ -84,8 +84,14 @@ class Task:
                     f" ({', '.join(unlike)}), so a limit between them would mean nothing; give both"
                     " the same, or leave --fail-if out"
                 )
-        notes = () if baseline else tuple(_notes_on(plans))
-        return cls(tuple(plans), limits, _confidence(values["confidence"]), baseline, notes)
+        equal = () if baseline else tuple(note_on_equals(plans))
+        confidence = _confidence(values["confidence"])
+        return cls(tuple(plans), limits, confidence, baseline, notes, equal)
+
+    @property
+    def start_lines(self) -> tuple[str, ...]:
+        """What to know before anything runs, each line once."""
+        return tuple(dict.fromkeys(chain(*self.notes.values(), self.equals)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,29 +141,31 @@ class Measurement:
                 elsewhere=elsewhere(earlier.environment, environment),
                 notes=smaller_changes(earlier.environment, environment),
             )
-        first = base.runs[0]
         return Comparison(
             base=base,
-            candidates=tuple(
-                compare(
-                    base,
-                    each,
-                    limits=self.task.limits,
-                    confidence=self.task.confidence,
-                    unlike=unlike_options(first.workload, each.runs[0].workload),
-                    changes=setting_changes(
-                        (first.config, first.workload),
-                        (each.runs[0].config, each.runs[0].workload),
-                    ),
-                    baseline=baseline,
-                )
-                for each in others
-            ),
+            candidates=tuple(self._candidate(base, each, baseline) for each in others),
             confidence=self.task.confidence,
             seed=values["seed"],
             environment=environment,
             baseline=baseline,
             fails_on_disturbed=values["fail_on_disturbed"],
+        )
+
+    def _candidate(
+        self, base: Configuration, candidate: Configuration, baseline: Baseline | None
+    ) -> Candidate:
+        first, own = base.runs[0], candidate.runs[0]
+        changes = setting_changes((first.config, first.workload), (own.config, own.workload))
+        return compare(
+            base,
+            candidate,
+            limits=self.task.limits,
+            confidence=self.task.confidence,
+            unlike=unlike_options(first.workload, own.workload),
+            changes=changes,
+            baseline=baseline,
+            notes=self.task.notes[candidate.name],
+            neutral=neutral_metrics(changes),
         )
 
 
@@ -184,39 +192,6 @@ def _baseline(
         )
     earlier = read_earlier(path_of(path), "--baseline")
     return earlier, baseline_in(earlier, [plan.name for plan in plans])
-
-
-def _notes_on(plans: Sequence[Plan]) -> Iterator[str]:
-    """Which configurations are the same as the first one, or differ in what this load hardly
-    shows.
-    """
-    base, *others = plans
-    changes = {each.name: setting_changes(_settings(base), _settings(each)) for each in others}
-    if base.scenario.workload.is_steady:
-        for name, found in changes.items():
-            if numbers := [each.name for each in found if is_of_buffers(each)]:
-                yield (
-                    f"{name} differs in {', '.join(numbers)}: a shortage of buffers hardly shows at"
-                    " a fixed rate that consumers keep up with; compare with --rate max or"
-                    " --arrivals on-off:50ms:150ms, too."
-                )
-    equal = [name for name, found in changes.items() if not found]
-    if not equal:
-        return
-    is_max_rate = base.scenario.workload.is_max_rate
-    rate = " at full speed; add --rate 5k/s or similar for a given load" if is_max_rate else ""
-    verb = "is" if len(equal) == 1 else "are"
-    yield (
-        f"{', '.join(equal)} {verb} the same configuration as {base.name}: the differences will"
-        f" show how far equal runs vary{rate}."
-    )
-
-
-def _settings(plan: Plan) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Flink's keys, and what is sent and how, as the result of a run has them."""
-    from flinknet.runtime.cluster.run_result import describe_workload
-
-    return effective_flink_keys(plan.scenario.network), describe_workload(plan.scenario)
 
 
 def _compared(finished: Finished) -> ComparedRun:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import options as flink
-from flinknet.config import WorkloadConfig
+from flinknet.config import Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
@@ -21,12 +21,27 @@ from .options import Settings, scenario_of, settings_from
 from .run_settings import readable
 from .sweep import Plan
 
+
+class CannotStartError(ConfigError):
+    """A candidate would not start, and the baseline does; carries its name and why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+        self.why = why
+
+
 _HOW = frozenset(("partition-type", "scheduling", "partitioner"))
 """Bench options that say how the work is done, not what work."""
 
+_SUFFIXES = (".toml", ".yaml", ".yml")
+"""Of configurations that are files."""
+
 _BROADCAST = "broadcast"
 
-_NAMES = {flink.NETWORK_MIN: "network memory (by taskmanager.memory.*)"}
+NETWORK_MEMORY = "network memory (by taskmanager.memory.*)"
+
+_NAMES = {flink.NETWORK_MIN: NETWORK_MEMORY}
 """Of keys whose effective value need not be in a file: it is derived from others."""
 
 _WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
@@ -40,6 +55,9 @@ def plan_configs(
 
     Args:
         has_baseline: an earlier result is the first configuration, so that one is enough.
+
+    Raises: ConfigError; CannotStartError for a candidate whose Flink keys have values that no
+        TaskManager starts with, while the baseline's do.
     """
     if len(configs) < 2 - has_baseline:
         raise ConfigError(
@@ -50,15 +68,29 @@ def plan_configs(
         )
     plans: list[Plan] = []
     for text in configs:
-        name, settings = read_config(text)
-        merged = settings.over(base)
+        name, own = read_config(text)
+        merged = own.over(base)
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
-        scenario, warnings = scenario_of(merged, seed)
+        scenario, warnings = _scenario_of(name, own, merged, seed, has_baseline or bool(plans))
         if name in {plan.name for plan in plans}:
             name = f"{name} ({len(plans) + 1})"
         plans.append(Plan(name, scenario, warnings))
     return plans
+
+
+def _scenario_of(
+    name: str, own: Settings, merged: Settings, seed: int, is_candidate: bool
+) -> tuple[Scenario, tuple[RunWarning, ...]]:
+    """As `scenario_of`; an error names the configuration that it comes from."""
+    try:
+        return scenario_of(merged, seed)
+    except ConfigError as error:
+        if is_candidate and own.network and not own.workload:
+            raise CannotStartError(name, str(error)) from None
+        if own.network or own.workload:
+            raise ConfigError(f"{name}: {error}") from None
+        raise
 
 
 def warned_of_workloads(
@@ -124,7 +156,7 @@ def is_of_buffers(change: SettingChange) -> bool:
     """Whether it changes how many buffers there are."""
     key = change.name
     is_number = key.startswith("taskmanager.network.memory.") and "-per-" in key
-    return is_number or key == _NAMES[flink.NETWORK_MIN]
+    return is_number or key == NETWORK_MEMORY
 
 
 def _differ(base: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
@@ -159,15 +191,19 @@ def read_config(text: str) -> tuple[str, Settings]:
     if text == "base":
         return text, Settings()
     path = Path(text)
-    if path.suffix in (".toml", ".yaml", ".yml") and path.is_file() and not path.stat().st_size:
+    name, colon, assignments = text.partition(":")
+    if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
+        return name.strip(), read_config(assignments)[1]
+    if path.suffix in _SUFFIXES and path.is_file() and not path.stat().st_size:
         # What a command that failed leaves behind a `>`: not what anyone meant by the defaults.
         raise ConfigError(f"{path}: the file is empty; to compare default settings, write base")
     if path.suffix == ".toml":
         return text, _read_toml(path)
-    if path.suffix in (".yaml", ".yml"):
+    if path.suffix in _SUFFIXES:
         network, warnings = flink.read_flink_conf(path)
+        if not network and not warnings:
+            raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
         return text, Settings(network, {}, warnings)
-    name, colon, assignments = text.partition(":")
     if not colon or "=" in name:
         name, assignments = text, text
     if "=" not in assignments:
@@ -196,4 +232,6 @@ def _read_toml(path: Path) -> Settings:
     pairs = dict(flink.flatten(document.get("network", {})))
     for name, value in document.get("workload", {}).items():
         pairs[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not pairs:
+        raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
     return settings_from(pairs, source=str(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from flinknet.config import HIDDEN, NetworkConfig
 from flinknet.units import format_size_bytes
@@ -85,11 +86,13 @@ def _value_and_origin(
         text = settings[key]
         value = HIDDEN if option.is_secret else format_value(option, parse_value(option, text))
         return value, origins[key], ""
-    return *_default(option), ""
+    return *_default(key), ""
 
 
-def _default(option: Option) -> tuple[str, str]:
+@cache
+def _default(key: str) -> tuple[str, str]:
     """A default and its origin."""
+    option = options()[key]
     release = "1.20" if option.default_2_3 == "-" else "2.3"
     text = option.default
     value = UNSET if text is None else format_value(option, parse_value(option, text))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
@@ -220,8 +218,8 @@ class _Layout:
             channel = recorded[planned.index]
             arrivals = channel.arrivals
             counted = channel.counted or (0, len(arrivals))
-            ramps = np.stack([arrivals.records, arrivals.first_ns, arrivals.last_ns], axis=1)
-            first = memory.list_of(ramps.ravel())
+            columns = arrivals.records, arrivals.first_ns, arrivals.last_ns
+            first = memory.table_of(columns)
             before_bytes = channel.records_before * self._record_bytes
             departures = 0
             if self._exchange.keeps_departures:
@@ -236,7 +234,7 @@ class _Layout:
                     k.PLACE: places[planned.index],
                     k.CONNECTION: 0 if is_local else self._connection_at[pair],
                     k.SINK: self._sink_at[planned.consumer],
-                    k.RAMP_END: first + ramps.size,
+                    k.RAMP_END: first + len(arrivals) * k.RAMP_WORDS,
                     k.RAMP: first,
                     k.OPENS_RAMP: first,
                     k.OPENS_RECORD: -1,

@@ -31,6 +31,15 @@ class KernelMemory:
         self._array[address : address + len(values)] = values
         return address
 
+    def table_of(self, columns: Sequence[IntArray]) -> int:
+        """Returns: the address of the rows of a table, at least one word."""
+        rows, words = len(columns[0]), len(columns)
+        address = self.take(max(rows * words, 1))
+        table = self._array[address : address + rows * words].reshape(rows, words)
+        for place, values in enumerate(columns):
+            table[:, place] = values
+        return address
+
     def timetable(self, places: int) -> int:
         """Returns: the address of a timetable in which nothing is due."""
         leaves = power_of_two(max(places, 1))

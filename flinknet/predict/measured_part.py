@@ -67,6 +67,11 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     manifest = run.manifest
     assert manifest is not None
     if manifest.measured_from_ns is None:
+        if manifest.is_from_between and not manifest.channels:
+            raise TraceFormatError(
+                f"{run.path}: nothing was recorded: no channel of Flink passed; record it again,"
+                " and check what the tap prints at its end"
+            )
         raise TraceFormatError(
             f"{run.path}: the run ended before its measured part; record it again"
         )

@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
+LONG_RUN = 512
+"""Stretches that stand together, from which on they are copied as a piece, and not one by one."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
@@ -51,7 +54,7 @@ class Ramps:
     def cut(self, from_ns: int, to_ns: int) -> tuple[Ramps, IntArray]:
         """The same, and the places of the stretches that are left."""
         kept = np.flatnonzero((self.first_ns < to_ns) & (self.last_ns >= from_ns))
-        own = self._where(kept)
+        own = self if len(kept) == len(self) else self._where(kept)
         is_cut = (own.first_ns < from_ns) | (own.last_ns >= to_ns)
         if not is_cut.any():
             return own, kept
@@ -87,6 +90,18 @@ class Ramps:
     def __len__(self) -> int:
         return len(self.records)
 
+    def in_runs(self, starts: IntArray, counts: IntArray) -> Ramps:
+        """Some runs of them, one after the other."""
+        columns = self.records, self.first_ns, self.last_ns
+        total = int(counts.sum())
+        if total >= LONG_RUN * len(counts) > 0:
+            runs = list(zip(starts.tolist(), (starts + counts).tolist(), strict=True))
+            return Ramps(
+                *(np.concatenate([each[low:high] for low, high in runs]) for each in columns)
+            )
+        rows = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(total)
+        return Ramps(*(each.take(rows) for each in columns))
+
     def _where(self, keep: npt.NDArray[Any]) -> Ramps:
         return Ramps(self.records[keep], self.first_ns[keep], self.last_ns[keep])
 
@@ -108,10 +123,22 @@ class ChannelRamps:
     @classmethod
     def of(cls, channels: IntArray, channel: IntArray, ramps: Ramps) -> ChannelRamps:
         """Stretches of some channels, those of each in their order; `channel`: of each stretch."""
-        place = np.searchsorted(channels, channel)
-        order = np.argsort(place, kind="stable")
-        bounds = np.r_[0, np.cumsum(np.bincount(place, minlength=len(channels)))]
-        return cls(channels, bounds, ramps._where(order))
+        starts = run_starts(channel)
+        place = np.searchsorted(channels, channel[starts])
+        counts = np.diff(starts, append=len(channel))
+        own = np.zeros(len(channels), np.int64)
+        np.add.at(own, place, counts)
+        if (place[1:] < place[:-1]).any():
+            order = np.argsort(place, kind="stable")
+            ramps = ramps.in_runs(starts[order], counts[order])
+        return cls(channels, np.r_[0, np.cumsum(own)], ramps)
+
+    @property
+    def is_ascending(self) -> bool:
+        """Whether the stretches of each channel begin one after the other."""
+        first_ns = self.ramps.first_ns
+        back = np.flatnonzero(first_ns[1:] < first_ns[:-1]) + 1
+        return bool(np.isin(back, self.bounds).all())
 
     @property
     def channel(self) -> IntArray:
@@ -129,6 +156,8 @@ class ChannelRamps:
 
     def only(self, channels: IntArray) -> ChannelRamps:
         """Those of some channels; of one that is not there, none."""
+        if np.array_equal(channels, self.channels):
+            return self
         own = self.channel
         keep = np.isin(own, channels)
         return ChannelRamps.of(channels, own[keep], self.ramps._where(keep))
@@ -147,3 +176,8 @@ class ChannelRamps:
             channel: Ramps(*(each[start:end] for each in columns))
             for channel, (start, end) in zip(self.channels.tolist(), bounds, strict=True)
         }
+
+
+def run_starts(channel: IntArray) -> IntArray:
+    """Where the rows of another channel begin; channels are not negative."""
+    return np.flatnonzero(np.diff(channel, prepend=-1))

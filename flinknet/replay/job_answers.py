@@ -37,7 +37,7 @@ from .advise.job_graph import (
     number_of,
     received_per_s,
 )
-from .advise.targets import Target
+from .advise.targets import Target, between
 from .candidates import grids_for, settings_of, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
 from .observe.observed_run import ObservedRun
@@ -186,6 +186,38 @@ def predict_all_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> Predicted
     return PredictedJobs(plans, collected(JobRow, table), table)
 
 
+def refined_plans(plans: Sequence[JobPlan], answers: Sequence[JobAnswer]) -> list[JobPlan]:
+    """The jobs whose choice leaves whole milliseconds below the next longer timeout, with these as
+    further candidates."""
+    found = []
+    for plan, answer in zip(plans, answers, strict=True):
+        choice = answer.choice
+        if choice is None or choice.point is None or choice.next_longer_ns is None:
+            continue
+        settings = plan.candidates[choice.point].settings
+        (timeout_ns,) = {*answer.points[choice.point].timeouts_ns}
+        steps_ns = between(timeout_ns, choice.next_longer_ns)
+        more = [with_timeouts(settings, [each] * len(settings)) for each in steps_ns]
+        more = [each for each in more if each not in plan.candidates]
+        if more:
+            count, after = len(plan.candidates), choice.point + 1
+            order = [*range(after), *range(count, count + len(more)), *range(after, count)]
+            candidates = (*plan.candidates, *more)
+            found.append(replace(plan, candidates=candidates, order=tuple(order)))
+    return found
+
+
+def predict_more_jobs(
+    spark: SparkSession, jobs: PredictedJobs, refined: Sequence[JobPlan]
+) -> PredictedJobs:
+    """Predict the further candidates of the same jobs, too."""
+    known = {each.number: len(each.candidates) for each in jobs.plans}
+    table = predict_jobs(spark, refined, known).cache()
+    by_number = {each.number: each for each in refined}
+    plans = [by_number.get(each.number, each) for each in jobs.plans]
+    return PredictedJobs(plans, [*jobs.rows, *collected(JobRow, table)], jobs.table.union(table))
+
+
 def job_answers(
     jobs: PredictedJobs,
     observed: Sequence[ObservedRun],
@@ -220,11 +252,10 @@ def _answer(
     by_key = {(each.candidate, each.edge): each for each in rows}
     names = plan.names
     contradicted = _contradicted(plan, names, predicted)
-    points = tuple(
-        _point(plan, number, names, by_key, contradicted) for number in range(len(plan.candidates))
-    )
+    numbers = plan.order or range(len(plan.candidates))
+    points = tuple(_point(plan, number, names, by_key, contradicted) for number in numbers)
     seen = _observed(plan, observed)
-    recorded = points[plan.recorded]
+    recorded = next(each for each in points if each.total.is_recorded)
     total = by_key[plan.recorded, WHOLE_JOB]
     error = ModelError(
         throughput=_relative(

@@ -4,9 +4,10 @@ executors; see `predict.job_run`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
@@ -52,6 +53,7 @@ class JobPlan:
         sources, targets: vertex at each end of each edge.
         whys: of each edge, why it cannot be joined to the others; None if it can.
         windows: of the trace, that are simulated.
+        order: numbers of the candidates as the answer lists them; empty: as they are.
     """
 
     number: int
@@ -64,6 +66,7 @@ class JobPlan:
     windows: tuple[Window, ...]
     is_whole: bool
     is_asked: bool
+    order: tuple[int, ...] = ()
 
     @property
     def recorded(self) -> int:
@@ -160,9 +163,15 @@ class JobRow:
         return LatencySummary(**{name: getattr(self, name) for name in names})
 
 
-def predict_jobs(spark: SparkSession, plans: Sequence[JobPlan]) -> DataFrame:
-    """Predict every candidate of every job. Returns: rows of JobRow."""
-    units = _units(plans, UNITS_MIN)
+def predict_jobs(
+    spark: SparkSession, plans: Sequence[JobPlan], known: Mapping[int, int] = MappingProxyType({})
+) -> DataFrame:
+    """Predict every candidate of every job. Returns: rows of JobRow.
+
+    Args:
+        known: candidates, by the number of a job, that come first and were predicted before.
+    """
+    units = _units(plans, UNITS_MIN, known)
     return map_units(spark, units, _row_columns, JobRow)
 
 
@@ -170,12 +179,13 @@ def _row_columns(unit: JobUnit) -> Iterable[Columns]:
     return [columns_of(JobRow, list(rows_of_unit(unit)))]
 
 
-def _units(plans: Sequence[JobPlan], shares: int) -> list[JobUnit]:
+def _units(plans: Sequence[JobPlan], shares: int, known: Mapping[int, int]) -> list[JobUnit]:
     units = []
     for plan in plans:
-        parts = min(shares, len(plan.candidates))
+        first = known.get(plan.number, 0)
+        parts = min(shares, len(plan.candidates) - first)
         for part in range(parts):
-            numbers = list(range(part, len(plan.candidates), parts))
+            numbers = list(range(first + part, len(plan.candidates), parts))
             units.append(
                 JobUnit(
                     plan.number,

@@ -24,6 +24,8 @@ from .job_answers import (
     job_answers,
     plan_jobs,
     predict_all_jobs,
+    predict_more_jobs,
+    refined_plans,
     with_remarks,
 )
 from .observe.observed import collect, observe
@@ -126,6 +128,11 @@ def replay_runs(
         return Replay(answers, named)
     of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
     answered = job_answers(jobs, observed, predicted, targets)
+    refined = refined_plans(jobs.plans, answered) if refine else []
+    if refined:
+        on_progress(f"simulating {counted(len(refined), 'job')} in finer steps")
+        jobs = predict_more_jobs(spark, jobs, refined)
+        answered = job_answers(jobs, observed, predicted, targets)
     wholes = [
         priced_job(whole, [of_run.get(run.run) for run in plan.edges])
         for whole, plan in zip(answered, jobs.plans, strict=True)

@@ -137,6 +137,7 @@ def _measured_within(window: RecordedRun, measured: Measured, total: ChannelLate
     return replace(
         measured,
         records=total.count,
+        buffers=0,  # not counted up to there
         duration_ns=max(window.to_ns, total.consumed_to_ns) - window.from_ns,
         latency_ns=latency_summary(total),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
 import numpy as np
+import numpy.typing as npt
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import (
@@ -52,6 +52,16 @@ LEARNT_FROM_INTERVALS = 12
 LEARNT_ERROR_MAX = 0.3
 """Standard error of what is learnt, relative to it."""
 
+UNUSUAL_FROM = 4.5
+"""So many medians away from what follows from the others, an interval is unusual: some three
+standard deviations."""
+
+USUAL_MIN = 2 / 3
+"""Share of the intervals that have to be usual."""
+
+USUAL_ROUNDS = 20
+"""After which the usual ones are hardly others."""
+
 SAME_RATE = 0.02
 """Records per second that differ by less are the same work."""
 
@@ -84,7 +94,7 @@ class _Carried:
         """Of one exchange, without the changes."""
         credits = self.credits if flow_control == "credit" else 0.0
         frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
-        packets_per_s = buffers_per_s * (ceil(frame_bytes / SEGMENT_BYTES_MAX) + credits)
+        packets_per_s = buffers_per_s * (_packets_of(frame_bytes) + credits)
         bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
         return Price(
             buffers_per_s * (1 + credits),
@@ -93,6 +103,14 @@ class _Carried:
             None,
             None,
         )
+
+
+def _packets_of(mean_bytes: float) -> float:
+    """Packets that a frame fills on average, if all sizes up to twice the mean are as likely: the
+    mean alone, rounded up, would jump where it passes a whole number of packets."""
+    most = max(2 * mean_bytes / SEGMENT_BYTES_MAX, 1.0)
+    full = int(most)
+    return (full * (full + 1) / 2 + (most - full) * (full + 1)) / most
 
 
 def priced(
@@ -228,14 +246,36 @@ def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
         for of in (managers, messages, records)
     )
     causes = np.column_stack([np.ones(intervals), sent, read])
-    if np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1)) < causes.shape[1]:
+    usual = _usual(causes, cpu_ns)
+    causes, cpu_ns = causes[usual], cpu_ns[usual]
+    if len(cpu_ns) < max(LEARNT_FROM_INTERVALS, USUAL_MIN * intervals) or not _differ(causes):
         return None
     solution, *_ = np.linalg.lstsq(causes, cpu_ns, rcond=None)
     residual = cpu_ns - causes @ solution
-    variance = residual @ residual / (intervals - causes.shape[1])
+    variance = residual @ residual / (len(cpu_ns) - causes.shape[1])
     error = float(np.sqrt(variance * np.linalg.inv(causes.T @ causes)[1, 1]))
     found = float(solution[1])
     return found if found > 0 and error <= LEARNT_ERROR_MAX * found else None
+
+
+def _usual(causes: FloatArray, cpu_ns: FloatArray) -> npt.NDArray[np.bool_]:
+    """Intervals without those in which the JVM collected garbage or compiled: whose use is far from
+    what follows from the others."""
+    usual = np.ones(len(cpu_ns), bool)
+    for _ in range(USUAL_ROUNDS):
+        solution, *_ = np.linalg.lstsq(causes[usual], cpu_ns[usual], rcond=None)
+        off_ns = np.abs(cpu_ns - causes @ solution)
+        found = off_ns <= UNUSUAL_FROM * np.median(off_ns[usual]) + 1.0
+        if (found == usual).all():
+            break
+        usual = found
+    return usual
+
+
+def _differ(causes: FloatArray) -> bool:
+    """Whether the causes change apart from each other."""
+    rank = np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1))
+    return bool(rank == causes.shape[1])
 
 
 def _counters(series: Iterable[Series], name: str) -> list[tuple[IntArray, FloatArray]]:

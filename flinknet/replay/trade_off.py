@@ -43,15 +43,22 @@ def model_error(point: TradeOffPoint, observed: Measured, *, is_from_between: bo
         throughput=_relative(point.throughput_records_per_s, observed.throughput_records_per_s),
         p50=_relative(point.latency_ns.p50, observed.latency_ns.p50),
         p99=_relative(point.latency_ns.p99, observed.latency_ns.p99),
-        buffers_per_s=_error_of_buffers(point, observed) if is_from_between else None,
+        buffers_per_s=_error_of_buffers(point, observed, is_from_between=is_from_between),
         latency_at_most=_too_low_by(point.latency_ns.mean, point.mean_latency_at_least_ns),
     )
 
 
-def _error_of_buffers(point: TradeOffPoint, observed: Measured) -> float | None:
+def _error_of_buffers(
+    point: TradeOffPoint, observed: Measured, *, is_from_between: bool
+) -> float | None:
     predicted = point.buffers_per_s
     if predicted is None or not observed.buffers or not observed.duration_ns:
         return None
+    if not is_from_between:  # over the length of time that throughput is of
+        if not observed.records:
+            return None
+        of_record = observed.buffers / observed.records
+        return _relative(predicted, of_record * observed.throughput_records_per_s)
     return predicted * observed.duration_ns / (observed.buffers * 1e9) - 1
 
 

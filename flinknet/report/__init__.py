@@ -8,8 +8,9 @@ A *_console prints what one command has found:
     live                    runs while they go on; live_json: for programs, prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor; demos: what each demo has shown
-    comparison_console      configurations compared, with comparison_texts, and for other programs
-                            comparison_markdown, comparison_junit, comparison_page
+    comparison_console      configurations compared, with comparison_texts and load_words, and for
+                            other programs comparison_markdown, comparison_junit,
+                            comparison_page
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
     replay_console          a replay: model_error (how far it can be trusted), observed_tables,
                             small_plots and flink_table (what was observed), price_cells and

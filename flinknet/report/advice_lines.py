@@ -1,5 +1,6 @@
 """What a replay advises, in words: for each situation the setting that meets the targets, or the
-knee of the frontier, with the keys to set. The terminal and the page show the same sentences.
+knee of the frontier; with targets, the keys to set. The terminal and the page show the same
+sentences.
 """
 
 from __future__ import annotations
@@ -9,17 +10,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from flinknet.results import Choice, JobAnswer, ReplayAnswer, SituationAdvice, TradeOffPoint
-from flinknet.units import format_duration_ns, human_duration
+from flinknet.results import (
+    MACHINE_DELAYED,
+    Choice,
+    JobAnswer,
+    ReplayAnswer,
+    SituationAdvice,
+    TradeOffPoint,
+)
+from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
 
-from .settings_in_words import label_of, situation_label, situation_of, what_varies
+from .settings_in_words import (
+    label_of,
+    situation_label,
+    situation_of,
+    timeout_ns_of,
+    what_varies,
+)
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
 KNEE = (
-    "smallest combined loss of p99, throughput, buffers/s and memory; if latency matters more, set"
-    " --target"
+    "smallest combined loss of p99, throughput, buffers/s and memory among these settings; no"
+    " advice: give a limit, as in --target 'p99<=20ms', for keys to set"
 )
 UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
+TOO_CLOSE = "too close (5% or the model's error on the recorded setting stay free)"
+UNTRIED = (
+    "timeouts between these two were not tried: list some with --buffer-timeout, or leave it out"
+)
 UNCHANGED = "nothing to change: its keys are the recorded ones"
 
 
@@ -109,8 +127,7 @@ def _recommendation(
         "knee",
         f" of the frontier: {label_of(points[situation.knee], varied)}",
         KNEE,
-        remarks=_remarks_on_keys(situation.knee_patch, situation.beyond_keys),
-        patch=situation.knee_patch,
+        remarks=_beyond_keys(situation.beyond_keys),
     )
 
 
@@ -157,14 +174,14 @@ def _of_choice(
         closest: tuple[Remark, ...] = ()
         if choice.nearest is not None:
             near = points[choice.nearest]
-            closest = (Remark(f"closest: {label_of(near, varied)}{_reached(choice, near)}"),)
+            closest = (
+                Remark(f"closest: {label_of(near, varied)}{_reached(choice, near)}"),
+                *_delays_of_machine(near),
+            )
         head = f"no predicted setting meets {targets}{at}"
         return Recommendation(head, "", is_none=True, remarks=closest)
     point = points[choice.point]
-    remarks = []
-    if choice.next_longer_ns is not None:
-        longer = format_duration_ns(choice.next_longer_ns)
-        remarks.append(Remark(f"next longer predicted timeout: {longer}"))
+    remarks = _remarks_on_longer(choice, point)
     if not choice.is_safe:
         remarks.append(Remark(UNSAFE, is_doubt=True))
     return Recommendation(
@@ -175,15 +192,46 @@ def _of_choice(
     )
 
 
+def _delays_of_machine(point: TradeOffPoint) -> list[Remark]:
+    """What of a missed target may not be the setting's fault."""
+    notes = [each for each in point.notes if each.startswith(MACHINE_DELAYED)]
+    return [
+        Remark(f"the machine may be the reason: it{each.removeprefix('the machine')}", True)
+        for each in notes
+    ]
+
+
+def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[Remark]:
+    """Why it is not the next longer timeout; and whether shorter ones than that were not tried."""
+    timeout_ns, longer_ns = timeout_ns_of(point), choice.next_longer_ns
+    if timeout_ns < 0:
+        return []
+    if longer_ns is None:
+        return [Remark("no longer timeout was tried")]
+    line = f"next longer predicted timeout: {format_duration_ns(longer_ns)}"
+    margin = choice.next_longer_margin
+    if margin is None:
+        return [Remark(line)]
+    line += f", {abs(margin):.0%} {_side(choice) if margin >= 0 else 'past'} the limit"
+    line += f": {TOO_CLOSE}" if margin >= 0 else ""
+    if longer_ns - timeout_ns > NS_PER_MS:
+        return [Remark(line), Remark(UNTRIED)]
+    return [Remark(line)]
+
+
+def _side(choice: Choice) -> str:
+    """Where the values lie that meet the limit."""
+    if len(choice.targets) > 1:
+        return "inside"
+    return "above" if choice.targets[0].strip().startswith("throughput") else "below"
+
+
 def _reached(choice: Choice, point: TradeOffPoint) -> str:
     """The value of a single target, and how far from the limit it is; of several the closest."""
     margin = choice.margin or 0.0
     metric = re.split("[<>]", choice.targets[0])[0].strip().replace(".", "_")
-    side = "above" if metric == "throughput" else "below"
-    value = ""
-    if len(choice.targets) > 1:
-        side = "inside"
-    elif metric != "throughput":
+    side, value = _side(choice), ""
+    if len(choice.targets) == 1 and metric != "throughput":
         latency_ns = getattr(point.latency_high_ns or point.latency_ns, metric)
         value = f"{human_duration(latency_ns)}, " if latency_ns is not None else ""
         if value and point.latency_high_ns:
@@ -197,4 +245,8 @@ def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[Remark, ..
     """What no key can set; or that no key needs to be set."""
     if not patch and not beyond_keys:
         return (Remark(UNCHANGED),)
+    return _beyond_keys(beyond_keys)
+
+
+def _beyond_keys(beyond_keys: Sequence[str]) -> tuple[Remark, ...]:
     return tuple(Remark(each, is_doubt=True) for each in beyond_keys)

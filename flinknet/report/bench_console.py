@@ -11,12 +11,14 @@ from rich.console import Console, Group
 from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
+    DISTURBED,
     BlockingExchange,
     ChannelMeasured,
     RunResult,
     Validity,
     VertexTimes,
     Wiring,
+    has_given_rate,
 )
 from flinknet.units import MISSING, counted, human_bytes, human_count, human_duration
 
@@ -33,7 +35,7 @@ CHANNELS_SHOWN = 16
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
 
-EXPLAIN = "--explain, or the warnings in the JSON"
+EXPLAIN = "the warnings in the JSON of this run, or --explain when you run it again"
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Of settings in a table."""
@@ -52,6 +54,13 @@ class Setting:
     def validity(self) -> Validity:
         """That of its worst run."""
         return min(result.validity for result in self.results)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether most of its runs waited so long for a CPU that all their figures are doubtful."""
+        codes = [{each.code for each in result.warnings} for result in self.results]
+        disturbed = sum(DISTURBED in each for each in codes)
+        return 2 * disturbed > len(self.results)
 
 
 def print_bench(
@@ -148,8 +157,9 @@ def _trade_line(setting: Setting, base: Setting) -> str:
     key, equals, value = name.partition("=")
     if equals and " " not in name and before.startswith(f"{key}="):
         name, before = f"{key} {value}", before.partition("=")[2]
+    rates = (_median(setting, _records_per_s), _median(base, _records_per_s))
     trade = Trade(
-        ratio_of(_median(setting, _records_per_s), _median(base, _records_per_s)),
+        None if has_given_rate(setting.results[0].workload) else ratio_of(*rates),
         change_of(_median(setting, _p50_ns), _median(base, _p50_ns)),
         change_of(_median(setting, _p99_ns), _median(base, _p99_ns)),
         ratio_of(_median(setting, _buffers_per_s), _median(base, _buffers_per_s)),
@@ -161,6 +171,8 @@ def _trade_line(setting: Setting, base: Setting) -> str:
         invalid = [each.name for each in (setting, base) if each.validity is Validity.INVALID]
         return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
     sentence += _over_rounds(setting, base)
+    if setting.is_disturbed or base.is_disturbed:
+        return f"disturbed by other processes, do not rely on it: {sentence}"
     return f"{sentence} (doubtful)" if doubtful else sentence
 
 

@@ -13,6 +13,8 @@ from flinknet.results.comparison import Comparison, Difference, Outcome, Trend, 
 
 from .comparison_texts import (
     decision_line,
+    load_line,
+    load_notes,
     metric_rows,
     note_lines,
     outcome_line,
@@ -50,7 +52,13 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         )
         for line in table_notes(comparison, candidate):
             print_line(console, line)
-    for line in (*comparison.invalid_lines(), *sentences, *note_lines(comparison)):
+    for line in (
+        *comparison.invalid_lines(),
+        *sentences,
+        load_line(comparison),
+        *load_notes(comparison),
+        *note_lines(comparison),
+    ):
         print_line(console, line)
 
 

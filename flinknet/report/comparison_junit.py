@@ -18,6 +18,10 @@ from .comparison_texts import (
     change_line,
     decision_line,
     doubt_lines,
+    key_notes,
+    load_line,
+    load_notes,
+    not_started_line,
     note_lines,
     setting_lines,
 )
@@ -72,10 +76,31 @@ def comparison_junit(comparison: Comparison) -> str:
         lines = [
             *doubt_lines(comparison),
             sentence,
+            load_line(comparison),
+            *load_notes(comparison),
+            *key_notes(comparison, candidate),
             *setting_lines(comparison, candidate),
             *note_lines(comparison),
         ]
         ElementTree.SubElement(suite, "system-out").text = printable("\n".join(lines))
+    return _document(root)
+
+
+def not_started_junit(name: str, why: str) -> str:
+    """The document where a candidate cannot start: one test, which fails."""
+    root = ElementTree.Element("testsuites", name=SUITE)
+    suite = ElementTree.SubElement(
+        root, "testsuite", name=printable(name), tests="1", failures="1", errors="0", skipped="0"
+    )
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=printable(name), name="starts", time="0"
+    )
+    message = f"{not_started_line(name)} {why}"
+    ElementTree.SubElement(case, "failure", message=printable(message))
+    return _document(root)
+
+
+def _document(root: ElementTree.Element) -> str:
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'

@@ -18,7 +18,11 @@ from .comparison_texts import (
     TrendTable,
     decision_line,
     doubt_lines,
+    key_notes,
+    load_line,
+    load_notes,
     metric_rows,
+    not_started_line,
     note_lines,
     outcome_line,
     table_notes,
@@ -35,19 +39,29 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     """The comment: what it comes to, what to doubt of it, then tables and notes."""
-    blocks = [f"### flinknet compare-configs{_headline(comparison)}\n{OF_WHAT}"]
+    title = f"### flinknet compare-configs{_headline(comparison)}"
+    blocks = [f"{title}\n{OF_WHAT}\n{_text(load_line(comparison))}"]
     blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))
     if comparison.decisions:
         blocks.append("\n".join(_decision(*each) for each in comparison.decisions))
     blocks += [_text(sentence) for sentence in comparison.sentences()]
+    known = [key_notes(comparison, each) for each in comparison.candidates]
+    notes = dict.fromkeys((*load_notes(comparison), *(line for lines in known for line in lines)))
+    blocks.append("\n".join(f"- {_text(note)}" for note in notes))
     for candidate in comparison.candidates:
         blocks += [_settings(comparison, candidate), _metrics(comparison, candidate)]
-    notes = note_lines(comparison) + trend_lines(trends)
-    if notes:
-        blocks.append("\n".join(f"- {_text(note)}" for note in notes))
+    lines = note_lines(comparison) + trend_lines(trends)
+    blocks.append("\n".join(f"- {_text(line)}" for line in lines))
     blocks += [_trend(each) for each in trend_tables(trends)]
     blocks.append(_environment(comparison))
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def not_started_markdown(name: str, why: str) -> str:
+    """The comment where a candidate cannot start."""
+    mark = _MARKS[Outcome.REGRESSION]
+    headline = f"### flinknet compare-configs: {mark} {_text(not_started_line(name).rstrip('.'))}"
+    return f"{headline}\n\n- {mark} fail: {_text(name)}: {_text(why)}\n"
 
 
 def _headline(comparison: Comparison) -> str:

@@ -18,10 +18,11 @@ from flinknet.results.comparison import (
 
 from .comparison_texts import (
     change_line,
+    load_line,
+    load_notes,
     metric_rows,
     note_lines,
     outcome_line,
-    point_note,
     table_notes,
     trend_lines,
     trend_tables,
@@ -85,6 +86,7 @@ def _view(
         f"{candidate.name} against {comparison.base.name}",
         [
             Lines(verdict, is_headed=True, is_doubt=is_doubt),
+            Lines([load_line(comparison), *load_notes(comparison)]),
             *_doubts(comparison, trends),
             *_limits(candidate),
             _changes(comparison, candidate),
@@ -122,7 +124,7 @@ def _limits(candidate: Candidate) -> list[Section]:
     ]
     names = ["limit", "outcome", "measured"]
     if any(each.reason for each in candidate.decisions):
-        names.append("why undecided")
+        names.append("why")
     rows = [Row(each[: len(names)]) for each in cells]
     return [Section("limits", "Limits", "", [Table([Head(each) for each in names], rows)])]
 
@@ -204,13 +206,16 @@ def _history(trends: Sequence[Trend]) -> Section:
         other = [each.value if each.why_not else None for each in points]
         series = [Series("counted", counted)]
         if any(value is not None for value in other):
-            why = ", ".join(dict.fromkeys(filter(None, map(point_note, points))))
-            series.append(Series("not counted", other, "grey", why))
+            why = "; ".join(dict.fromkeys(each.why_not for each in points if each.why_not))
+            series.append(Series("not counted", other, "grey", f"not counted: {why}"))
         dates = [(each.measured_at or "")[:10] for each in points]
         marks = {}
         if trend.step is not None:
             since = [each.measured_at for each in points]
             marks = {since.index(trend.step.since): "step"} if trend.step.since in since else {}
+        for at, each in enumerate(points):
+            if each.changed:
+                marks.setdefault(at, "settings changed")
         parts.append(
             Curves(
                 f"{label_of(trend.metric)} over time",

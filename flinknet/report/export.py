@@ -83,8 +83,7 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
             "helps": [each.value for each in answer.bottleneck.helps],
         }
     if answer.trace.is_of_run:
-        for name in ("buffers_per_s", "latency_at_most"):
-            del document["model_error"][name]
+        del document["model_error"]["latency_at_most"]
     return document | {"trades": [each.to_dict() for each in trades(answer)]}
 
 
@@ -154,6 +153,7 @@ def comparison_document(
                     name: difference_document(each) for name, each in candidate.differences.items()
                 },
                 "sentence": sentence,
+                "notes": list(candidate.notes),
             }
             for candidate, sentence in zip(
                 comparison.candidates, comparison.sentences(), strict=True

@@ -10,6 +10,7 @@ from flinknet.units import human_change, human_count, human_duration
 
 from .bench_console import Setting
 from .bench_page import bench_page
+from .from_trace_console import OF_MACHINE, is_doubtful
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
 from .warning_lines import warning_lines
 
@@ -43,6 +44,8 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     doubts = [f"The recording: {each}" for each in (*recording["notes"], *recording["warnings"])]
     if not document["is_complete"]:
         doubts.insert(0, f"Ended early: {len(rows)} of {document['settings_asked']} settings.")
+    if any(map(is_doubtful, rows)):
+        doubts.append(f"{OF_MACHINE[2:].capitalize()}.")
     runs = [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows]
     doubts += [line.plain for line in warning_lines(runs, WIDTH)]
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
@@ -80,7 +83,7 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     predicted, measured, error = row["predicted"], row["measured"], row["error"]
-    cells = [row["name"]]
+    cells = [f"! {row['name']}" if is_doubtful(row) else row["name"]]
     for name in ("p50", "p99"):
         cells += [
             human_duration(_latency(predicted, name)),

@@ -19,7 +19,8 @@ from .advice_lines import job_recommendation, lines_of
 from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
-from .price_cells import PRICES, NamedTrade, price_cells, trade_of
+from .observed_tables import FULL
+from .price_cells import PRICES, NamedTrade, compared, differs_in_timeout, price_cells, trade_of
 from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
 
 UNKNOWN = "unknown"
@@ -58,7 +59,7 @@ def print_job_notes(answer: JobAnswer, console: Console) -> None:
     """Print what the predictions of a job mean, and what was assumed for them; nothing without."""
     if _is_unknown(answer):
         return
-    for note in (PHASES, EDGES, *answer.notes):
+    for note in (PHASES, EDGES, FULL, *answer.notes):
         print_line(console, Text(note, style="dim"), indent=2)
 
 
@@ -95,13 +96,32 @@ def job_lines(answer: JobAnswer) -> list[str]:
 
 
 def job_trades(answer: JobAnswer) -> list[NamedTrade]:
-    """What the setting with the least latency costs and gives instead of the recorded one, and
-    instead of the one with the most. Empty where that is unknown.
+    """What settings cost and give, see `price_cells.compared`. Without a target and the default
+    timeout: the one with the least latency instead of the recorded one, and instead of the one
+    with the most. Empty where that is unknown.
     """
     recorded = next((each for each in answer.points if each.total.is_recorded), None)
     known = [each for each in answer.points if each.total.latency_ns.p50 is not None]
     if recorded is None or recorded not in known:
         return []
+    choice, chosen = answer.choice, None
+    if choice is not None:
+        place = choice.nearest if choice.point is None else choice.point
+        chosen = None if place is None or answer.points[place] not in known else place
+    timeouts_ns = [
+        each.timeouts_ns[0]
+        if each in known
+        and len({*each.timeouts_ns}) == 1
+        and differs_in_timeout(each.total, recorded.total)
+        else None
+        for each in answer.points
+    ]
+    pairs = compared(timeouts_ns, answer.points.index(recorded), chosen)
+    if pairs is not None:
+        return [
+            _trade(answer, answer.points[one], answer.points[base], says_cost=number == 0)
+            for number, (one, base) in enumerate(pairs)
+        ]
     ordered = sorted(known, key=lambda each: each.total.latency_ns.p50 or 0.0)
     least, most = (
         ordered[0],
@@ -110,17 +130,18 @@ def job_trades(answer: JobAnswer) -> list[NamedTrade]:
     bases = [each for each in (recorded, most) if each is not least]
     if recorded is most:
         bases = bases[:1]
-    return [
-        trade_of(
-            f"buffer timeout {setting_of(answer, least)}",
-            setting_of(answer, base),
-            least.total,
-            base.total,
-            answer.cpu_cost,
-            says_cost=base is bases[0],
-        )
-        for base in bases
-    ]
+    return [_trade(answer, least, base, says_cost=base is bases[0]) for base in bases]
+
+
+def _trade(answer: JobAnswer, shown: JobPoint, base: JobPoint, *, says_cost: bool) -> NamedTrade:
+    return trade_of(
+        f"buffer timeout {setting_of(answer, shown)}",
+        setting_of(answer, base),
+        shown.total,
+        base.total,
+        answer.cpu_cost,
+        says_cost=says_cost,
+    )
 
 
 def setting_of(answer: JobAnswer, point: JobPoint) -> str:

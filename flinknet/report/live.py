@@ -18,6 +18,7 @@ from flinknet.results import (
     RunResult,
     TaskProgress,
     Validity,
+    is_disturbed,
     validity_by,
     without_consequences,
 )
@@ -152,8 +153,10 @@ def result_line(result: RunResult) -> str:
     doubt = ""
     if result.validity is not Validity.VALID:
         causes = without_consequences(result.warnings)
-        why = next(each.line for each in causes if validity_by(each) is result.validity)
-        doubt = f" ({result.validity.name.lower()}: {why.rstrip('.')})"
+        found = [each for each in causes if validity_by(each) is result.validity]
+        why = next((each for each in found if is_disturbed([each])), found[0])
+        what = "disturbed" if is_disturbed([why]) else result.validity.name.lower()
+        doubt = f" ({what}: {why.line.rstrip('.')})"
     return (
         f"{human_count(measured.throughput_records_per_s)} records/s,"
         f" p50 {human_duration(latency.p50)}, p99 {human_duration(latency.p99)}{doubt}"

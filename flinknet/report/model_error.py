@@ -43,15 +43,20 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
     if all(value is None for value in error.values()):
         return ModelErrorText(None, used, UNPREDICTED, is_doubtful=True)
     is_of_run = answer.trace.is_of_run
-    names = _ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN
+    names = dict(_ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN)
+    buffers = answer.model_error.buffers_per_s
+    if buffers is not None:
+        names["buffers_per_s"] = "buffers/s"
     parts = [f"{text} {human_change(error[name])}" for name, text in names.items()]
     if not is_of_run:
         parts.append(_latency_of_backlog(answer))
     figures = ", ".join(parts)
-    if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
+    if any(abs(value) > ERROR_TO_BET_ON for value in answer.model_error.counting):
         return ModelErrorText(figures, used, OFF_TOO_FAR, is_doubtful=True)
     check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
     consequence = f"on the recorded setting only; others may be further off{check}"
+    if buffers is not None and abs(buffers) > ERROR_TO_BET_ON:
+        consequence = f"do not rely on buffers/s and prices; {consequence}"
     return ModelErrorText(figures, used, consequence, is_doubtful=False)
 
 

@@ -57,7 +57,7 @@ def page_of(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> 
         {
             "command": "replay",
             "replays": [_with_settings(each) for each in answers],
-            "jobs": [_job_in_words(each) for each in jobs],
+            "jobs": [_job_in_words(each, answers) for each in jobs],
         }
     )
 
@@ -109,8 +109,10 @@ def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
     }
 
 
-def _job_in_words(answer: JobAnswer) -> dict[str, Any]:
+def _job_in_words(answer: JobAnswer, replays: Sequence[ReplayAnswer]) -> dict[str, Any]:
     """The answer about a job with what the terminal says of it as a whole and of each setting."""
+    bottlenecks = [each.bottleneck for each in replays if each.trace.path == answer.path]
+    bottleneck = bottlenecks[0] if bottlenecks else None
     document: dict[str, Any] = to_plain(answer)
     points = zip(document["points"], answer.points, strict=True)
     advised = job_recommendation(answer)
@@ -118,8 +120,20 @@ def _job_in_words(answer: JobAnswer) -> dict[str, Any]:
         "lines": job_lines(answer),
         "trades": [each.text for each in job_trades(answer)],
         "recommendations": [to_plain(advised)] if advised is not None else [],
-        "points": [plain | {"setting": setting_of(answer, point)} for plain, point in points],
+        "bottleneck": None if bottleneck is None else bottleneck.text,
+        "points": [
+            plain | {"setting": setting_of(answer, point), "marks": _job_marks(answer, place)}
+            for place, (plain, point) in enumerate(points)
+        ],
     }
+
+
+def _job_marks(answer: JobAnswer, place: int) -> list[str]:
+    """What there is to know of a setting of a job, in a word each."""
+    choice = answer.choice
+    marks = ["recorded"] if answer.points[place].total.is_recorded else []
+    marks += ["choice"] if choice is not None and choice.point == place else []
+    return marks + (["nearest"] if choice is not None and choice.nearest == place else [])
 
 
 def _embedded(document: Any) -> str:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import hypot
 from typing import Any
 
 from flinknet.results import CpuCost, LatencySummary, ReplayAnswer, TradeOffPoint
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import MISSING, NS_PER_MS, human_bytes, human_count, human_duration
 
 from .advice_lines import points_to_show
-from .settings_in_words import flushes, label_of, settings_of, situation_of, what_varies
+from .settings_in_words import (
+    BUFFER_TIMEOUT,
+    flushes,
+    label_of,
+    settings_of,
+    situation_of,
+    timeout_ns_of,
+    what_varies,
+)
 from .trade_words import Range, Trade, change_of, cpu_text, ratio_of, trade_sentence
 
 SAME_LATENCY = 0.05
 """Settings whose p50 and p99 differ by no more, as a share, are alike in latency."""
+
+USUAL_NS = 100 * NS_PER_MS
+"""Flink's default buffer timeout."""
+
+TRADES_MAX = 4
+"""Timeouts that are compared with it."""
 
 PRICES = ("packets/s", "bytes/s", "CPU, 1 core")
 """Headings of `price_cells`."""
@@ -57,10 +72,40 @@ def price_cells(point: TradeOffPoint) -> list[str]:
     ]
 
 
+def compared(
+    timeouts_ns: Sequence[int | None], recorded: int, chosen: int | None
+) -> list[tuple[int, int]] | None:
+    """Which settings to compare, as places (of one, of the one before): what meets a target with
+    what was recorded and with Flink's default timeout; without a target the shorter timeouts with
+    that, and the shortest above 0 with what was recorded if that flushes now and then, too. None
+    without either.
+
+    Args:
+        timeouts_ns: of settings that differ in nothing else; None for others.
+        chosen: the place of what meets the target, or misses it by least; None without one.
+    """
+    usual = timeouts_ns.index(USUAL_NS) if USUAL_NS in timeouts_ns else None
+    if chosen is not None:
+        bases = dict.fromkeys((recorded, usual))
+        return [(chosen, base) for base in bases if base is not None and base != chosen]
+    if usual is None:
+        return None
+    shorter = [n for n, each in enumerate(timeouts_ns) if each is not None and 0 <= each < USUAL_NS]
+    now_ns, of_recorded = timeouts_ns[recorded], []
+    if now_ns is not None and now_ns > 0 and recorded != usual and len(shorter) > 1:
+        shorter = [each for each in shorter if each != recorded]
+        first = next((each for each in shorter if timeouts_ns[each]), shorter[0])
+        of_recorded = [(first, recorded)]
+    if len(shorter) > TRADES_MAX:
+        shorter = [shorter[n * len(shorter) // TRADES_MAX] for n in range(TRADES_MAX)]
+    return [*of_recorded, *((each, usual) for each in shorter)] or None
+
+
 def trades(answer: ReplayAnswer) -> list[NamedTrade]:
-    """What settings cost and give: the one that is advised, or has the least latency, instead of
-    the recorded one; and the one with the least latency instead of the one with the most that has a
-    timeout, unless that is the same. Empty where nothing is known of them.
+    """What settings cost and give, see `compared`. Without a target and the default timeout: the
+    knee, or what has the least latency, instead of the recorded one; and the one with the least
+    latency instead of the one with the most that has a timeout, unless that is the same. Empty
+    where nothing is known of them.
     """
     points = answer.trade_offs
     recorded = next((each for each in points if each.is_recorded), None)
@@ -74,6 +119,21 @@ def trades(answer: ReplayAnswer) -> list[NamedTrade]:
     ]
     if recorded is None or not own or answer.advice.withheld:
         return []
+    choice = answer.advice.choice
+    chosen = None if choice is None else choice.nearest if choice.point is None else choice.point
+    timeouts_ns = [
+        timeout_ns_of(each)
+        if each is recorded or (each in own and differs_in_timeout(each, recorded))
+        else None
+        for each in points
+    ]
+    if chosen is None or points[chosen] is recorded or points[chosen] in own:
+        pairs = compared(timeouts_ns, points.index(recorded), chosen)
+        if pairs is not None:
+            return [
+                _named(points[one], points[base], answer.cpu_cost, says_cost=number == 0)
+                for number, (one, base) in enumerate(pairs)
+            ]
     advised = [points[each] for each in sorted(points_to_show(answer))]
     least = min(own, key=lambda each: each.latency_ns.p50 or float("inf"))
     shown = next((each for each in advised if each in own), least)
@@ -83,6 +143,12 @@ def trades(answer: ReplayAnswer) -> list[NamedTrade]:
     if most is not least:
         found.append(_named(least, most, answer.cpu_cost, says_cost=False))
     return found
+
+
+def differs_in_timeout(one: TradeOffPoint, other: TradeOffPoint) -> bool:
+    """Whether settings differ in the buffer timeout at most."""
+    mine, others = settings_of(one), settings_of(other)
+    return mine | {BUFFER_TIMEOUT: others[BUFFER_TIMEOUT]} == others
 
 
 def _named(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flinknet.results import SituationAdvice, TradeOffPoint
-from flinknet.units import MISSING, human_duration
+from flinknet.units import MISSING, human_duration, parse_duration_ns
 
 BUFFER_TIMEOUT = "buffer timeout"
 CHECKPOINTS, ALIGNMENT = "checkpoints", "alignment"
@@ -85,6 +85,11 @@ def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:
 def flushes(point: TradeOffPoint) -> bool:
     """Whether there is a buffer timeout."""
     return timeout_text(point.config) != "-1"
+
+
+def timeout_ns_of(point: TradeOffPoint) -> int:
+    """The buffer timeout in ns; -1 for never."""
+    return parse_duration_ns(timeout_text(point.config), BUFFER_TIMEOUT, allow_never=True)
 
 
 def timeout_text(config: Mapping[str, str]) -> str:

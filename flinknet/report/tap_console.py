@@ -89,6 +89,7 @@ class TapView:
         self._console = console
         self._listening = listening
         self._next_line_ns = LINE_EVERY_NS
+        self._rest_error: str | None = None
         self._live = (
             Live(console=console, transient=True, refresh_per_second=4)
             if console.is_terminal
@@ -105,10 +106,15 @@ class TapView:
             self._live.stop()
 
     def update(self, look: Plain) -> None:
-        """Show where the tap stands."""
+        """Show where the tap stands; off a terminal an error of REST as soon as it comes."""
         if self._live is not None:
             self._live.update(panel(look))
-        elif look["elapsed_ns"] >= self._next_line_ns:
+            return
+        before, self._rest_error = self._rest_error, look.get("rest_error")
+        if self._rest_error not in (None, before):
+            line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {self._rest_error}"
+            self._console.print(Text(line), soft_wrap=True)
+        if look["elapsed_ns"] >= self._next_line_ns:
             self._next_line_ns = look["elapsed_ns"] + LINE_EVERY_NS
             self._console.print(Text(progress_line(look, self._listening)), soft_wrap=True)
 
@@ -116,19 +122,18 @@ class TapView:
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
     """Where the tap stands, in one line."""
     begin = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: "
+    rest_error = f"; {look['rest_error']}" if look.get("rest_error") else ""
     if not look["accepted"]:
-        return f"{begin}no consumer has connected to {', '.join(listening)}"
+        return f"{begin}no consumer has connected to {', '.join(listening)}{rest_error}"
     line = (
         f"{begin}{counted(look['connections'], 'connection')} open ({look['accepted']} in all),"
         f" {counted(look['channels_open'], 'channel')}, {human_bytes(look['bytes_per_s'])}/s,"
         f" added delay p99 {human_duration(look['delay_ns_p99'])},"
         f" {human_bytes(look['trace_bytes'])} of trace"
     )
-    if look.get("rest_error"):
-        line += f"; {look['rest_error']}"
     if look["incidents"]:
         line += f", {counted(look['incidents'], 'incident')}, last: {look['last_incident']}"
-    return line
+    return line + rest_error
 
 
 def panel(look: Plain) -> RenderableType:

@@ -74,6 +74,8 @@ def cpu_text(cores: float | None) -> str:
 def _times_the_buffers(ratio: float) -> str:
     if abs(ratio - 1) <= _SAME_RATIO:
         return "as many buffers"
+    if _two_digits(ratio) == "1.0":
+        return "about as many buffers"
     if ratio < 0.5:
         return f"1/{_two_digits(1 / ratio)} of the buffers"
     return f"{_two_digits(ratio)} times the buffers"

@@ -67,7 +67,7 @@ from .measures import (
     VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
-from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
+from .prediction import ERROR_TO_BET_ON, MACHINE_DELAYED, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
@@ -89,7 +89,15 @@ from .replay import (
     Verdict,
     WindowMeasured,
 )
-from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
+from .run import (
+    BlockingExchange,
+    ChannelMeasured,
+    Measured,
+    RunMetrics,
+    RunResult,
+    Wiring,
+    has_given_rate,
+)
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
 from .validity import Validity, validity_by, validity_of, without_consequences
 from .watch import LatencyBounds, WatchedEdge, WatchLook
@@ -99,6 +107,7 @@ __all__ = [
     "DISTURBED",
     "DISTURBED_BY_STRANGERS",
     "ERROR_TO_BET_ON",
+    "MACHINE_DELAYED",
     "P99_DISTURBED",
     "STRANGERS",
     "TAKEN_ALONE",
@@ -191,6 +200,7 @@ __all__ = [
     "WatchedEdge",
     "WindowMeasured",
     "Wiring",
+    "has_given_rate",
     "is_disturbed",
     "validity_by",
     "validity_of",

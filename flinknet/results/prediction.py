@@ -10,11 +10,15 @@ from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 ERROR_TO_BET_ON = 0.5
 """Relative error of the model beyond which its predictions are no more than a hint."""
 
+MACHINE_DELAYED = "the machine delayed"
+"""Begins the note of a prediction about how late a recorded machine was."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
-    if unknown. That of buffers per second counts where latency was not recorded.
+    if unknown. Predictions are judged by that of buffers per second only where latency was not
+    recorded.
 
     Attributes:
         latency_at_most: what the mean latency is too low by at least, by Little's law on the
@@ -27,6 +31,14 @@ class ModelError:
     p99: float | None
     buffers_per_s: float | None = None
     latency_at_most: float | None = None
+
+    @property
+    def counting(self) -> list[float]:
+        """The errors that predictions are judged by, as far as they are known."""
+        errors = [self.throughput, self.p50, self.p99, self.latency_at_most]
+        if self.p50 is None and self.p99 is None:
+            errors.append(self.buffers_per_s)
+        return [each for each in errors if each is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class Choice:
         nearest: where no setting meets them, the one that misses by least.
         patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
         next_longer_ns: the next longer timeout that was predicted; None without one.
+        next_longer_margin: how far that one is from the limit, as `margin`; None where
+            unknown, and where it was left only because all settings are alike.
     """
 
     targets: tuple[str, ...]
@@ -84,6 +86,7 @@ class Choice:
     nearest: int | None
     patch: str
     next_longer_ns: int | None = None
+    next_longer_margin: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

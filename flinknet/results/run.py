@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,6 +19,14 @@ from .measures import (
 )
 from .processors import ProcessorUse
 from .validity import Validity, validity_of
+
+
+def has_given_rate(workload: Mapping[str, Any]) -> bool:
+    """Whether the throughput of a run is the rate of its load, if that is kept: not at the highest
+    rate, and not where consumers read what producers wrote before.
+    """
+    is_given = workload.get("rate_per_s") not in ("max", None)
+    return is_given and workload.get("partition_type") != "blocking"
 
 
 @dataclass(frozen=True, slots=True)

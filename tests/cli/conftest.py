@@ -42,6 +42,7 @@ class RecordingRun:
     warnings_of: Sequence[tuple[RunWarning, ...]] = ()  # of one run after the other
     warnings_at: dict[int, tuple[RunWarning, ...]] = field(default_factory=dict)  # buffer timeout
     measured_records: Sequence[int] = (3000,)  # of one run after the other
+    rates_per_s: Sequence[float] = (RATE_PER_S,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
     flushes: FlushCounts = field(default_factory=lambda: FlushCounts(1, 28, 1))
     cpu_cores: Sequence[float] = ()  # of one run after the other; none: unknown
@@ -72,7 +73,7 @@ class RecordingRun:
             buffers=30,
             events=2,
             duration_ns=3_000_000_000,
-            throughput_records_per_s=RATE_PER_S,
+            throughput_records_per_s=self.rates_per_s[at % len(self.rates_per_s)],
             throughput_bytes_per_s=RATE_PER_S * 100,
             latency_ns=latency,
             latency_uncorrected_ns=latency,

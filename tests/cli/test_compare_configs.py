@@ -44,6 +44,7 @@ def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None
     result = flinknet("compare-configs", "q:buffer-timeout=5ms", *options)
     assert result.exit_code == 1
     assert "CPU cores 0.500 → 0.600, +20.0% (+20.0% … +20.0%)" in result.stdout
+    assert "CPU cores are those of flinknet's Python, with a fixed part" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_a_flink_conf_is_a_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("execution:\n  buffer-timeout:\n    interval: 5 ms\n")
     assert read_config(str(path))[1].network == {TIMEOUT: "5 ms"}
-    path.write_text("# the defaults\n")
+    path.write_text("rest.port: 8081\n")
     assert read_config(str(path))[1].network == {}
 
 
@@ -213,6 +214,8 @@ def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, r
         (["base", "absent.toml"], "absent.toml: no such file; it must be a TOML file with"),
         (["base", "absent.yaml"], "absent.yaml: no such file; give the path of Flink's"),
         (["empty.yaml", "base"], "empty.yaml: the file is empty; to compare default settings"),
+        (["base", "comment.yaml"], "comment.yaml: has no keys; to compare default settings, write"),
+        (["base", "comment.toml"], "comment.toml: has no keys; to compare default settings, write"),
         (["base", "empty.toml"], "empty.toml: the file is empty; to compare default settings"),
         (["base", "broken.toml"], "cannot be read as TOML"),
         (["base", "strange.toml"], "only the tables"),
@@ -228,8 +231,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "broken.toml").write_text("[network\n")
     (tmp_path / "strange.toml").write_text("[other]\n")
-    for name in ("empty.toml", "empty.yaml"):
-        (tmp_path / name).touch()
+    for ending in ("toml", "yaml"):
+        (tmp_path / f"empty.{ending}").touch()
+        (tmp_path / f"comment.{ending}").write_text("# the defaults\n")
     result = flinknet("compare-configs", *arguments)
     assert result.exit_code == 2
     assert why in result.stderr

@@ -22,6 +22,7 @@ from tests.report.test_page import embedded
 
 DISTURBED = RunWarning("disturbed", "a TaskManager waited for a CPU")
 INVALID = RunWarning("rate-not-reached", "rate not reached: 5 of 9; do", "rate not reached")
+TIMEOUT = "execution.buffer-timeout.interval"
 HERE = {"flinknet": "1", "cpu": "A", "cores": 2, "kernel": "6.1", "python_operations_per_s": 100}
 
 
@@ -154,7 +155,9 @@ def test_a_history_shows_the_trend_and_warns_of_a_step(gate: Callable[..., Resul
     gate("base", "x:buffer-timeout=9ms", *options, cpu="B")
     for _ in range(4):
         result = gate("base", "x:buffer-timeout=5ms", *options)
-    assert "No step in 4 comparable results." in result.stdout
+    assert "No step in 4 comparable results. In the middle, a step would be" in result.stdout
+    assert "found from throughput 1.0%, p50 1.0%, p99 1.0%." in result.stdout.replace("\n", " ")
+    assert f"settings changed: {TIMEOUT} 9 ms → 5 ms" in " ".join(result.stdout.split())
     assert "not counted: CPU B then, A now" in result.stdout
     result = gate("base", "x:buffer-timeout=5ms", *options, "--fail-if", "p99_9>+1%")
     assert "p99.9 of x was measured in 0 of 5 comparable results: no trend." in result.stdout
@@ -185,6 +188,7 @@ def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], r
         in result.stdout
     )
     assert "run 2/4 base: try 3 of 3 (counted)" in result.stderr.splitlines()
+    assert result.stderr.count("(disturbed: a TaskManager waited for a CPU)") == 2
     rows = list(csv.DictReader(io.StringIO(Path("runs.csv").read_text())))
     assert [row["is_counted"] for row in rows].count("false") == 2
     document = json.loads(Path("result.json").read_text())
@@ -209,6 +213,8 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     result = gate(*arguments, *limit)
     assert result.exit_code == 1
     assert "Still disturbed: 2 of base, 2 of x; intervals, and how many runs" in result.stdout
+    assert "; 4 of 4 runs were disturbed\n" in result.stdout
+    assert "runs like these" not in result.stdout
     assert len(run.scenarios) == 6  # those of the first round twice
     result = gate(*arguments, *limit, "--fail-on-disturbed", "--junit", "junit.xml")
     assert result.exit_code == 3

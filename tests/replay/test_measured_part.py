@@ -123,3 +123,6 @@ def test_a_run_that_did_not_get_there_is_an_error(run: Path) -> None:
     manifest(run, measured_from_ns=None, measured_to_ns=None)
     with pytest.raises(TraceFormatError, match="ended before its measured part"):
         opened(run)
+    manifest(run, measured_from_ns=None, measured_to_ns=None, origin="tap", channels=[])
+    with pytest.raises(TraceFormatError, match="nothing was recorded: no channel of Flink"):
+        opened(run)

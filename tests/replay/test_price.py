@@ -63,15 +63,26 @@ def test_messages_packets_and_bytes_are_those_of_buffers_and_their_credit() -> N
     )
     assert recorded.price is not None
     assert shorter.price is not None
-    # 200 bytes a record: 2000 in a buffer of 10 records, 2 packets; 200 in one of 1, 1 packet
+    # 200 bytes a record: 2000 in a buffer of 10 records, 0 to 4094 in 1, 2 or 3 packets; 200 in one
+    # of 1, 1 packet
+    packets = (1448 * 1 + 1448 * 2 + (4094 - 2896) * 3) / 4094
     assert recorded.price.messages_per_s == 150
-    assert recorded.price.packets_per_s == 100 * 2 + 50
-    headers = 100 * BUFFER_RESPONSE_BYTES + 50 * ADD_CREDIT_BYTES + 250 * PACKET_HEADER_BYTES
+    assert recorded.price.packets_per_s == pytest.approx(100 * packets + 50)
+    headers = 100 * BUFFER_RESPONSE_BYTES + 50 * ADD_CREDIT_BYTES
+    headers += (100 * packets + 50) * PACKET_HEADER_BYTES
     assert recorded.price.bytes_per_s == pytest.approx(200_000 + headers)
     assert shorter.price.packets_per_s == 1000 + 500
     assert (recorded.price.messages_per_s_change, recorded.price.cpu_cores_change) == (0, 0)
     assert shorter.price.messages_per_s_change == 1350
     assert shorter.price.cpu_cores_change == pytest.approx(900 * 50e-6)
+
+
+def test_fewer_buffers_never_take_more_packets() -> None:
+    points = [point(float(each), is_recorded=each == 1000) for each in range(1000, 10, -10)]
+    found = [each.price for each in priced(points, MEASURED, MESSAGES, COST)]
+    packets = [each.packets_per_s for each in found if each is not None]
+    assert len(packets) == len(points)
+    assert packets == sorted(packets, reverse=True)
 
 
 def test_cpu_is_unknown_where_the_work_is_another() -> None:
@@ -115,6 +126,18 @@ def test_a_load_that_changes_shows_what_a_message_costs() -> None:
 )
 def test_other_loads_do_not(messages: list[int], records: list[int]) -> None:
     assert learnt_ns_per_message(counters(messages, records, 80_000.0)) is None
+
+
+def test_what_the_jvm_does_now_and_then_is_no_cost_of_messages() -> None:
+    messages = [100, 900, 300, 700, 100, 500] * 4
+    records = [5000, 5000, 9000, 1000, 2000, 8000] * 4
+    found = counters(messages, records, 80_000.0)
+    cpu_ns = found[1].values["JVM.CPU.Time"]
+    random = np.random.default_rng(1)
+    cpu_ns += np.cumsum(random.normal(0, 1e6, len(cpu_ns)))
+    for at, share in ((1, 0.6), (2, 0.4), (9, 0.3)):  # of a core, for a second
+        cpu_ns[at:] += share * S
+    assert learnt_ns_per_message(found) == pytest.approx(80_000, rel=0.05)
 
 
 def test_without_counters_nothing_is_learnt() -> None:

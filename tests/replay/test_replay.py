@@ -188,7 +188,7 @@ def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
 
     runs = open_runs([sawtooth_run])
     (answer,) = documents(replay_runs(spark, runs, Grid(), simulate=fail))
-    assert answer["model_error"] == {"throughput": None, "p50": None, "p99": None}
+    assert set(answer["model_error"].values()) == {None}
     assert answer["trade_offs"][0]["throughput_records_per_s"] is None
     assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
     assert any("nothing moves (seed 7)" in note for note in answer["trade_offs"][0]["notes"])

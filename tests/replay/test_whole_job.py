@@ -106,6 +106,17 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert "The job from end to end" in page_of(found.answers, found.jobs)
 
 
+@pytest.mark.spark
+def test_the_timeout_of_a_job_is_found_to_the_millisecond(spark: Any, tmp_path: Path) -> None:
+    run = write_tapped_chain(tmp_path / "run", simulated(scenario(10 * MS)))
+    grid, targets = Grid(buffer_timeouts_ns=(13 * MS,)), [Target.parse("p99<=35.5ms")]
+    (job,) = replay_runs(spark, open_runs([run]), grid, targets=targets, refine=True).jobs
+    assert [each.timeouts_ns[0] // MS for each in job.points] == [10, 11, 12, 13]
+    assert job.choice is not None
+    assert (job.choice.point, job.choice.next_longer_ns) == (1, 12 * MS)
+    assert 0 < (job.choice.next_longer_margin or 0) < 0.05
+
+
 def printed(found: Replay, **options: bool) -> str:
     stream = io.StringIO()
     print_replays(found.answers, Console(file=stream, width=140), jobs=found.jobs, **options)

@@ -6,6 +6,8 @@ from typing import Any
 
 from flinknet.report.advice_lines import (
     KNEE,
+    TOO_CLOSE,
+    UNTRIED,
     advice_lines,
     is_on_frontier,
     marks_of,
@@ -67,6 +69,17 @@ def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
     assert "knee" not in actual
 
 
+def test_the_next_longer_timeout_stands_with_the_reason_why_it_is_not_chosen() -> None:
+    close = text(situation(choice=CHOICE | {"next_longer_margin": 0.02}))
+    assert f"next longer predicted timeout: 16ms, 2% below the limit: {TOO_CLOSE}" in close
+    assert UNTRIED not in close
+    past = CHOICE | {"next_longer_ns": 20_000_000, "next_longer_margin": -0.12}
+    far = text(situation(choice=past))
+    assert f"next longer predicted timeout: 20ms, 12% past the limit\n  {UNTRIED}" in far
+    longest = text(situation(choice=CHOICE | {"next_longer_ns": None}))
+    assert "no longer timeout was tried" in longest
+
+
 def test_each_situation_has_its_own_lines() -> None:
     missed = CHOICE | {"point": None, "nearest": 3, "margin": -0.5}
     actual = text(situation(choice=CHOICE), situation(2.0, choice=missed), rates=(1.0, 2.0))
@@ -75,6 +88,14 @@ def test_each_situation_has_its_own_lines() -> None:
     assert "closest: buffer timeout 15ms, rate x2: 50% past the limit" in actual
     far = text(situation(choice=missed | {"nearest": 0, "margin": -98.35}))
     assert "closest: buffer timeout 100ms: 99.3 times the limit" in far
+
+
+def test_a_target_that_a_busy_machine_may_have_missed_says_so() -> None:
+    missed = CHOICE | {"point": None, "nearest": 1, "margin": -1.2}
+    given = answer(situation(choice=missed))
+    given["trade_offs"][1]["notes"] = ["the machine delayed 1 record in 100 by 43.3 ms or more"]
+    actual = "\n".join(advice_lines(typed(given)))
+    assert "the machine may be the reason: it delayed 1 record in 100 by 43.3 ms" in actual
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
@@ -94,7 +115,6 @@ def test_a_target_counts_at_the_upper_end_of_an_interval() -> None:
 
 def test_what_was_recorded_needs_no_patch() -> None:
     assert "nothing to change" in text(situation(choice=CHOICE | {"patch": ""}))
-    assert "nothing to change" in text(situation(knee_patch=""))
 
 
 def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
@@ -103,11 +123,13 @@ def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
     assert "nothing to change" not in actual
 
 
-def test_without_a_target_the_knee_is_reported_and_what_it_is() -> None:
+def test_without_a_target_the_knee_is_reported_and_what_it_is_and_no_keys() -> None:
     actual = text(situation())
     assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in actual
     assert f"({KNEE})" in actual
-    assert "    a.key: 5" in actual
+    assert "a.key" not in actual
+    assert "config.yaml" not in actual
+    assert "nothing to change" not in text(situation(knee_patch=""))
     assert "[bold]knee[/bold]" not in text(situation(knee=None))
 
 

@@ -168,6 +168,7 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
     ("code", "mark", "end"),
     [
         ("p99-disturbed", "!", "+4.0% of a core (doubtful)"),
+        ("disturbed", "!", "13 times the buffers, +4.0% of a core"),
         ("rate-not-reached", "✗", "100ms: not comparable, invalid: buffer-timeout=5ms"),
         ("strangers", "buffer-timeout=5ms", "+4.0% of a core"),
     ],
@@ -178,6 +179,8 @@ def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
     tables.print_bench(out, settings)
     assert [line.split()[0] for line in lines(stream)[3:5]] == [mark, "buffer-timeout=100ms"]
     assert lines(stream)[-1].endswith(end)
+    begin = "disturbed by other processes, do not rely on it: buffer-timeout 5ms instead of"
+    assert lines(stream)[-1].startswith(begin) == (code == "disturbed")
 
 
 def test_warnings_come_worst_first_and_each_event_once() -> None:
@@ -360,6 +363,14 @@ def test_off_a_terminal_lines_are_sparse() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "name"), [("disturbed", "disturbed"), ("schedule-missed", "doubtful")]
+)
+def test_the_line_of_a_run_that_may_be_repeated_calls_it_disturbed(code: str, name: str) -> None:
+    line = live.result_line(result(2000.0, RunWarning(code, "why it is so")))
+    assert line.endswith(f"({name}: why it is so)")
+
+
 def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
     stream = io.StringIO()
     with live.view(Console(file=stream, force_terminal=True, width=100)) as view:
@@ -485,6 +496,14 @@ def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
     found = difference([0, 0.003, 0.001], [0.001, 0, 0.002], direction=-1)
     (row,) = metric_rows({"backlog": found})
     assert (row.change, row.interval) == ("0.00", "−0.01 … +0.01")
+
+
+def test_an_interval_of_two_runs_that_says_nothing_has_no_figures() -> None:
+    found = difference([1, 900], [400, 1], direction=-1)
+    (row,) = metric_rows({"p99": found})
+    assert row.interval == "wider than 100-fold"
+    (row,) = metric_rows({"p99": found}, is_narrow=True)
+    assert row.interval == ">100-fold"
 
 
 def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from flinknet.plain_values import from_plain
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
+from flinknet.results import JobAnswer
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
-from tests.page_answer import answer, latency, point, situation, typed
+from tests.page_answer import answer, filled, latency, point, situation, typed
 
 
 def browser_test(test: Any) -> Any:
@@ -279,7 +281,7 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
     assert "Closest: buffer timeout 0: 900 us, 50% past the limit." in unmet
     alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
     assert "No knee: all are alike." in alike
-    same = text_of(show(advised(situation(knee=1, knee_patch=""))), "#answer")
+    same = text_of(show(advised(situation(choice=CHOICE | {"patch": ""}))), "#answer")
     assert "Nothing to change" in same
     tcp = text_of(
         show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
@@ -376,6 +378,45 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     assert browser.run(titles) == ["backlog", "credit"]
     assert "Not observed" in text_of(browser, "#latency")
     assert "throughput 0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
+
+
+@browser_test
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
+    chromium: Chromium, tmp_path: Path, width: int
+) -> None:
+    edges = ("source → map", "map → sink")
+    points = [
+        {
+            "timeouts_ns": [each * 1_000_000] * 2,
+            "total": point(each, is_recorded=each == 10)
+            | {"latency_low_ns": latency(each / 12), "latency_high_ns": latency(each / 8)},
+            "edges": [{"edge": edge} for edge in edges],
+        }
+        for each in (5, 10, 100)
+    ]
+    plain = {"path": "runs/a/tap", "edges": edges, "points": points}
+    plain["choice"] = CHOICE | {"point": 0, "margin": 0.1, "next_longer_ns": None}
+    job = from_plain(JobAnswer, filled(JobAnswer, plain))
+    replays = [
+        typed(given | {"trace": given["trace"] | {"edge": edge, "path": "runs/a/tap"}})
+        for edge in edges
+        for given in [answer((5, 10, 100))]
+    ]
+    page = tmp_path / "page.html"
+    page.write_text(page_of(replays, [job]), encoding="utf-8")
+    chromium.complaints.clear()
+    chromium.open(page, width)
+    shown = chromium.run("[...document.querySelectorAll('section')].map((each) => each.id)")
+    assert shown == ["answer", "job-curves", "job"]
+    assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
+    marks = "[...document.querySelectorAll('#job-curves svg .strong')].map((t) => t.textContent)"
+    assert chromium.run(marks) == ["choice", "choice"]
+    assert "4.17 ms … 6.25 ms" in text_of(chromium, "#job tbody")
+    tabs = chromium.run("[...document.querySelectorAll('#runs button')].map((t) => t.textContent)")
+    assert tabs == ["the job", "all edges", *edges]
+    assert chromium.run("document.documentElement.scrollWidth") == width
+    assert chromium.complaints == []
 
 
 @browser_test

@@ -9,9 +9,10 @@ import pytest
 
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
-from flinknet.report.price_cells import price_cells, range_of_change, trades
+from flinknet.report.price_cells import compared, price_cells, range_of_change, trades
 from flinknet.report.trade_words import Trade, cpu_text, trade_sentence
-from flinknet.results import LatencySummary, ReplayAnswer
+from flinknet.results import Choice, LatencySummary, ReplayAnswer
+from flinknet.units import NS_PER_MS
 from tests.page_answer import answer, typed
 
 
@@ -30,6 +31,20 @@ def priced(**recorded: Any) -> Any:
     return typed(plain | {"cpu_cost": cost} | recorded)
 
 
+def without_100ms(answered: ReplayAnswer) -> ReplayAnswer:
+    """The answer with a setting of 200 ms instead of Flink's default."""
+    key = "execution.buffer-timeout.interval"
+    return replace(
+        answered,
+        trade_offs=tuple(
+            replace(each, config=each.config | {key: "200 ms"})
+            if each.config[key] == "100 ms"
+            else each
+            for each in answered.trade_offs
+        ),
+    )
+
+
 def lines_of(answered: ReplayAnswer) -> list[str]:
     return [each.text for each in trades(answered)]
 
@@ -44,17 +59,48 @@ def test_cells_are_those_of_packets_bytes_and_cpu() -> None:
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
-    line, *_ = lines_of(priced())
+    line, *_ = lines_of(without_100ms(priced()))
     assert " instead of " in line
     assert (
         "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
         " (90.0 us for a buffer and its credit, assumed: as measured)" in line
     )
-    assert line in page_of([priced()])
+    assert line in page_of([without_100ms(priced())])
+
+
+def test_short_timeouts_are_compared_with_the_default_of_flink() -> None:
+    first, second = lines_of(priced())
+    assert first.startswith("buffer timeout 0 instead of 10ms: p50 −")
+    assert second.startswith("buffer timeout 0 instead of 100ms: p50 −49.5 ms")
+    assert "and its credit" in first
+    assert "and its credit" not in second
+
+
+def test_what_meets_a_target_is_compared_with_the_recorded_setting_and_the_default() -> None:
+    asked = priced()
+    names = [each.config["execution.buffer-timeout.interval"] for each in asked.trade_offs]
+    choice = Choice(("p99<=1ms",), names.index("0 ms"), True, 0.1, None, "")
+    lines = lines_of(replace(asked, advice=replace(asked.advice, choice=choice)))
+    assert [each.split(":")[0] for each in lines] == [
+        "buffer timeout 0 instead of 10ms",
+        "buffer timeout 0 instead of 100ms",
+    ]
+
+
+def test_no_more_than_four_timeouts_are_compared_and_none_with_itself() -> None:
+    timeouts_ns = [0, *(each * NS_PER_MS for each in (1, 2, 5, 10, 50, 100, 200)), -1, None]
+    assert compared(timeouts_ns, 6, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert compared(timeouts_ns, 0, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert compared(timeouts_ns, 4, None) == [(1, 4), (0, 6), (1, 6), (2, 6), (3, 6)]
+    assert compared(timeouts_ns, 6, 3) == [(3, 6)]
+    assert compared(timeouts_ns, 3, 3) == [(3, 6)]
+    assert compared(timeouts_ns, 6, 6) == []
+    assert compared([0, 5 * NS_PER_MS], 0, None) is None
+    assert compared([100 * NS_PER_MS, -1], 0, None) is None
 
 
 def test_the_least_latency_is_compared_with_the_most_where_neither_is_recorded() -> None:
-    points = priced().trade_offs
+    points = without_100ms(priced()).trade_offs
     recorded = next(each for each in points if each.is_recorded)
     one, *others = [each for each in points if not each.is_recorded]
     assert one.price is not None

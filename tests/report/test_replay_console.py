@@ -128,6 +128,10 @@ def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
     assert "Do not rely on the predictions below" in printed(off)[2]
+    buffers = answer(model_error={"throughput": 0.0, "p50": 0.0, "p99": 0.1, "buffers_per_s": 0.63})
+    first, consequence = printed(buffers)[1:3]
+    assert "p99 +10.0%, buffers/s +63.0%" in first
+    assert consequence.strip().startswith("do not rely on buffers/s and prices; on the recorded")
     near = answer(model_error={"throughput": 0.1, "p50": -0.49, "p99": None})
     assert not any("Do not rely" in line for line in printed(near))
 

@@ -135,6 +135,18 @@ def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
     ]
 
 
+def test_a_dead_rest_api_is_named_at_once_and_on_every_line() -> None:
+    file = io.StringIO()
+    with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
+        for second in range(12):
+            error = "--rest: http://x does not answer" if second >= 2 else None
+            view.update(look(elapsed_ns=second * 10**9, accepted=0, rest_error=error))
+    assert file.getvalue().splitlines() == [
+        "tap, 2 s: --rest: http://x does not answer",
+        "tap, 10 s: no consumer has connected to 127.0.0.1:7001; --rest: http://x does not answer",
+    ]
+
+
 def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
     console = Console(file=io.StringIO(), width=120)
     nothing = {"messages": {}, "channels": [], "buffers": 0}

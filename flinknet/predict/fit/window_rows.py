@@ -13,7 +13,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
-from ..ramps import ChannelRamps, Ramps
+from ..ramps import ChannelRamps, Ramps, run_starts
 
 _COLUMNS = (
     "at_ns",
@@ -206,7 +206,7 @@ class _Arrivals:
         kept = np.flatnonzero(keep)
         if not len(kept):
             return
-        own = tuple(sent[name].take(kept).astype(np.int64) for name in _ARRIVAL_COLUMNS)
+        own = tuple(sent[name].take(kept).astype(np.int64, copy=False) for name in _ARRIVAL_COLUMNS)
         self._parts.append(own)
         if not with_sizes:
             return
@@ -225,9 +225,13 @@ class _Arrivals:
         parts, self._parts = [*self._parts, nothing], []
         channel, *columns = (np.concatenate(each) for each in zip(*parts, strict=True))
         del parts
+        channels = np.unique(channel[run_starts(channel)])
+        found = ChannelRamps.of(channels, channel, Ramps(*columns))
+        if found.is_ascending:  # as good as always
+            return found
         order = np.argsort(columns[1], kind="stable")
         ramps = Ramps(*(each[order] for each in columns))
-        return ChannelRamps.of(np.unique(channel), channel[order], ramps)
+        return ChannelRamps.of(channels, channel[order], ramps)
 
     def within(self) -> dict[int, Ramps]:
         """The same of each, cut at the edges of the window."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
@@ -78,7 +77,10 @@ def choose(
     margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
     patch = patch_of(points[best], recorded)
     longer_ns = _next_longer_ns(points, best)
-    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns)
+    longer = [each for each in scored if timeout_of(points[each[2]]) == longer_ns]
+    margins = [margin for margin, beyond, _ in longer if beyond < 0 or margin < 0]
+    longer_margin = max(margins) if len(margins) == len(longer) > 0 else None
+    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns, longer_margin)
 
 
 def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
@@ -100,7 +102,7 @@ def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
     """
     if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
-    known = [each for each in asdict(error).values() if each is not None]
+    known = error.counting
     if not known and any(each.throughput_records_per_s is not None for each in points):
         return UNKNOWN_ERROR
     if any(abs(each) > ERROR_TO_BET_ON for each in known):

@@ -4,22 +4,27 @@ const {command, replays = [], jobs = [], views: described = []} = JSON.parse(doc
 
 const runName = (answer) => answer.trace.path.replace(/\/+$/, "").split("/").pop();
 
+const isOneRun = new Set(replays.map((answer) => answer.trace.path)).size === 1;
+
+// An edge of a job by its own name, of several runs behind that of the run.
+const viewName = (answer) => [isOneRun && answer.trace.edge ? null : runName(answer), answer.trace.edge].filter(Boolean).join(", ");
+
 function showRun(answer) {
   document.getElementById("page").replaceChildren(...[
-    h("h1", {"data-tip": answer.trace.path, tabindex: 0}, runName(answer)), modelError(answer), doubts(answer), answerCard(answer), facts(answer),
+    h("h1", {"data-tip": answer.trace.path, tabindex: 0}, viewName(answer)), modelError(answer), doubts(answer), answerCard(answer), facts(answer),
     tradeOffs(answer), latencySection(answer), overTime(answer), regimesSection(answer), fillSection(answer), channelsSection(answer),
     flinkSection(answer), environment(answer),
   ].filter(Boolean));
-  document.title = `${runName(answer)} – flinknet replay`;
+  document.title = `${viewName(answer)} – flinknet replay`;
 }
 
 function showAll() {
   const timeout = (answer) => (answer.trade_offs.find((point) => point.is_recorded) || {setting: {}}).setting["buffer timeout"] || MISSING;
-  const heads = [["run"], ["timeout"], ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99], ["backlog", MEANING.backlog],
+  const heads = [[isOneRun ? "edge" : "run"], ["timeout"], ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99], ["backlog", MEANING.backlog],
     ["error throughput", "Of the model, on the recorded setting."], ["error p50"], ["error p99"]];
   const error = (value) => change(value);
-  document.getElementById("page").replaceChildren(h("h1", {}, "All runs, observed"), h("section", {}, table(heads, replays.map((answer) => ({cells: [
-    runName(answer), timeout(answer), count(answer.observed.throughput_records_per_s), duration(answer.observed.latency_ns.p50),
+  document.getElementById("page").replaceChildren(h("h1", {}, isOneRun ? "All edges, observed" : "All runs, observed"), h("section", {}, table(heads, replays.map((answer) => ({cells: [
+    viewName(answer), timeout(answer), count(answer.observed.throughput_records_per_s), duration(answer.observed.latency_ns.p50),
     duration(answer.observed.latency_ns.p99), fixed(answer.observed.backlog_buffers.mean),
     error(answer.model_error.throughput), error(answer.model_error.p50), error(answer.model_error.p99)]})))));
   document.title = "flinknet replay";
@@ -29,8 +34,9 @@ function showAll() {
 function allViews() {
   if (described.length) return described.map((view) => [view.name, () => showView(view)]);
   if (replays.length === 1) return [["", () => showRun(replays[0])]];
-  const jobName = (job) => jobs.length > 1 ? `job ${runName({trace: job})}` : "the job";
-  return [...jobs.map((job) => [jobName(job), () => showJob(job)]), ["all runs", showAll], ...replays.map((answer) => [runName(answer), () => showRun(answer)])];
+  const nameOf = (job) => jobs.length > 1 ? `job ${jobName(job)}` : "the job";
+  return [...jobs.map((job) => [nameOf(job), () => showJob(job)]), [isOneRun ? "all edges" : "all runs", showAll],
+    ...replays.map((answer) => [viewName(answer), () => showRun(answer)])];
 }
 
 function start() {

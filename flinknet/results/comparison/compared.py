@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..disturbances import is_disturbed
 from ..measures import FlushCounts, RunWarning
-from ..run import Measured
-from ..validity import Validity, validity_of
+from ..run import Measured, has_given_rate
+from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, validity_of
 from .differences import Difference, difference, summary
 from .limits import Limit, LimitDecision, Outcome
 from .metrics import METRICS, label_of
 
 _FEW_RUNS = 2
+
+_RATES = frozenset(("throughput", "throughput_bytes"))
+"""Metrics that are as the load has them where its rate is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ class Candidate:
         decisions: of each limit.
         invalid: how many runs of it and of the base are invalid, as a text, so that no limit can
             hold; empty: none is.
+        notes: what this load hardly shows of the settings that differ.
     """
 
     configuration: Configuration
@@ -130,6 +134,7 @@ class Candidate:
     changes: tuple[SettingChange, ...]
     decisions: tuple[LimitDecision, ...]
     invalid: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -272,24 +277,36 @@ def compare(
     unlike: Sequence[str] = (),
     changes: Sequence[SettingChange] = (),
     baseline: Baseline | None = None,
+    notes: tuple[str, ...] = (),
+    neutral: Collection[str] = (),
 ) -> Candidate:
     """A candidate against the base: within rounds, or against an earlier result.
 
     Invalid runs of the candidate leave a limit broken where nothing but the candidate can be the
     cause: all runs of the base are valid, and no invalid run is disturbed. Otherwise nothing is
     called better or worse, and no limit is decided.
+
+    Args:
+        neutral: metrics that are neither good nor bad here.
     """
     is_elsewhere = baseline is not None and bool(baseline.elsewhere)
     invalid = _invalid_runs((base, candidate))
     is_uncertain = base.invalid > 0 or any(x.is_invalid and x.is_disturbed for x in candidate.runs)
+    is_undirected = bool(unlike) or is_elsewhere or is_uncertain
+    if _is_rate_kept(base, candidate):
+        neutral = {*neutral, *_RATES}
+    disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
+    runs = len(base.runs) + len(candidate.runs)
+    remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
     differences = {
         name: difference(
             base.values(name),
             candidate.values(name),
-            direction=0 if unlike or is_elsewhere or is_uncertain else metric.direction,
+            direction=0 if is_undirected or name in neutral else metric.direction,
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
+            remedy=remedy,
         )
         for name, metric in METRICS.items()
     }
@@ -303,9 +320,20 @@ def compare(
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
         elif invalid and (is_uncertain or decision.outcome is not Outcome.REGRESSION):
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}")
+        elif decision.outcome is Outcome.REGRESSION and 2 * disturbed > runs:
+            decision = replace(decision, reason=f"{disturbed} of {runs} runs were disturbed")
         decisions.append(decision)
     return Candidate(
-        candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid
+        candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid, notes
+    )
+
+
+def _is_rate_kept(base: Configuration, candidate: Configuration) -> bool:
+    """Whether every run took all records that were due at a given rate."""
+    runs = (*base.runs, *candidate.runs)
+    codes = {each.code for run in runs for each in run.warnings}
+    return not codes & {GIVEN_UP, RATE_NOT_REACHED} and all(
+        has_given_rate(run.workload) for run in runs
     )
 
 

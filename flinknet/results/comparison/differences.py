@@ -97,6 +97,7 @@ class Difference:
         is_ratio: false where a value is zero, which no ratio can be formed with.
         direction: 1 when more is better, -1 when less is, 0 when neither.
         negligible: the change that does not matter.
+        remedy: what would decide about it instead of more runs; empty: runs would.
     """
 
     base_median: float | None
@@ -112,6 +113,7 @@ class Difference:
     estimate: Estimate | None = None
     direction: int = 0
     negligible: float = NEGLIGIBLE
+    remedy: str = ""
 
     def runs_needed(self, is_decided: Callable[[Difference], bool] | None = None) -> int | None:
         """How many runs would decide about it, if they vary as those so far; None if even RUNS_MAX
@@ -134,6 +136,8 @@ class Difference:
 
     def what_would_decide(self, is_decided: Callable[[Difference], bool] | None = None) -> str:
         """What it takes to decide about it, as a short sentence."""
+        if self.remedy:
+            return self.remedy
         needed, estimate = self.runs_needed(is_decided), self.estimate
         if needed is not None:
             return f"about {needed} runs like these {self.rounds} would decide"
@@ -164,6 +168,7 @@ def difference(
     confidence: float = 0.95,
     is_paired: bool = True,
     resolution: float = 0.0,
+    remedy: str = "",
 ) -> Difference:
     """Compare two samples.
 
@@ -173,6 +178,7 @@ def difference(
         confidence: of the interval, such as 0.95.
         is_paired: by their index; otherwise the samples are independent, and may differ in length.
         resolution: what each value may be off by, relative to it.
+        remedy: what would decide instead of more runs.
     """
     medians = _median(base), _median(candidate)
     first, second = _paired(base, candidate) if is_paired else (_known(base), _known(candidate))
@@ -201,6 +207,7 @@ def difference(
         estimate=estimate,
         direction=direction,
         negligible=negligible,
+        remedy=remedy,
     )
 
 

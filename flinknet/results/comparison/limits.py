@@ -73,7 +73,7 @@ class LimitDecision:
     """What a limit came to.
 
     Attributes:
-        reason: why it is inconclusive; empty otherwise.
+        reason: why it is inconclusive, or what makes a broken limit doubtful; empty otherwise.
     """
 
     limit: Limit

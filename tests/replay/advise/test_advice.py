@@ -130,6 +130,17 @@ def test_the_error_of_the_model_is_kept_free() -> None:
     assert (unsafe.point, unsafe.is_safe) == (1, False)
 
 
+def test_the_margin_of_the_next_longer_timeout_shows_why_it_is_not_the_choice() -> None:
+    close = choose(POINTS, [Target.parse("p99<=10.2ms")], EXACT)
+    assert (close.point, close.next_longer_ns) == (1, 10 * MS)
+    assert close.next_longer_margin == pytest.approx(0.2 / 10.2)
+    past = choose(POINTS, [Target.parse("p99<=20ms")], EXACT)
+    assert past.next_longer_margin == -4.0
+    alike = [point(each * MS, 5.0, 200.0, is_recorded=each == 5) for each in (5, 6)]
+    left = choose(alike, [Target.parse("p99<=20ms")], EXACT)
+    assert (left.point, left.next_longer_ns, left.next_longer_margin) == (0, 6 * MS, None)
+
+
 def test_several_targets_hold_at_once() -> None:
     slow = replace(POINTS[3], throughput_records_per_s=500.0)
     points = [*POINTS[:3], slow, *POINTS[4:]]

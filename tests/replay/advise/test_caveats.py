@@ -103,7 +103,7 @@ def test_a_blocking_exchange_is_not_predicted(
         run, lambda manifest: manifest["scenario"]["workload"].update(partition_type="blocking")
     )
     answer = answer_of(spark, run, split=3)
-    assert answer["model_error"] == {"throughput": None, "p50": None, "p99": None}
+    assert set(answer["model_error"].values()) == {None}
     assert all(each["latency_ns"]["p50"] is None for each in answer["trade_offs"])
     assert all("blocking" in " ".join(each["notes"]) for each in answer["trade_offs"])
     (verdict,) = answer["diagnosis"]

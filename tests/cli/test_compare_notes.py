@@ -1,0 +1,165 @@
+"""flinknet compare-configs: what a reader has to know of the settings that differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+
+from tests.report.test_page import embedded
+
+Flinknet = Callable[..., Result]
+FEW_BUFFERS = (
+    "x:taskmanager.network.memory.buffers-per-channel=1,"
+    "taskmanager.network.memory.floating-buffers-per-gate=2"
+)
+
+
+def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(flinknet: Flinknet) -> None:
+    files = ("--markdown", "c.md", "--junit", "j.xml", "--json", "j.json", "--report", "p.html")
+    arguments = ("base", FEW_BUFFERS, "--rate", "1k/s", "--runs", "3", "--fail-if", "p99>+10%")
+    result = flinknet("compare-configs", *arguments, *files)
+    note = "a shortage of buffers hardly shows at a fixed rate"
+    fixed = "buffers-per-channel: Flink 2.x always uses 2 and silently ignores this key"
+    assert note in result.stderr
+    assert note in result.stdout
+    assert result.stdout.count(fixed) == 1
+    load = "Load: 1 producer, 1 consumer, 1 k/s each, records of 100 b; 3 runs each of 3 s."
+    assert load in result.stdout
+    comment = Path("c.md").read_text()
+    assert comment.splitlines()[2] == load
+    assert comment.index("pass: x") < comment.index(note) < comment.index(fixed)
+    assert comment.index(fixed) < comment.index("| setting |")
+    output = ElementTree.parse("j.xml").findtext(".//system-out") or ""
+    assert 0 < output.index(load) < output.index(note) < output.index(fixed)
+    (view,) = embedded(Path("p.html").read_text())["views"]
+    assert view["parts"][1]["lines"][0] == load
+    assert note in view["parts"][1]["lines"][1]
+    (comparison,) = json.loads(Path("j.json").read_text())["comparisons"]
+    assert note in comparison["notes"][0]
+
+
+def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value_differs(
+    flinknet: Flinknet,
+) -> None:
+    Path("main.yaml").write_text("rest.port: 1\n")
+    Path("new.yaml").write_text("rest.port: 2\n")
+    options = ("--runs", "2", "--markdown", "-")
+    assert (
+        "ignored, not network keys"
+        not in flinknet("compare-configs", "main.yaml", "new.yaml", *options).stdout
+    )
+    Path("new.yaml").write_text("rest.port: 1\nstate.backend.type: hashmap\n")
+    result = flinknet("compare-configs", "main.yaml", "new.yaml", *options)
+    assert "- Note: ignored, not network keys: rest.port, state.backend.type" in result.stdout
+
+
+def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(
+    flinknet: Flinknet,
+) -> None:
+    small = ("compare-configs", "base", "x:segment-size=4kb", "--runs", "2")
+    note = "a fixed rate shows the latency of a size (smaller segments are full sooner), not what"
+    assert note in flinknet(*small, "--rate", "1k/s").stdout
+    assert note not in flinknet(*small, "--rate", "max").stdout
+
+
+def test_a_limit_on_throughput_hardly_tests_anything_at_a_given_rate(flinknet: Flinknet) -> None:
+    limits = ("--fail-if", "throughput<-5%", "--fail-if", "p99>+10%")
+    call = ("compare-configs", "base", "x:buffer-timeout=5ms", "--runs", "2", *limits)
+    note = "--fail-if throughput<-5%: at a given rate, throughput is that rate unless"
+    assert note in flinknet(*call, "--rate", "1k/s", "--arrivals", "on-off:50ms:150ms").stdout
+    assert note not in flinknet(*call, "--rate", "max").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("taskmanager.memory.network.max: 1mb", "insufficient number of network buffers"),
+        ("taskmanager.memory.segment-size: 31kb", "31kb must be a power of two"),
+        ("execution.buffer-timeout.interval: 5 apples", "'apples' is not a unit of time"),
+    ],
+)
+def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without_limits(
+    flinknet: Flinknet, run: Any, line: str, why: str
+) -> None:
+    Path("few.yaml").write_text(f"{line}\ntaskmanager.memory.network.min: 1mb\n")
+    call = ("base", "few.yaml", "--producers", "4", "--consumers", "4", "--rate", "1k/s")
+    files = ("--markdown", "c.md", "--junit", "j.xml")
+    result = flinknet("compare-configs", *call, "--fail-if", "p99>+10%", *files)
+    assert result.exit_code == 1, result.output
+    begin = "flinknet: Failed: few.yaml cannot start, so nothing was measured. few.yaml: "
+    assert result.stderr.startswith(begin)
+    assert why in result.stderr
+    comment = Path("c.md").read_text()
+    assert comment.startswith("### flinknet compare-configs: ✗ Failed: few.yaml cannot start")
+    failure = ElementTree.parse("j.xml").find(".//failure")
+    assert failure is not None
+    assert why in failure.attrib["message"]
+    result = flinknet("compare-configs", *call)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("flinknet: few.yaml: ")
+    result = flinknet("compare-configs", "few.yaml", "base", *call[2:], "--fail-if", "p99>+10%")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("flinknet: few.yaml: ")
+    assert run.scenarios == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--rate", "max", "--records", "2000"),
+            "rate max, records of 100 b; 2 runs each of",
+        ),
+        (
+            ("--rate", "2k/s", "--arrivals", "poisson", "--record-size", "1kb..4kb"),
+            "2 k/s each, records of 1 kb to 4 kb, poisson; 2 runs each of",
+        ),
+        (("--record-size", "exponential:200b", "--relays", "1"), "200 b on average, 1 relay; 2"),
+    ],
+)
+def test_the_load_is_one_line(flinknet: Flinknet, options: tuple[str, ...], words: str) -> None:
+    call = ("base", "x:buffer-timeout=5ms", "--runs", "2", "--producers", "3", *options)
+    result = flinknet("compare-configs", *call)
+    assert "Load: 3 producers, 1 consumer, " in result.stdout
+    assert words in result.stdout.replace("\n", " ")
+
+
+def test_backlog_is_no_merit_where_buffers_differ(flinknet: Flinknet, run: Any) -> None:
+    run.backlogs = [0.5, 4.0, 4.0, 0.5]
+    call = ("compare-configs", "base", "--runs", "2")
+    assert "x against base: lower in backlog" in flinknet(*call, FEW_BUFFERS).stdout
+    run.scenarios.clear()
+    assert "lower in backlog" in flinknet(*call, "x:segment-size=4kb").stdout
+    run.scenarios.clear()
+    assert "better in backlog" in flinknet(*call, "x:flow-control=tcp").stdout
+
+
+def test_throughput_is_no_merit_at_a_rate_that_both_keep(flinknet: Flinknet, run: Any) -> None:
+    run.rates_per_s = [1000, 1100, 1100, 1000]
+    blocking = ("--partition-type", "blocking", "--warmup", "0s", "--records", "1000")
+    for verdict, *options in (
+        ("lower", "--rate", "1k/s"),
+        ("lower", "--rate", "1k/s", "--arrivals", "poisson"),
+        ("worse", "--rate", "max"),
+        ("worse", "--rate", "1k/s", *blocking),
+    ):
+        run.scenarios.clear()
+        call = ("compare-configs", "base", "x:flow-control=credit", "--runs", "2", *options)
+        assert f"{verdict} in throughput" in flinknet(*call).stdout
+
+
+def test_network_memory_that_holds_every_buffer_is_no_shortage(flinknet: Flinknet) -> None:
+    Path("conf.yaml").write_text("taskmanager.memory.network.min: 128mb\n")
+    call = ("compare-configs", "base", "big:conf.yaml", "--rate", "1k/s", "--runs", "2")
+    result = flinknet(*call)
+    assert "network memory (by taskmanager.memory.*)  64 mb → 128 mb" in result.stdout
+    assert "big against base" in result.stdout
+    assert "a shortage of buffers" not in result.output
+    Path("conf.yaml").write_text("taskmanager.memory.network.min: 512kb\n")
+    assert "big differs in network memory" in flinknet(*call).stdout
