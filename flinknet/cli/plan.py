@@ -28,6 +28,10 @@ LAYERS = ("stream", "job", "execution", "physical")
 FORMATS = ("tree", "json", "dot", "svg")
 PARALLELISM = "parallelism.default"
 EXIT_WOULD_NOT_START = 1
+OF_PROGRAM = (
+    "; a JOB that takes its parallelism as an argument gets it behind its name: flinknet plan"
+    " bench/jobs/shuffle.py 8"
+)
 
 
 _SECTIONS = {
@@ -180,7 +184,8 @@ def plan(
         ("--parallelism", parallelism),
     ):
         if value is not None:
-            raise ConfigError(f"{option} needs --rest")
+            own = OF_PROGRAM if option == "--parallelism" else ""
+            raise ConfigError(f"{option} needs --rest{own}")
     if start_condition is not None:
         settings[START_CONDITION] = start_condition
     with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan

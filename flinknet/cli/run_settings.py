@@ -18,9 +18,8 @@ _WORKLOAD_ALWAYS = frozenset(("producers", "consumers", "rate_per_s"))
 def settings_to_show(
     description: Mapping[str, Any], *, is_all: bool
 ) -> tuple[Mapping[str, Any], int]:
-    """The description of a run with its settings for people, and how many of them are left out.
-
-    Of a run that was recorded from outside every key counts as given, unless it says which were.
+    """The description of a run with its settings for people, and how many of them are left out;
+    keys that a recording from outside says where they are from are never left out.
     """
     from flinknet.trace.manifest import SETTINGS_FROM
 
@@ -30,7 +29,7 @@ def settings_to_show(
     keys, workload = dict(manifest["flink_keys"]), dict(manifest["scenario"].get("workload", {}))
     count = len(keys) + len(workload)
     origins = manifest["scenario"].get(SETTINGS_FROM)
-    if not is_all and (origins is not None or "origin" not in manifest):
+    if not is_all:
         keys = _changed(keys, _default_keys(), _KEYS_ALWAYS.union(origins or ()))
         workload = _changed(workload, asdict(WorkloadConfig()), _WORKLOAD_ALWAYS)
     hidden = count - len(keys) - len(workload)

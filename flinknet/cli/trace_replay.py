@@ -213,8 +213,8 @@ def replay(
 
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
     Recordings of one job by taps on several hosts are one run. Several lists make a grid of all
-    combinations. The first line of an answer is the model's error on the recorded setting: expect
-    the predictions to be at least that far off.
+    combinations. The model's error on the recorded setting stands before the predictions: expect
+    these to be at least that far off.
 
     TRACE, --json, --report and --out may be in an object store or in HDFS: s3://, s3a://, gs://,
     abfss://, hdfs://.

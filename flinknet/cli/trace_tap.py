@@ -28,7 +28,7 @@ _ROTATE_BYTES_MIN = 64 << 10
 """Of a trace file: each has a header, an index and a name of its own."""
 
 _EPILOG = """Two lines of a TaskManager's configuration bring its consumers through the tap. The
-job's code stays as it is; its TaskManagers restart once with the new ports:
+job's code stays as it is; it restarts twice, as its TaskManagers get the lines and lose them:
 
 \b
   taskmanager.data.port: 7001        what consumers connect to: the tap's port

@@ -20,7 +20,7 @@ from .captured_settings import with_settings
 from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import fit_pattern
 from .fit.bursts import find_bursts
-from .fit.busy import busy_ns_per_record
+from .fit.busy import are_idle, busy_ns_per_record
 from .fit.costs import CostFit
 from .fit.flusher import flush_overhead_ns
 from .fit.queued import queued
@@ -29,10 +29,10 @@ from .fit.unseen import Unseen
 from .local_channels import counts_of, planned_edge, with_local_channels
 from .recorded import RecordedExchange
 
-SINCE_BUFFER_BEFORE = "assumed: the records of a buffer came after the buffer before it had left"
+SINCE_BUFFER_BEFORE = "assumed: records came after the buffer before theirs had left"
 """Where nothing limits how long they may have waited."""
 
-WITHIN_TIMEOUT = f"{SINCE_BUFFER_BEFORE}, at most one buffer timeout before their own left"
+WITHIN_TIMEOUT = "assumed: records waited for their buffer for one buffer timeout at most"
 """The same where the timeout is known: the flusher takes what has waited for so long."""
 
 STARVED_WORTH_NOTING = 0.02
@@ -79,13 +79,8 @@ def load_captured(
         producers, consumers = planned.wiring.producers, planned.wiring.consumers
         counts = counts_of(place, manifest, planned.index, *around)
     numbers = {each.edge for each in manifest.channels}
-    busy_ns = busy_ns_per_record(
-        place,
-        manifest,
-        numbers.pop() if len(numbers) == 1 else None,
-        *around,
-        is_all_seen=planned is not None,
-    )
+    number = numbers.pop() if len(numbers) == 1 else None
+    busy_ns = busy_ns_per_record(place, manifest, number, *around, is_all_seen=planned is not None)
     found = fit_captured(
         rows.sent,
         rows.credit,
@@ -96,7 +91,8 @@ def load_captured(
         None if edge is None else passed_ns(run.files, from_ns, to_ns),
         busy_ns,
     )
-    found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent))
+    is_idle = not busy_ns and are_idle(place, manifest, number, *around)
+    found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent), is_idle=is_idle)
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = wait_max_ns_of(rows, network, is_timeout_known)
@@ -109,7 +105,7 @@ def load_captured(
     if bursts is not None:
         seen = bursts.within(seen)
     unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
-    notes = [f"{since}; {pattern.in_words}", *assumed, found.note]
+    notes = [f"{since}; they came {pattern.in_words}", *assumed, found.note]
     if found.wakeups is not None:
         notes.append(found.wakeups.in_words)
     if share >= STARVED_WORTH_NOTING:

@@ -156,6 +156,7 @@ def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
     size = scenario.workload.record_size
     slow = scenario.workload.slow_consumers
     notes = [
+        "what is measured is flinknet's stack on this machine, and not your Flink",
         "sent again: each record on its channel, at an instant within the time in which its buffer"
         " must have been filled; keys and contents are not known",
         f"record sizes: {size.low_bytes} bytes, by the length of the buffers"

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from flinknet.results import Choice, JobAnswer, ReplayAnswer, SituationAdvice, TradeOffPoint
+from flinknet.results import (
+    MACHINE_DELAYED,
+    Choice,
+    JobAnswer,
+    ReplayAnswer,
+    SituationAdvice,
+    TradeOffPoint,
+)
 from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
 
 from .settings_in_words import (
@@ -167,7 +174,10 @@ def _of_choice(
         closest: tuple[Remark, ...] = ()
         if choice.nearest is not None:
             near = points[choice.nearest]
-            closest = (Remark(f"closest: {label_of(near, varied)}{_reached(choice, near)}"),)
+            closest = (
+                Remark(f"closest: {label_of(near, varied)}{_reached(choice, near)}"),
+                *_delays_of_machine(near),
+            )
         head = f"no predicted setting meets {targets}{at}"
         return Recommendation(head, "", is_none=True, remarks=closest)
     point = points[choice.point]
@@ -180,6 +190,15 @@ def _of_choice(
         remarks=(*remarks, *_remarks_on_keys(choice.patch, beyond_keys)),
         patch=choice.patch,
     )
+
+
+def _delays_of_machine(point: TradeOffPoint) -> list[Remark]:
+    """What of a missed target may not be the setting's fault."""
+    notes = [each for each in point.notes if each.startswith(MACHINE_DELAYED)]
+    return [
+        Remark(f"the machine may be the reason: it{each.removeprefix('the machine')}", True)
+        for each in notes
+    ]
 
 
 def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[Remark]:

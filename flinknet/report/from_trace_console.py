@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import ProcessorUse, RunWarning
+from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
 from flinknet.units import human_change, human_count, human_duration
 
 from .console import print_line
 from .warning_lines import print_warnings
+
+OF_MACHINE = (
+    "! doubtful: this machine disturbed what was measured in these rows (see the warnings), and the"
+    " differences are not the model's alone"
+)
 
 
 def print_predictions(console: Console, document: dict[str, Any]) -> None:
@@ -41,8 +48,11 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
             cells.append(human_duration(predicted["latency_ns"][name]))
             cells.append(human_duration(measured["latency_ns"][name]))
             cells.append(human_change(error[name]))
-        table.add_row(row["name"], *cells)
+        mark = "[yellow]![/yellow] " if is_doubtful(row) else ""
+        table.add_row(f"{mark}{escape(row['name'])}", *cells)
     console.print(table)
+    if any(map(is_doubtful, document["runs"])):
+        print_line(console, OF_MACHINE)
     if not document["is_complete"]:
         measured_of_asked = f"{len(document['runs'])} of {document['settings_asked']}"
         console.print(f"! ended early: {measured_of_asked} settings were measured")
@@ -61,6 +71,11 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     names = [row["name"] for row in rows]
     uses = [_processor_use(row["processors"]) for row in rows]
     print_warnings(console, list(zip(names, warnings, strict=True)), uses)
+
+
+def is_doubtful(row: Mapping[str, Any]) -> bool:
+    """Whether the machine, or the run itself, makes what was measured doubtful."""
+    return validity_of(RunWarning(**each) for each in row["warnings"]) is not Validity.VALID
 
 
 def _processor_use(document: dict[str, Any] | None) -> ProcessorUse | None:

@@ -9,6 +9,7 @@ from flinknet.units import human_change, human_count, human_duration
 
 from .bench_console import Setting
 from .bench_page import bench_page
+from .from_trace_console import OF_MACHINE, is_doubtful
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
 
 _HEADS = (
@@ -38,6 +39,8 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     doubts = [f"The recording: {each}" for each in (*recording["notes"], *recording["warnings"])]
     if not document["is_complete"]:
         doubts.insert(0, f"Ended early: {len(rows)} of {document['settings_asked']} settings.")
+    if any(map(is_doubtful, rows)):
+        doubts.append(f"{OF_MACHINE[2:].capitalize()}.")
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
     names = [row["name"] for row in rows]
     charts = [
@@ -68,7 +71,7 @@ def _against_measured(document: Mapping[str, Any]) -> View:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     predicted, measured, error = row["predicted"], row["measured"], row["error"]
     cells = [
-        row["name"],
+        f"! {row['name']}" if is_doubtful(row) else row["name"],
         human_count(predicted["throughput_records_per_s"]),
         human_count(measured["throughput_records_per_s"]),
         human_change(error["throughput"]),

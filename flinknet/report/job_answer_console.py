@@ -19,6 +19,7 @@ from .advice_lines import job_recommendation, lines_of
 from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
+from .observed_tables import FULL
 from .price_cells import PRICES, NamedTrade, compared, differs_in_timeout, price_cells, trade_of
 from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
 
@@ -58,7 +59,7 @@ def print_job_notes(answer: JobAnswer, console: Console) -> None:
     """Print what the predictions of a job mean, and what was assumed for them; nothing without."""
     if _is_unknown(answer):
         return
-    for note in (PHASES, EDGES, *answer.notes):
+    for note in (PHASES, EDGES, FULL, *answer.notes):
         print_line(console, Text(note, style="dim"), indent=2)
 
 

@@ -14,6 +14,11 @@ from .small_plots import sparkline
 OVER_TIME_MARKS = 80
 """Of a plot at most; where there is less room, windows share a mark."""
 
+FULL = (
+    "full: a buffer that left because its segment was full; it may carry few bytes where earlier"
+    " flushes had sent the rest of the segment"
+)
+
 _REST_OF_ROW = 32
 """Columns that the names and the largest value take."""
 

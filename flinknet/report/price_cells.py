@@ -77,7 +77,8 @@ def compared(
 ) -> list[tuple[int, int]] | None:
     """Which settings to compare, as places (of one, of the one before): what meets a target with
     what was recorded and with Flink's default timeout; without a target the shorter timeouts with
-    that. None without either.
+    that, and the shortest above 0 with what was recorded if that flushes now and then, too. None
+    without either.
 
     Args:
         timeouts_ns: of settings that differ in nothing else; None for others.
@@ -90,9 +91,14 @@ def compared(
     if usual is None:
         return None
     shorter = [n for n, each in enumerate(timeouts_ns) if each is not None and 0 <= each < USUAL_NS]
+    now_ns, of_recorded = timeouts_ns[recorded], []
+    if now_ns is not None and now_ns > 0 and recorded != usual and len(shorter) > 1:
+        shorter = [each for each in shorter if each != recorded]
+        first = next((each for each in shorter if timeouts_ns[each]), shorter[0])
+        of_recorded = [(first, recorded)]
     if len(shorter) > TRADES_MAX:
         shorter = [shorter[n * len(shorter) // TRADES_MAX] for n in range(TRADES_MAX)]
-    return [(each, usual) for each in shorter] or None
+    return [*of_recorded, *((each, usual) for each in shorter)] or None
 
 
 def trades(answer: ReplayAnswer) -> list[NamedTrade]:

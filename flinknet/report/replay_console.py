@@ -36,7 +36,7 @@ from .flink_table import flink_lines, flink_table
 from .job_answer_console import print_job_answer, print_job_notes
 from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
-from .observed_tables import messages_table, over_time_table
+from .observed_tables import FULL, messages_table, over_time_table
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, trades
 from .recording_lines import recording_lines
@@ -67,6 +67,8 @@ SETTINGS_SHOWN = 40
 """Rows of the trade-off table."""
 
 EDGES_IN_FULL = "--edges shows each edge in full: channels, messages, checkpoints, predictions"
+
+MEMORY = "memory: the most that all buffer pools of producers and consumers can take"
 
 _NOTHING = "not predicted"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
@@ -226,7 +228,7 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         print_line(console, each.text)
     if found:
         console.print()
-    for note in notes_of(points):
+    for note in (MEMORY, *notes_of(points)):
         print_line(console, Text(note, style="dim"), indent=2)
 
 
@@ -256,6 +258,8 @@ def _observed_table(answer: ReplayAnswer) -> Table:
         rows["latency"] = "unknown: messages between processes do not show when records came"
     for name, value in rows.items():
         table.add_row(name, value)
+        if name == "buffers" and observed.flushes.full and observed.flushes.timeout:
+            table.add_row("", f"[dim]{FULL}[/dim]")
         if name == "latency" and answer.latency_distribution.records:
             table.add_row("", _distribution_line(answer.latency_distribution))
     if answer.regimes and any(answer.regimes.values()):

@@ -106,7 +106,7 @@ class TapView:
             self._live.stop()
 
     def update(self, look: Plain) -> None:
-        """Show where the tap stands; off a terminal an error of the REST API as soon as it comes."""
+        """Show where the tap stands; off a terminal an error of REST as soon as it comes."""
         if self._live is not None:
             self._live.update(panel(look))
             return

@@ -67,7 +67,7 @@ from .measures import (
     VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
-from .prediction import ERROR_TO_BET_ON, CpuCost, ModelError, Price, TradeOffPoint
+from .prediction import ERROR_TO_BET_ON, MACHINE_DELAYED, CpuCost, ModelError, Price, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
@@ -107,6 +107,7 @@ __all__ = [
     "DISTURBED",
     "DISTURBED_BY_STRANGERS",
     "ERROR_TO_BET_ON",
+    "MACHINE_DELAYED",
     "P99_DISTURBED",
     "STRANGERS",
     "TAKEN_ALONE",

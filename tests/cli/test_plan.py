@@ -302,7 +302,10 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
         (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),
         (("--rest", SAVED, "--parallelism", "0"), "is not a number of subtasks"),
         (("--rest", SAVED, "--layer", "job"), "takes no JOB and no --layer"),
-        ((JOBS / "shuffle.py", "--parallelism", "2"), "--parallelism needs --rest"),
+        (
+            (JOBS / "shuffle.py", "--parallelism", "2"),
+            "--parallelism needs --rest; a JOB that takes",
+        ),
     ],
 )
 def test_what_is_wrong_with_rest_is_one_line(

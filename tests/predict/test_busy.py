@@ -14,7 +14,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.busy import busy_ns_per_record
-from flinknet.predict.fit.round_trips import WORK_UNKNOWN
+from flinknet.predict.fit.round_trips import NO_WORK, WORK_UNKNOWN
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.predict.what_if import simulate
@@ -45,9 +45,10 @@ def add_metrics(
     records_per_s: float,
     *,
     bytes_per_s: tuple[float, float] = (0, 0),
+    idle_ms_per_s: float = 0.0,
 ) -> None:
-    """Describe the job, and say each second how busy its sinks are, and what local and remote bytes
-    they took."""
+    """Describe the job, and say each second how busy and idle its sinks are, and what local and
+    remote bytes they took."""
     local, remote = bytes_per_s
     tasks = [f"sink ({n + 1}/{len(busy_ms_per_s)})" for n in range(len(busy_ms_per_s))]
     vertices: list[dict[str, Any]] = [
@@ -64,6 +65,7 @@ def add_metrics(
                 line = {"at_ns": START_NS + second * SECOND_NS, "task": task, "task_manager": "tm"}
                 line |= {"job": "j", "vertex": "v1", "accumulateBusyTimeMs": second * busy_ms}
                 line |= {"numRecordsIn": second * records_per_s}
+                line |= {"accumulateIdleTimeMs": second * idle_ms_per_s}
                 line |= {"numBytesInLocal": second * local, "numBytesInRemote": second * remote}
                 file.write(json.dumps(line) + "\n")
 
@@ -72,6 +74,18 @@ def p50_ns(outcome: SimulatedOutcome) -> float:
     found = outcome.latency.summary().p50
     assert found is not None
     return found
+
+
+def test_tasks_that_flink_reports_as_idle_are_named_so(tmp_path: Path) -> None:
+    path, _ = slow_sinks(tmp_path / "run")
+    whole = START_NS, START_NS + 5 * SECOND_NS
+    add_metrics(path, [-1.0, -1.0], 600, idle_ms_per_s=999.0)
+    _, fit = load_captured(path, *whole)
+    assert any(NO_WORK in each for each in fit.notes)
+    assert not any(WORK_UNKNOWN in each for each in fit.notes)
+    add_metrics(path, [-1.0, -1.0], 600, idle_ms_per_s=700.0)
+    _, fit = load_captured(path, *whole)
+    assert any(WORK_UNKNOWN in each for each in fit.notes)
 
 
 def test_records_wait_for_the_work_on_those_before_them(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_records_keep_their_channels_and_come_before_their_buffers_left(tmp_path
         counts = np.bincount(beat[load.subpartitions == channel], minlength=51)
         assert counts[1:51].tolist() == [records] * 50
     assert any("100 bytes" in note for note in notes_of(run, scenario_of(run)))
+    assert "and not your Flink" in notes_of(run, scenario_of(run))[0]
 
 
 def test_sizes_that_differ_are_the_means_of_buffers(tmp_path: Path) -> None:

@@ -90,6 +90,14 @@ def test_each_situation_has_its_own_lines() -> None:
     assert "closest: buffer timeout 100ms: 99.3 times the limit" in far
 
 
+def test_a_target_that_a_busy_machine_may_have_missed_says_so() -> None:
+    missed = CHOICE | {"point": None, "nearest": 1, "margin": -1.2}
+    given = answer(situation(choice=missed))
+    given["trade_offs"][1]["notes"] = ["the machine delayed 1 record in 100 by 43.3 ms or more"]
+    actual = "\n".join(advice_lines(typed(given)))
+    assert "the machine may be the reason: it delayed 1 record in 100 by 43.3 ms" in actual
+
+
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
     actual = text(situation(choice=CHOICE | {"is_safe": False}))
     assert "closer to the limit than 5% or the model's error on the recorded setting" in actual

@@ -363,6 +363,14 @@ def test_off_a_terminal_lines_are_sparse() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "name"), [("disturbed", "disturbed"), ("schedule-missed", "doubtful")]
+)
+def test_the_line_of_a_run_that_may_be_repeated_calls_it_disturbed(code: str, name: str) -> None:
+    line = live.result_line(result(2000.0, RunWarning(code, "why it is so")))
+    assert line.endswith(f"({name}: why it is so)")
+
+
 def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
     stream = io.StringIO()
     with live.view(Console(file=stream, force_terminal=True, width=100)) as view:

@@ -70,8 +70,8 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
 
 def test_short_timeouts_are_compared_with_the_default_of_flink() -> None:
     first, second = lines_of(priced())
-    assert first.startswith("buffer timeout 0 instead of 100ms: p50 −49.5 ms")
-    assert second.startswith("buffer timeout 10ms instead of 100ms: p50 −")
+    assert first.startswith("buffer timeout 0 instead of 10ms: p50 −")
+    assert second.startswith("buffer timeout 0 instead of 100ms: p50 −49.5 ms")
     assert "and its credit" in first
     assert "and its credit" not in second
 
@@ -90,6 +90,8 @@ def test_what_meets_a_target_is_compared_with_the_recorded_setting_and_the_defau
 def test_no_more_than_four_timeouts_are_compared_and_none_with_itself() -> None:
     timeouts_ns = [0, *(each * NS_PER_MS for each in (1, 2, 5, 10, 50, 100, 200)), -1, None]
     assert compared(timeouts_ns, 6, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert compared(timeouts_ns, 0, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert compared(timeouts_ns, 4, None) == [(1, 4), (0, 6), (1, 6), (2, 6), (3, 6)]
     assert compared(timeouts_ns, 6, 3) == [(3, 6)]
     assert compared(timeouts_ns, 3, 3) == [(3, 6)]
     assert compared(timeouts_ns, 6, 6) == []

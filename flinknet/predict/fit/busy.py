@@ -18,9 +18,12 @@ from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import RunPlace, series_within
 
-BUSY_TIME = "accumulateBusyTimeMs"
+BUSY_TIME, IDLE_TIME = "accumulateBusyTimeMs", "accumulateIdleTimeMs"
 RECORDS_IN, RECORDS_OUT = "numRecordsIn", "numRecordsOut"
 BYTES_IN_LOCAL, BYTES_IN_REMOTE = "numBytesInLocal", "numBytesInRemote"
+
+IDLE_MS_PER_S = 990.0
+"""A task that is idle for longer has no work that would show."""
 
 REMOTE_SHARE_MIN = 0.1
 """A record in the trace stands for no more of a task's time than this share of its input would."""
@@ -55,6 +58,19 @@ def busy_ns_per_record(
         if busy_ns is not None:
             found[subtask] = busy_ns
     return found
+
+
+def are_idle(
+    place: RunPlace, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
+) -> bool:
+    """Whether Flink reports every consuming task as idle nearly all of the time."""
+    named = None if edge is None else named_edges(manifest).get(edge)
+    if named is None:
+        return False
+    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
+    reported = [of_task[name] for name in named.target_tasks if name in of_task]
+    idle_ms_per_s = [each.increase_per_s(IDLE_TIME) or 0.0 for each in reported]
+    return bool(idle_ms_per_s) and min(idle_ms_per_s) >= IDLE_MS_PER_S
 
 
 def series_of_tasks(

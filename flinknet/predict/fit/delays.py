@@ -24,7 +24,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import PERCENTILES, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.results import LatencySummary
+from flinknet.results import MACHINE_DELAYED, LatencySummary
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
 
@@ -107,9 +107,10 @@ class Delays:
             return None
         p99_ns = np.quantile(self.spread_ns, 0.99)
         return (
-            f"the machine delayed 1 record in 100 by {p99_ns / 1e6:.1f} ms or more; it varied"
+            f"{MACHINE_DELAYED} 1 record in 100 by {p99_ns / 1e6:.1f} ms or more; it varied"
             f" between {min(self.tails_ns) / 1e6:.1f} and {max(self.tails_ns) / 1e6:.1f} ms during"
-            " the run, so p99 at short buffer timeouts is uncertain"
+            f" the run, so p50 and p99 at buffer timeouts below {max(self.tails_ns) / 1e6:.1f} ms"
+            " are uncertain"
         )
 
     def awake(self, share: float, more: float = 1.0) -> Delays:

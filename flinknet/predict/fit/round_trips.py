@@ -60,6 +60,9 @@ WORK_UNKNOWN = (
     " floating buffers are free; Flink's busy times (--rest) show it of tasks that are busy"
 )
 
+NO_WORK = "tasks are idle by Flink's metrics: taken as no work on records"
+"""The same where Flink says so."""
+
 HELD_UP_NS = 100_000
 """A task that takes so long for a record holds up the credit of what comes meanwhile; a round trip
 that waited for as long shows the task's work and not what the machine does to messages."""
@@ -263,7 +266,11 @@ def _is_free(
 
 
 def with_busy_tasks(
-    found: CapturedCosts, busy_ns: Mapping[int, float], records_per_message: float
+    found: CapturedCosts,
+    busy_ns: Mapping[int, float],
+    records_per_message: float,
+    *,
+    is_idle: bool = False,
 ) -> CapturedCosts:
     """The costs with what tasks take for a record by Flink's own account of their time; without
     one, a note says what predictions leave out.
@@ -271,9 +278,10 @@ def with_busy_tasks(
     Args:
         busy_ns: of each consumer, for a record with its share of the message.
         records_per_message: on average.
+        is_idle: without times for a record, Flink reports the tasks as idle.
     """
     if not busy_ns:
-        return replace(found, note=f"{found.note}; {WORK_UNKNOWN}")
+        return replace(found, note=f"{found.note}; {NO_WORK if is_idle else WORK_UNKNOWN}")
     message_ns = found.costs.receive_ns_per_message / records_per_message
     own_ns = tuple(
         max(busy_ns[each] - message_ns, ASSUMED_CONSUME_NS_PER_RECORD) if each in busy_ns else known

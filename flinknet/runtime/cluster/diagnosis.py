@@ -59,6 +59,7 @@ class Pace:
         unread: without credit, the largest share in which a socket was not read.
         is_overloaded: the run itself delayed its sources, so that a lower rate helps; if not, the
             machine delayed them. All statements about the run share this one answer.
+        waited: share in which a TaskManager waited for a CPU.
     """
 
     upstream: float
@@ -66,6 +67,7 @@ class Pace:
     starved: float
     unread: float
     is_overloaded: bool
+    waited: float = 0.0
 
     @property
     def busy(self) -> str:
@@ -78,6 +80,11 @@ class Pace:
     @property
     def advice(self) -> str:
         """Advice about late records."""
+        if self.is_overloaded and self.waited > DISTURBED_SHARE:
+            return (
+                f"A TaskManager waited for a CPU {self.waited:.0%} of the time: run again on a"
+                " quiet machine. Lower --rate only if records are late there, too."
+            )
         if self.is_overloaded:
             return "Lower --rate if the load should not saturate the stack."
         return "The run was not at its limit, so the machine is the cause: use a quiet one."
@@ -116,6 +123,7 @@ def pace_of(
         # a consumer without a processor gives no credit either
         or max(starved, unread) > max(STARVED_SHARE, processors.taken_share)
         or (not is_reached and (busiest >= IDLE_SHARE or bool(scenario.workload.slow_consumers))),
+        waited=processors.taken_share,
     )
 
 

@@ -310,6 +310,14 @@ def test_late_records_of_an_idle_run_are_the_machines_whether_the_rate_was_kept_
         assert any("the machine is the cause" in warning.text for warning in result.warnings)
 
 
+def test_a_lower_rate_is_not_the_first_advice_where_a_task_manager_waited_for_a_cpu() -> None:
+    upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=0.95, stolen_share=0.16)
+    result = result_of(upstream, taken(600, behind_ns=0), rate_per_s=800.0)
+    (text,) = (each.text for each in result.warnings if each.code == "schedule-missed")
+    assert "A TaskManager waited for a CPU 16% of the time: run again on a quiet machine." in text
+    assert "Lower --rate only if" in text
+
+
 def test_doubts_are_told_with_what_to_do() -> None:
     result = result_of(
         replace(UPSTREAM, late_ns_max=20_000_000, stolen_share=0.2, trace_error="disk full"),

@@ -1,0 +1,57 @@
+"""Predicted next to measured, as `bench again` shows it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from flinknet.report.from_trace_console import OF_MACHINE, print_predictions
+from flinknet.report.from_trace_page import from_trace_page
+from flinknet.report.page import page_of_parts
+
+
+def document(*codes: str | None) -> dict[str, Any]:
+    figures = {"throughput_records_per_s": 1000.0, "latency_ns": {"p50": 1e6, "p99": 2e6}}
+    rows = [
+        {
+            "name": f"buffer-timeout={number}ms",
+            "predicted": figures,
+            "measured": figures,
+            "error": {"throughput": 0.0, "p50": -0.8, "p99": -0.1},
+            "notes": [],
+            "warnings": [] if code is None else [{"code": code, "text": "a source was late"}],
+            "processors": None,
+        }
+        for number, code in enumerate(codes)
+    ]
+    return {
+        "trace": "runs/a",
+        "is_complete": True,
+        "settings_asked": len(rows),
+        "recording": {"notes": [], "warnings": []},
+        "runs": rows,
+    }
+
+
+def printed(found: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    print_predictions(console, found)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_row_that_the_machine_disturbed_is_marked() -> None:
+    text = printed(document(None, "disturbed"))
+    first, second = (line for line in text.splitlines() if "1.00 ms" in line)
+    assert not first.strip().startswith("!")
+    assert second.strip().startswith("! buffer-timeout=1ms")
+    assert OF_MACHINE in text
+    assert OF_MACHINE not in printed(document(None, None))
+
+
+def test_the_page_marks_the_same_rows() -> None:
+    page = page_of_parts(from_trace_page(document(None, "disturbed"), [], {}))
+    assert "! buffer-timeout=1ms" in page
+    assert "Doubtful: this machine disturbed" in page
