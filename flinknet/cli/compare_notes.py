@@ -8,8 +8,9 @@ from typing import Any
 from flinknet import options as flink
 from flinknet.config import WorkloadConfig
 from flinknet.results.comparison import Limit, SettingChange
+from flinknet.units import parse_size_bytes
 
-from .configs import is_of_buffers, setting_changes
+from .configs import NETWORK_MEMORY, is_of_buffers, setting_changes
 from .sweep import Plan
 
 Described = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -29,18 +30,35 @@ def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str,
     """
     changes = setting_changes(base, described(plan))
     workload = plan.scenario.workload
-    return (*_hardly_shown(plan.name, workload, changes), *_hardly_tested(workload, limits))
+    of_buffers = filter(is_of_buffers, changes)
+    few = [each.name for each in of_buffers if not _is_plenty(each, plan, base)]
+    return (
+        *_hardly_shown(plan.name, workload, changes, few),
+        *_hardly_tested(workload, limits),
+    )
+
+
+def _is_plenty(change: SettingChange, plan: Plan, base: Described) -> bool:
+    """Whether it is of network memory, and both have more than all pools at their largest."""
+    from flinknet.job.load.plan import load_plan_of
+
+    if change.name != NETWORK_MEMORY:
+        return False
+    network = plan.scenario.network
+    most = max(each.most_buffers for each in load_plan_of(plan.scenario).buffers())
+    before_bytes = parse_size_bytes(base[0].get(flink.NETWORK_MIN, "0"), flink.NETWORK_MIN)
+    return min(network.network_memory_bytes, before_bytes) >= most * network.segment_size_bytes
 
 
 def _hardly_shown(
-    name: str, workload: WorkloadConfig, changes: Sequence[SettingChange]
+    name: str, workload: WorkloadConfig, changes: Sequence[SettingChange], few: Sequence[str]
 ) -> Iterator[str]:
     if not workload.is_steady:
         return
     advice = "compare with --rate max and --fail-if 'throughput<-5%', too."
-    if numbers := [each.name for each in changes if is_of_buffers(each)]:
+    if few:
         yield (
-            f"{name} differs in {', '.join(numbers)}: a shortage of buffers hardly shows at a"
+            f"{name} differs in {', '.join(few)}: a shortage of buffers hardly shows at a"
             f" fixed rate that consumers keep up with; {advice}"
         )
     if any(each.name == flink.SEGMENT_SIZE for each in changes):

@@ -19,6 +19,7 @@ from flinknet.results.comparison import (
     Comparison,
     Configuration,
     EarlierResult,
+    SettingChange,
     Trend,
     TrendPoint,
     elsewhere,
@@ -28,7 +29,7 @@ from flinknet.results.comparison import (
 from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
-from .configs import unlike_options
+from .configs import setting_changes, unlike_options
 from .json_files import STDOUT, target_of
 from .report_options import ReportFiles
 from .sweep import by_plan
@@ -166,57 +167,71 @@ def trends_of(
         return []
     limited = dict.fromkeys(each.limit.metric for _, each in comparison.decisions)
     return [
-        trend_of(
-            candidate.name,
-            metric,
-            [
-                *_points(candidate, metric, history, environment),
-                _point_now(comparison, candidate, metric),
-            ],
-        )
+        trend_of(candidate.name, metric, _points(entries, metric))
         for candidate in comparison.candidates
+        for entries in [_entries(comparison, candidate, history, environment)]
         for metric in limited or _TREND_METRICS
     ]
 
 
-def _points(
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A result of a candidate: where it is, what it was compared with, why it does not count."""
+
+    source: str
+    measured_at: str | None
+    configuration: Configuration
+    base: Configuration | None
+    why_not: str
+
+
+def _entries(
+    comparison: Comparison,
     candidate: Candidate,
-    metric: str,
-    results: Sequence[EarlierResult],
+    history: Sequence[EarlierResult],
     environment: Mapping[str, Any],
-) -> list[TrendPoint]:
-    points = []
-    for result in results:
+) -> list[_Entry]:
+    own = candidate.configuration
+    entries = []
+    for result in history:
         found = result.find(candidate.name)
         if found is None:
             continue
         base = next((each for each in result.configurations if each.name == result.base), None)
-        workload = candidate.configuration.runs[0].workload
-        unlike = unlike_options(found.runs[0].workload, workload)
+        unlike = unlike_options(found.runs[0].workload, own.runs[0].workload)
         others = [*elsewhere(result.environment, environment), *(f"another {x}" for x in unlike)]
+        why_not = "; ".join(others) or _doubt(found)
+        entries.append(_Entry(result.source, result.measured_at, found, base, why_not))
+    now = comparison.environment.get("started_at")
+    return [*entries, _Entry("this call", now, own, comparison.base, _doubt(own))]
+
+
+def _points(entries: Sequence[_Entry], metric: str) -> list[TrendPoint]:
+    points = []
+    before: Configuration | None = None
+    for each in entries:
+        found = each.configuration
         points.append(
             TrendPoint(
-                source=result.source,
-                measured_at=result.measured_at,
+                source=each.source,
+                measured_at=each.measured_at,
                 runs=len(found.runs),
                 value=mean_of(found, metric),
-                base_value=_base_value(base, metric),
-                why_not="; ".join(others) or _doubt(found),
+                base_value=_base_value(each.base, metric),
+                why_not=each.why_not,
+                disturbed=found.disturbed,
+                changed=_changes(before, found),
             )
         )
+        before = found
     return points
 
 
-def _point_now(comparison: Comparison, candidate: Candidate, metric: str) -> TrendPoint:
-    configuration = candidate.configuration
-    return TrendPoint(
-        source="this call",
-        measured_at=comparison.environment.get("started_at"),
-        runs=len(configuration.runs),
-        value=mean_of(configuration, metric),
-        base_value=_base_value(comparison.base, metric),
-        why_not=_doubt(configuration),
-    )
+def _changes(before: Configuration | None, now: Configuration) -> tuple[SettingChange, ...]:
+    """Which of Flink's keys differ from the result before; other work has a reason of its own."""
+    if before is None:
+        return ()
+    return tuple(setting_changes((before.runs[0].config, {}), (now.runs[0].config, {})))
 
 
 def _base_value(base: Configuration | None, metric: str) -> float | None:

@@ -34,9 +34,14 @@ class CannotStartError(ConfigError):
 _HOW = frozenset(("partition-type", "scheduling", "partitioner"))
 """Bench options that say how the work is done, not what work."""
 
+_SUFFIXES = (".toml", ".yaml", ".yml")
+"""Of configurations that are files."""
+
 _BROADCAST = "broadcast"
 
-_NAMES = {flink.NETWORK_MIN: "network memory (by taskmanager.memory.*)"}
+NETWORK_MEMORY = "network memory (by taskmanager.memory.*)"
+
+_NAMES = {flink.NETWORK_MIN: NETWORK_MEMORY}
 """Of keys whose effective value need not be in a file: it is derived from others."""
 
 _WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
@@ -151,7 +156,7 @@ def is_of_buffers(change: SettingChange) -> bool:
     """Whether it changes how many buffers there are."""
     key = change.name
     is_number = key.startswith("taskmanager.network.memory.") and "-per-" in key
-    return is_number or key == _NAMES[flink.NETWORK_MIN]
+    return is_number or key == NETWORK_MEMORY
 
 
 def _differ(base: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
@@ -186,17 +191,19 @@ def read_config(text: str) -> tuple[str, Settings]:
     if text == "base":
         return text, Settings()
     path = Path(text)
-    if path.suffix in (".toml", ".yaml", ".yml") and path.is_file() and not path.stat().st_size:
+    name, colon, assignments = text.partition(":")
+    if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
+        return name.strip(), read_config(assignments)[1]
+    if path.suffix in _SUFFIXES and path.is_file() and not path.stat().st_size:
         # What a command that failed leaves behind a `>`: not what anyone meant by the defaults.
         raise ConfigError(f"{path}: the file is empty; to compare default settings, write base")
     if path.suffix == ".toml":
         return text, _read_toml(path)
-    if path.suffix in (".yaml", ".yml"):
+    if path.suffix in _SUFFIXES:
         network, warnings = flink.read_flink_conf(path)
         if not network and not warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
         return text, Settings(network, {}, warnings)
-    name, colon, assignments = text.partition(":")
     if not colon or "=" in name:
         name, assignments = text, text
     if "=" not in assignments:

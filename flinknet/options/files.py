@@ -5,6 +5,7 @@ of Flink 1.x, a ConfigMap with one of them, and resources of the Flink Kubernete
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
-from .keys import FAMILIES, current_keys
+from .keys import FAMILIES, PROCESS_SIZE, current_keys
 from .layers import canonical, deprecated_keys
 
 NODES_MAX = 20_000
@@ -23,6 +24,9 @@ LEGACY_NAME = "flink-conf.yaml"
 """A file with this name is read line by line, as in Flink."""
 
 _ADVICE = "give the path of Flink's config.yaml"
+
+_QUANTITY = re.compile(r"(?<=\d)([KMGT])i$")
+"""The unit of a Kubernetes quantity, 2Gi, which Flink spells 2gib."""
 
 CONFIG_MAP = "ConfigMap"
 
@@ -56,7 +60,10 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
     return settings, (
         *_ignored(f"{path}: ignored, not of the form `key: value`", unknown_lines),
         *_ignored(f"{path}: ignored, not network keys", unknown_keys),
-        *(RunWarning(each.code, f"{path}: {each.text}") for each in deprecated),
+        *(
+            RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
+            for each in deprecated
+        ),
     )
 
 
@@ -87,16 +94,23 @@ def _problem(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
-def _read(path: Path, text: str, name: str) -> tuple[dict[str, str], list[str]]:
+def _read(
+    path: Path, text: str, name: str, *, is_of_map: bool = False
+) -> tuple[dict[str, str], list[str]]:
     """Keys and texts of a file of this name, and lines that are of no form."""
-    return _read_lines(text) if name == LEGACY_NAME else _read_yaml(path, text)
+    if name == LEGACY_NAME:
+        return _read_lines(text)
+    return _read_yaml(path, text, is_of_map=is_of_map)
 
 
-def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
-    """Keys and texts of a YAML document; its scalars stay as written."""
+def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> tuple[dict[str, str], list[str]]:
+    """Keys and texts of a YAML document, or of what a ConfigMap holds, which is no resource; its
+    scalars stay as written.
+    """
     import yaml
 
     try:
+        _check_keys(yaml.compose(text, Loader=yaml.BaseLoader))
         document = yaml.load(text, Loader=yaml.BaseLoader)
         _check_size(document)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -108,11 +122,11 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
     kind = document.get("kind")
-    if kind == CONFIG_MAP:
+    if kind == CONFIG_MAP and not is_of_map:
         return _read_config_map(path, document)
-    if kind in RESOURCES:
-        document = _configuration(path, document)
-    elif kind is not None:
+    if kind in RESOURCES and not is_of_map:
+        return _read_resource(path, document), []
+    if kind is not None:
         known = ", ".join((*RESOURCES, CONFIG_MAP))
         raise ConfigError(
             f"{path}: a resource of kind {kind} has no configuration of Flink; these are read:"
@@ -126,12 +140,14 @@ def _read_config_map(path: Path, resource: Mapping[str, Any]) -> tuple[dict[str,
     data = resource.get("data")
     for name in (CONFIG_NAME, LEGACY_NAME):
         if isinstance(data, dict) and isinstance(text := data.get(name), str):
-            return _read(path, text, name)
+            return _read(path, text, name, is_of_map=True)
     raise ConfigError(f"{path}: a {CONFIG_MAP} without data.{CONFIG_NAME} or data.{LEGACY_NAME}")
 
 
-def _configuration(path: Path, resource: Mapping[str, Any]) -> dict[str, Any]:
-    """Flink's settings in a resource of the operator."""
+def _read_resource(path: Path, resource: Mapping[str, Any]) -> dict[str, str]:
+    """Flink's settings in a resource of the operator, which takes the size of a TaskManager's
+    process from the pod (FlinkConfigBuilder.setResource).
+    """
     spec = resource.get("spec")
     found = spec.get("flinkConfiguration") if isinstance(spec, dict) else None
     if not isinstance(found, dict):
@@ -139,7 +155,35 @@ def _configuration(path: Path, resource: Mapping[str, Any]) -> dict[str, Any]:
             f"{path}: a {resource['kind']} without settings: spec.flinkConfiguration must have"
             " lines of the form `key: value`"
         )
-    return found
+    read = dict(flatten(found))
+    node: Any = spec
+    for name in ("taskManager", "resource", "memory"):
+        node = node.get(name) if isinstance(node, dict) else None
+    if isinstance(node, str) and node:
+        read[PROCESS_SIZE] = _QUANTITY.sub(r"\1ib", node)
+    return read
+
+
+def _check_keys(root: Any) -> None:
+    """Raises: MarkedYAMLError for a key that a mapping has twice, which Flink refuses, too."""
+    import yaml
+
+    waiting, known = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        inner = []
+        if isinstance(node, yaml.MappingNode):
+            names = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in names:
+                    problem = f"the key {key.value} is there twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                names.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+                inner += [key, value]
+        elif isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        waiting += [each for each in inner if id(each) not in known]
+        known.update(map(id, inner))
 
 
 def _check_size(document: Any) -> None:

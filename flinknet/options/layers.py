@@ -40,11 +40,13 @@ def deprecated_keys(settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
         option = find_option(key)
         if key in option.older_keys:
             text = f"{key}: this key is deprecated; use {option.key}"
+            line = f"{key} is deprecated: use {option.key}"
         elif key == option.key and option.replacement:
             text = f"{key}: Flink 2.x no longer has this key; in its place: {option.replacement}"
+            line = f"Flink 2.x has no {key}: use {option.replacement}"
         else:
             continue
-        warnings.append(RunWarning("deprecated-key", text))
+        warnings.append(RunWarning("deprecated-key", text, line))
     return tuple(warnings)
 
 

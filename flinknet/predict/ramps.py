@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
-LONG_RUN = 64
+LONG_RUN = 512
 """Stretches that stand together, from which on they are copied as a piece, and not one by one."""
 
 

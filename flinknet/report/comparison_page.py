@@ -23,7 +23,6 @@ from .comparison_texts import (
     metric_rows,
     note_lines,
     outcome_line,
-    point_note,
     table_notes,
     trend_lines,
     trend_tables,
@@ -207,13 +206,16 @@ def _history(trends: Sequence[Trend]) -> Section:
         other = [each.value if each.why_not else None for each in points]
         series = [Series("counted", counted)]
         if any(value is not None for value in other):
-            why = ", ".join(dict.fromkeys(filter(None, map(point_note, points))))
-            series.append(Series("not counted", other, "grey", why))
+            why = "; ".join(dict.fromkeys(each.why_not for each in points if each.why_not))
+            series.append(Series("not counted", other, "grey", f"not counted: {why}"))
         dates = [(each.measured_at or "")[:10] for each in points]
         marks = {}
         if trend.step is not None:
             since = [each.measured_at for each in points]
             marks = {since.index(trend.step.since): "step"} if trend.step.since in since else {}
+        for at, each in enumerate(points):
+            if each.changed:
+                marks.setdefault(at, "settings changed")
         parts.append(
             Curves(
                 f"{label_of(trend.metric)} over time",

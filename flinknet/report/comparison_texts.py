@@ -40,6 +40,14 @@ LINE_CELLS = 240
 _SOME_DIGIT = re.compile("[1-9]")
 """Without one, a change rounds to nothing and has no sign."""
 
+CPU_NOTE = (
+    "CPU cores are those of flinknet's Python, with a fixed part for each process: a percentage of"
+    " them says nothing of a cluster."
+)
+
+RATIO_MAX = 100
+"""An interval that reaches further from its middle, as a factor, is not a figure."""
+
 SHARE_SHOWN = 0.015
 """A smaller share is not worth its words."""
 
@@ -86,7 +94,13 @@ def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
             f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
             f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
         )
-    return [note, *_why_buffers_left((comparison.base, candidate.configuration))]
+    cpu = candidate.differences.get("cpu")
+    is_judged = cpu is not None and cpu.verdict in (Verdict.BETTER, Verdict.WORSE)
+    return [
+        note,
+        *([CPU_NOTE] if is_judged else []),
+        *_why_buffers_left((comparison.base, candidate.configuration)),
+    ]
 
 
 def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
@@ -252,13 +266,23 @@ def _trend_table(config: str, trends: Sequence[Trend]) -> TrendTable:
         for trend, point in zip(trends, points, strict=True):
             row.append(amount(point.value, METRICS[trend.metric].unit))
             row.append(MISSING if point.change is None else human_change(point.change))
-        rows.append((*row, str(points[0].runs), point_note(points[0])))
+        first = points[0]
+        disturbed = f" ({first.disturbed} disturbed)" if first.disturbed else ""
+        rows.append((*row, f"{first.runs}{disturbed}", point_note(first)))
     return TrendTable(config, ("measured at", *names, "runs", ""), tuple(rows))
 
 
 def point_note(point: TrendPoint) -> str:
-    """Why a result does not count."""
-    return f"not counted: {point.why_not}" if point.why_not else ""
+    """Why a result does not count, and what changed with it."""
+    changed = ", ".join(
+        f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
+        for each in point.changed
+    )
+    notes = (
+        f"not counted: {point.why_not}" if point.why_not else "",
+        f"settings changed: {changed}" if changed else "",
+    )
+    return "; ".join(filter(None, notes))
 
 
 def trend_lines(trends: Sequence[Trend]) -> list[str]:
@@ -275,8 +299,18 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
         " comparable results: no trend."
         for each in unknown
     ]
-    known = len(unknown) < len(trends)
-    return [*lines, *([f"No step in {counted} comparable results."] if known else [])]
+    sizes = [
+        f"{label_of(each.metric)} {each.step_min:.1%}"
+        + (f" of {each.config}" if each.config != trends[0].config else "")
+        for each in trends
+        if each.step_min is not None and each not in unknown
+    ]
+    if sizes:
+        lines.append(
+            f"No step in {counted} comparable results. In the middle, a step would be found from"
+            f" {', '.join(sizes)}."
+        )
+    return lines
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -312,6 +346,8 @@ def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
     low, high = difference.low, difference.high
     if low is None or high is None:
         return MISSING
+    if difference.is_ratio and (1 + high) > RATIO_MAX**2 * (1 + low):
+        return f">{RATIO_MAX}-fold" if is_narrow else f"wider than {RATIO_MAX}-fold"
     if is_narrow and difference.is_ratio:
         return "…".join(signed(end * 100, "{:.1f}".format) for end in (low, high))
     ends = [_change(end, difference, unit) for end in (low, high)]

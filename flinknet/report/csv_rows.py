@@ -12,6 +12,7 @@ from typing import Any
 
 from flinknet.results import LatencySummary, Measured, ReplayAnswer, RunResult, TradeOffPoint
 
+from .model_error import model_error_text
 from .settings_in_words import settings_of
 
 Row = Mapping[str, Any]
@@ -51,11 +52,13 @@ def replay_rows(answers: Sequence[ReplayAnswer]) -> list[Row]:
 
 def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
     run = {"run": answer.trace.path, "edge": answer.trace.edge}
+    is_reliable = not model_error_text(answer).is_doubtful
     recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
     yield {
         **run,
         "kind": "observed",
         "is_recorded": True,
+        "is_reliable": True,
         **(_names_of(recorded) if recorded is not None else {}),
         **_measured(answer.observed),
     }
@@ -65,6 +68,7 @@ def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
             **run,
             "kind": "predicted",
             "is_recorded": point.is_recorded,
+            "is_reliable": is_reliable,
             **_names_of(point),
             "throughput_records_per_s": point.throughput_records_per_s,
             "buffers_per_s": point.buffers_per_s,

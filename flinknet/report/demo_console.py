@@ -24,7 +24,7 @@ from flinknet.units import (
 )
 
 from .console import print_line
-from .demos.shown import DemoRun, DemoShown, doubts_of, measured_document
+from .demos.shown import UNEXPECTED, DemoRun, DemoShown, doubts_of, measured_document
 from .page_parts import OverTime, TimeSeries
 from .small_plots import resampled, sparkline
 
@@ -48,6 +48,13 @@ _OTHER_COLUMNS = 50
 RATE_HEADROOM = 1.25
 """Rates are drawn up to so much of what was taken alone; what catches up afterwards is beyond it.
 """
+
+UNAFFECTED = (
+    " This makes p99 values too high; the rates that are kept show the effect all the same."
+)
+
+REPEATED_MIN = 3
+"""Equal rates at the end of a run are no measurements any more if there are so many."""
 
 _PLACES: Sequence[tuple[str, Callable[[FillSample], int]]] = (
     ("1 subpartitions", lambda sample: sample.levels.subpartition_bytes),
@@ -100,7 +107,7 @@ class HeadOfLine:
                     paused.backlog_buffers,
                 )
             )
-        return cls(flow_control, solo.result, shared.result, tuple(rates))
+        return cls(flow_control, solo.result, shared.result, tuple(_measured(rates)))
 
     @property
     def neighbour_rate_ratio(self) -> float | None:
@@ -129,6 +136,18 @@ class HeadOfLine:
         return self.shared.channels[NEIGHBOUR].latency_ns.p99
 
 
+def _measured(rates: Sequence[RateSample]) -> Sequence[RateSample]:
+    """Without the end of a run, where the last rates stand without being measured again."""
+    end = len(rates)
+    while end > 1 and _per_s(rates[end - 1]) == _per_s(rates[end - 2]):
+        end -= 1
+    return rates[:end] if len(rates) - end >= REPEATED_MIN else rates
+
+
+def _per_s(rates: RateSample) -> tuple[float, float]:
+    return rates.neighbour_per_s, rates.paused_per_s
+
+
 def print_head_of_line(
     console: Console, modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int
 ) -> None:
@@ -140,7 +159,7 @@ def print_head_of_line(
     for line in fullest(modes):
         print_line(console, line)
     print_line(console, lesson(modes))
-    for warning in doubts(modes):
+    for warning in told_doubts(modes):
         print_line(console, Text(f"Warning: {warning}", style="yellow"))
 
 
@@ -268,9 +287,15 @@ def _samples(mode: HeadOfLine) -> Sequence[FillSample]:
 
 
 def _rates(mode: HeadOfLine, consumer: int) -> list[float]:
-    if consumer == NEIGHBOUR:
-        return [each.neighbour_per_s for each in mode.rates]
-    return [each.paused_per_s for each in mode.rates]
+    """The rates of a consumer; 0 from its last record to the end of the run."""
+    is_neighbour = consumer == NEIGHBOUR
+    rates = [each.neighbour_per_s if is_neighbour else each.paused_per_s for each in mode.rates]
+    samples = _samples(mode)
+    if len(rates) < 2 or not samples:
+        return rates
+    interval_ns = (mode.rates[-1].at_ns - mode.rates[0].at_ns) / (len(rates) - 1)
+    left_ns = samples[-1].at_ns - mode.rates[-1].at_ns
+    return rates + [0.0] * round(left_ns / interval_ns if interval_ns else 0)
 
 
 def _span(instants_ns: Sequence[int], pause: tuple[int, int], width: int) -> str:
@@ -306,6 +331,12 @@ def fullest(modes: Sequence[HeadOfLine]) -> list[str]:
 def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
     """Warnings that touch the comparison."""
     return doubts_of(run for mode in modes for run in (mode.solo, mode.shared))
+
+
+def told_doubts(modes: Sequence[HeadOfLine]) -> list[str]:
+    """The same, with what they leave unaffected if the demo has shown its effect."""
+    has_failed = lesson(modes).startswith(UNEXPECTED)
+    return [each if has_failed else f"{each}{UNAFFECTED}" for each in doubts(modes)]
 
 
 def print_demo(console: Console, shown: DemoShown) -> None:

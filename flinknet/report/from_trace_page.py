@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flinknet.results import RunWarning
 from flinknet.units import human_change, human_count, human_duration
 
 from .bench_console import Setting
 from .bench_page import bench_page
 from .from_trace_console import OF_MACHINE, is_doubtful
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
+from .warning_lines import warning_lines
+
+WIDTH = 1000
+"""Of a line on the page, which is broken where there is no room."""
 
 _HEADS = (
     Head("setting"),
-    *(Head("predicted records/s"), Head("measured"), Head("difference")),
     *(Head("predicted p50"), Head("measured"), Head("difference")),
     *(Head("predicted p99"), Head("measured"), Head("difference")),
+    *(Head("predicted records/s"), Head("measured"), Head("difference")),
 )
 
 
@@ -41,12 +46,14 @@ def _against_measured(document: Mapping[str, Any]) -> View:
         doubts.insert(0, f"Ended early: {len(rows)} of {document['settings_asked']} settings.")
     if any(map(is_doubtful, rows)):
         doubts.append(f"{OF_MACHINE[2:].capitalize()}.")
+    runs = [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows]
+    doubts += [line.plain for line in warning_lines(runs, WIDTH)]
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
-    names = [row["name"] for row in rows]
+    labels = _labels([row["name"] for row in rows])
     charts = [
         Curves(
             f"Latency {name}",
-            names,
+            labels,
             [
                 Series("measured", [_latency(row["measured"], name) for row in rows]),
                 Series("predicted", [_latency(row["predicted"], name) for row in rows], "orange"),
@@ -68,21 +75,27 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     )
 
 
+def _labels(names: Sequence[str]) -> list[str]:
+    """Names of settings without the key, if they differ in its value alone: 5ms."""
+    keys = {name.rpartition("=")[0] for name in names}
+    return [name.rpartition("=")[2] for name in names] if len(keys) == 1 else list(names)
+
+
 def _cells(row: Mapping[str, Any]) -> list[str]:
     predicted, measured, error = row["predicted"], row["measured"], row["error"]
-    cells = [
-        f"! {row['name']}" if is_doubtful(row) else row["name"],
-        human_count(predicted["throughput_records_per_s"]),
-        human_count(measured["throughput_records_per_s"]),
-        human_change(error["throughput"]),
-    ]
+    cells = [f"! {row['name']}" if is_doubtful(row) else row["name"]]
     for name in ("p50", "p99"):
         cells += [
             human_duration(_latency(predicted, name)),
             human_duration(_latency(measured, name)),
             human_change(error[name]),
         ]
-    return cells
+    return [
+        *cells,
+        human_count(predicted["throughput_records_per_s"]),
+        human_count(measured["throughput_records_per_s"]),
+        human_change(error["throughput"]),
+    ]
 
 
 def _latency(figures: Mapping[str, Any], name: str) -> float | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flinknet.results import Measured, ReplayAnswer
 from flinknet.units import human_count, human_duration
 
+from .model_error import model_error_text
 from .page_parts import Chart
 from .plot import draw, write_chart
 from .settings_in_words import settings_of, what_varies
@@ -63,9 +64,19 @@ def html_table(rows: Sequence[Mapping[str, str]], caption: str) -> str:
 def answers_html(answers: Sequence[ReplayAnswer]) -> str:
     """For each run what was observed, and the settings that were predicted."""
     return "".join(
-        html_table(list(_rows(answer)), f"{answer.trace.path}: observed, and predicted")
+        _verdict_html(answer)
+        + html_table(list(_rows(answer)), f"{answer.trace.path}: observed, and predicted")
         for answer in answers
     )
+
+
+def _verdict_html(answer: ReplayAnswer) -> str:
+    """How far the model is off, and whether to rely on the predictions."""
+    found = model_error_text(answer)
+    figures = "unknown" if found.figures is None else found.figures
+    verdict = f"Do not rely on the predictions: {found.consequence}."
+    told = f"<strong>{escape(verdict)}</strong>" if found.is_doubtful else escape(found.consequence)
+    return f"<p>Model error: {escape(figures)} ({escape(found.used)}).<br>{told}</p>"
 
 
 def _rows(answer: ReplayAnswer) -> Iterator[dict[str, str]]:

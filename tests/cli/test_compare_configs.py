@@ -44,6 +44,7 @@ def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None
     result = flinknet("compare-configs", "q:buffer-timeout=5ms", *options)
     assert result.exit_code == 1
     assert "CPU cores 0.500 → 0.600, +20.0% (+20.0% … +20.0%)" in result.stdout
+    assert "CPU cores are those of flinknet's Python, with a fixed part" in result.stdout
 
 
 @pytest.mark.parametrize(

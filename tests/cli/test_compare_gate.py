@@ -22,6 +22,7 @@ from tests.report.test_page import embedded
 
 DISTURBED = RunWarning("disturbed", "a TaskManager waited for a CPU")
 INVALID = RunWarning("rate-not-reached", "rate not reached: 5 of 9; do", "rate not reached")
+TIMEOUT = "execution.buffer-timeout.interval"
 HERE = {"flinknet": "1", "cpu": "A", "cores": 2, "kernel": "6.1", "python_operations_per_s": 100}
 
 
@@ -154,7 +155,9 @@ def test_a_history_shows_the_trend_and_warns_of_a_step(gate: Callable[..., Resul
     gate("base", "x:buffer-timeout=9ms", *options, cpu="B")
     for _ in range(4):
         result = gate("base", "x:buffer-timeout=5ms", *options)
-    assert "No step in 4 comparable results." in result.stdout
+    assert "No step in 4 comparable results. In the middle, a step would be" in result.stdout
+    assert "found from throughput 1.0%, p50 1.0%, p99 1.0%." in result.stdout.replace("\n", " ")
+    assert f"settings changed: {TIMEOUT} 9 ms → 5 ms" in " ".join(result.stdout.split())
     assert "not counted: CPU B then, A now" in result.stdout
     result = gate("base", "x:buffer-timeout=5ms", *options, "--fail-if", "p99_9>+1%")
     assert "p99.9 of x was measured in 0 of 5 comparable results: no trend." in result.stdout

@@ -152,3 +152,14 @@ def test_throughput_is_no_merit_at_a_rate_that_both_keep(flinknet: Flinknet, run
         run.scenarios.clear()
         call = ("compare-configs", "base", "x:flow-control=credit", "--runs", "2", *options)
         assert f"{verdict} in throughput" in flinknet(*call).stdout
+
+
+def test_network_memory_that_holds_every_buffer_is_no_shortage(flinknet: Flinknet) -> None:
+    Path("conf.yaml").write_text("taskmanager.memory.network.min: 128mb\n")
+    call = ("compare-configs", "base", "big:conf.yaml", "--rate", "1k/s", "--runs", "2")
+    result = flinknet(*call)
+    assert "network memory (by taskmanager.memory.*)  64 mb → 128 mb" in result.stdout
+    assert "big against base" in result.stdout
+    assert "a shortage of buffers" not in result.output
+    Path("conf.yaml").write_text("taskmanager.memory.network.min: 512kb\n")
+    assert "big differs in network memory" in flinknet(*call).stdout

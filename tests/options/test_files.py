@@ -81,6 +81,22 @@ def test_a_resource_of_the_operator_has_its_settings_below_its_spec(
 
 
 @pytest.mark.parametrize(
+    ("memory", "size"), [("4096m", "4096m"), ("2Gi", "2Gib"), ('"1073741824"', "1073741824")]
+)
+def test_the_memory_of_a_resource_is_the_size_of_the_process(
+    tmp_path: Path, memory: str, size: str
+) -> None:
+    text = (
+        "kind: FlinkDeployment\nspec:\n"
+        "  flinkConfiguration: {taskmanager.memory.process.size: 1g}\n"
+        f"  taskManager:\n    resource: {{memory: {memory}, cpu: 1}}\n"
+    )
+    settings, warnings = read_flink_conf(write(tmp_path, text))
+    assert settings == {"taskmanager.memory.process.size": size}
+    assert warnings == ()
+
+
+@pytest.mark.parametrize(
     "spec", ["", "spec:\n", "spec: {flinkConfig: {}}\n", "spec: {flinkConfiguration: text}\n"]
 )
 def test_a_resource_of_the_operator_without_settings_is_refused(tmp_path: Path, spec: str) -> None:
@@ -102,6 +118,7 @@ def test_a_config_map_has_its_settings_in_a_file_of_its_data(tmp_path: Path, nam
     [
         ("kind: ConfigMap\ndata: {log4j.properties: x}\n", r"a ConfigMap without data.config.yaml"),
         ("kind: ConfigMap\n", r"a ConfigMap without data.config.yaml"),
+        ("kind: ConfigMap\ndata: {config.yaml: 'kind: ConfigMap'}\n", "a resource of kind ConfigM"),
         ("kind: Deployment\nspec: {}\n", "a resource of kind Deployment has no configuration"),
     ],
 )
@@ -117,6 +134,10 @@ def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: P
     assert settings == {"taskmanager.memory.network.fraction": "0.2"}
     assert warning.text == (
         f"{path}: taskmanager.network.memory.fraction: this key is deprecated; use"
+        " taskmanager.memory.network.fraction"
+    )
+    assert warning.line == (
+        f"{path}: taskmanager.network.memory.fraction is deprecated: use"
         " taskmanager.memory.network.fraction"
     )
 
@@ -164,6 +185,12 @@ def test_a_file_that_has_no_end_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read as Flink's") as raised:
         read_flink_conf(path)
     assert len(str(raised.value)) < 300
+
+
+def test_a_key_that_is_there_twice_is_refused_as_by_flink(tmp_path: Path) -> None:
+    path = write(tmp_path, f"a: &a {{b: 1}}\nc: *a\n{TIMEOUT}: 5 ms\n{TIMEOUT}: 6 ms\n")
+    with pytest.raises(ConfigError, match=rf"line 4, column 1: the key {TIMEOUT} is there twice"):
+        read_flink_conf(path)
 
 
 def test_a_mistyped_name_gets_its_neighbour(tmp_path: Path) -> None:

@@ -498,6 +498,14 @@ def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
     assert (row.change, row.interval) == ("0.00", "−0.01 … +0.01")
 
 
+def test_an_interval_of_two_runs_that_says_nothing_has_no_figures() -> None:
+    found = difference([1, 900], [400, 1], direction=-1)
+    (row,) = metric_rows({"p99": found})
+    assert row.interval == "wider than 100-fold"
+    (row,) = metric_rows({"p99": found}, is_narrow=True)
+    assert row.interval == ">100-fold"
+
+
 def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     means = 0.5e6, 9.99 * 1024
     large = Difference(*means, *means, 10.96, -0.978, 102.274, 4, Verdict.NONE)

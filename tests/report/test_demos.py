@@ -16,11 +16,12 @@ from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.demos.timeout import timeout
 from flinknet.report.demos.unaligned import unaligned
 from flinknet.report.page import page_of_parts
-from flinknet.report.page_parts import OverTime
+from flinknet.report.page_parts import Curves, Lines, OverTime
 from flinknet.results import (
     CheckpointSummary,
     DebloatedGate,
     DebloatingSample,
+    FlushCounts,
     LatencySummary,
     Progress,
     RunMetrics,
@@ -133,7 +134,8 @@ def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None
     shown = unaligned([checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)], LOAD)
     text = " ".join(shown.lesson)
     assert "a checkpoint takes 400 ms" in text
-    assert "8.00 ms. The price is 64.0 KiB" in text
+    assert "it overtakes that data: 8.00 ms." in shown.lesson[0]
+    assert "The price is 64.0 KiB" in text
     alike = unaligned([checkpointed("aligned", 9, 0), checkpointed("unaligned", 8, 0)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
 
@@ -206,6 +208,39 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     shown = timeout([runs[0], replace(runs[1], result=disturbed), runs[2]], LOAD)
     assert "1 of 3 runs are doubtful, at 5ms" in shown.doubts[0]
     assert len(shown.lesson) == 1
+    assert not shown.lesson[0].endswith("(doubtful)")
+    assert [row.cells[0] for row in shown.table.rows] == ["0", "! 5ms", "100ms"]
+    assert all(each.marks == {1: "!"} for each in shown.charts if isinstance(each, Curves))
+
+
+def test_a_headline_from_doubtful_runs_says_so_and_has_the_colour_of_a_warning() -> None:
+    runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
+    warned = [(RunWarning("disturbed", f"others took it {share}%"),) for share in (7, 9, 8)]
+    shown = timeout(
+        [
+            replace(run, result=replace(run.result, warnings=each))
+            for run, each in zip(runs, warned, strict=True)
+        ],
+        LOAD,
+    )
+    assert shown.lesson[0].endswith("(doubtful)")
+    assert shown.doubts[1:] == ["at 0, 5ms, 100ms: others took it 7 … 9%"]
+    (headline, *_) = shown.page.views[0].parts
+    assert isinstance(headline, Lines)
+    assert headline.is_doubt
+
+
+def test_a_timeout_that_is_slower_than_a_longer_one_is_unexpected() -> None:
+    runs = [timed("0", 1, 1000), timed("1ms", 9, 500), timed("5ms", 3, 200), timed("9ms", 50, 10)]
+    assert "at 1ms p50 is 9.00 ms, higher than the 3.00 ms at 5ms" in timeout(runs, LOAD).lesson[1]
+
+
+def test_buffers_that_left_full_are_named() -> None:
+    runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 40, 16)]
+    flushed = replace(runs[-1].result.measured, flushes=FlushCounts(6, 10, 0))
+    runs[-1] = replace(runs[-1], result=replace(runs[-1].result, measured=flushed))
+    shown = timeout(runs, LOAD)
+    assert "At 100ms, 6 of 16 buffers left because their segment was full" in shown.table.notes[-1]
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -213,5 +248,5 @@ def test_a_disturbed_machine_is_reported_in_the_terminal_and_on_the_page(width: 
     run = timed("0", 1, 1000)
     disturbed = replace(run.result, warnings=(RunWarning("disturbed", "others took it"),))
     shown = timeout([replace(run, result=disturbed), timed("5ms", 3, 9), timed("9ms", 5, 8)], LOAD)
-    assert "Warning: others took it" in printed(shown, width)
-    assert "Warning: others took it" in page_of_parts(shown.page)
+    assert "Warning: at 0: others took it" in printed(shown, width)
+    assert "Warning: at 0: others took it" in page_of_parts(shown.page)

@@ -18,9 +18,9 @@ from flinknet.trace.event_block import EventColumns
 Key = tuple[int, int]
 """Kind and point."""
 
-LONG_RUN = 64
-"""Rows that stand together, from which on they are copied as a piece, and not row by row: 4 µs a
-piece of 4,000 instead of 10."""
+LONG_RUN = 512
+"""Rows that stand together, from which on they are copied as a piece, and not row by row: 65,536
+rows take 17 instead of 48 us in pieces of 4,096, and 228 in such of 64."""
 
 ROWS_AT_ONCE = 1 << 16
 """Of several channels that are worked on together, so that what is computed of them fits into the

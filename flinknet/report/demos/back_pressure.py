@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
-from flinknet.units import human_count, human_duration, human_share
+from flinknet.units import human_count, human_duration, human_share, without_zeros
 
 from ..bench_page import task_bars
 from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
@@ -21,6 +21,9 @@ since the sample before."""
 
 SLOWER = 4
 """The sink needs so many times as long for a record as the source."""
+
+TAKEN_MIN = 0.95
+"""Of the records that its delay allows, what the sink takes on a quiet machine."""
 
 BUSY, WAITING = 0.8, 0.2
 """Shares of the time of the sink and of the source from which the demo has shown its effect."""
@@ -96,6 +99,17 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
             "waits_after_ns": waits_after_ns,
             "sink_records_per_s": taken,
         },
+    )
+
+
+def _short_of(taken_per_s: float | None, rate_per_s: float) -> str:
+    """What the sink could take, if it takes clearly less."""
+    allowed = rate_per_s / SLOWER
+    if taken_per_s is None or taken_per_s >= TAKEN_MIN * allowed:
+        return ""
+    return (
+        f"; its delay alone allows {without_zeros(human_count(allowed))}: the machine was slow, and"
+        " the shares of the time are those of a slower sink"
     )
 
 
@@ -181,7 +195,8 @@ def _lesson(
     return [
         f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
         f" {source} after {human_duration(last_ns)}: the buffers next to the sink fill up first.",
-        f"The sink consumes {human_count(taken_per_s)} of {asked_rate(rate_per_s)}.",
+        f"The sink consumes {human_count(taken_per_s)} of {asked_rate(rate_per_s)}"
+        f"{_short_of(taken_per_s, rate_per_s)}.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
         f" {human_share(shares[sink][0])}: the bottleneck is the busy task directly"
         " downstream of the back-pressured ones.",

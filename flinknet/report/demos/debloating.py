@@ -40,8 +40,8 @@ its effect."""
 class _Seen:
     """One run: what the consumer took, data in flight (median, least and most of the second half)
     and for how long they keep it busy, buffer sizes at the start, the middle and the end, how long
-    its gate expected to need for its buffers (median of the second half), and how long checkpoints
-    took."""
+    its gate expected to need for its buffers, at which rate (medians of the second half), and how
+    long checkpoints took."""
 
     taken_records_per_s: float | None
     in_flight_bytes: float | None
@@ -52,6 +52,7 @@ class _Seen:
     buffer_size_middle_bytes: int | None
     buffer_size_bytes: int | None
     expected_ns: float | None
+    expected_bytes_per_s: float | None
     checkpoint_duration_mean_ns: float | None
 
 
@@ -149,6 +150,7 @@ def _seen(run: DemoRun, workload: WorkloadConfig) -> _Seen:
         settled[0].buffer_size_bytes if settled else sizes[-1],
         sizes[-1],
         median(each.time_to_consume_ns for each in settled) if settled else None,
+        median(each.throughput_bytes_per_s for each in settled) if settled else None,
         result.measured.checkpoints.duration_ns.mean if result.measured.checkpoints else None,
     )
 
@@ -225,6 +227,23 @@ def _why_missed(on: _Seen, missed_by: float, threshold_percent: int) -> str:
         )
     return (
         f"That misses the target by {human_share(missed_by)}. {steps}. The gate expected"
-        f" {human_duration(on.expected_ns)}: it counts its queue and the backlog that was"
-        " announced, not what lies in the sockets or was written meanwhile."
+        f" {human_duration(on.expected_ns)}: {_other_reckoning(on)}."
+    )
+
+
+def _other_reckoning(on: _Seen) -> str:
+    """Where the gate and the measured values differ more: in the rate, or in the bytes."""
+    assert on.in_flight_bytes is not None
+    assert on.in_flight_ns is not None
+    rate, expected_ns = on.expected_bytes_per_s, on.expected_ns
+    if rate and expected_ns:
+        at_its_rate_ns = on.in_flight_bytes / rate * 1e9
+        if on.in_flight_ns / at_its_rate_ns > at_its_rate_ns / expected_ns:
+            return (
+                f"it counts on {human_bytes(rate)}/s, its rate while it has data, and over the"
+                f" whole time it took {human_bytes(on.in_flight_bytes / on.in_flight_ns * 1e9)}/s"
+            )
+    return (
+        "it counts its queue and the backlog that was announced, not what lies in the sockets or"
+        " was written meanwhile"
     )

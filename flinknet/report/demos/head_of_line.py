@@ -22,15 +22,14 @@ from ..demo_console import (
     COMPARED,
     NEIGHBOUR,
     PAUSED,
-    RATE_HEADROOM,
     STARVED_RATIO,
     TITLES,
     HeadOfLine,
     RateSample,
-    doubts,
     fullest,
     lesson,
     setup,
+    told_doubts,
 )
 from ..page_parts import (
     Head,
@@ -62,6 +61,9 @@ PLACES_NOTES = (
     " differ.",
     "Why does the receiver not read on and set B.4's data aside? That takes memory without a bound."
     " Credit makes it unnecessary: nothing is sent that has no free buffer waiting for it.",
+    "Bytes that the receiver's kernel has and has not acknowledged yet count in places 3 and 4, and"
+    " the two hosts are not read at the same instant: for a moment places 3, 4 and 6 may add up to"
+    " more than the credit of both channels allows.",
 )
 CAPTIONS = (
     *("written, waits for its turn", "handed over, not sent", "kernel, sending host"),
@@ -69,15 +71,16 @@ CAPTIONS = (
 )
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 CHANNELS = 2
-REPEATED_MIN = 3
-"""Equal rates at the end of a run are no measurements any more if there are so many."""
+AXIS_HEADROOM = 1.5
+"""Rates are drawn up to so much of what was taken alone."""
+
+USED_MIN = 0.5
+"""Of the bytes that a quota lets in, what lies in the first place at least if it is used up:
+buffers that were flushed are not full."""
 
 TABLE_NOTES = (
     "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
     " TCP only passed before the buffers were full.",
-)
-UNAFFECTED = (
-    " This makes p99 values too high; the rates that are kept show the effect all the same."
 )
 
 
@@ -89,15 +92,16 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         [
             TimeSeries(
                 f"{TITLES[mode.flow_control]}: records/s",
-                [each.at_ns for each in measured(mode.rates)],
-                [each.neighbour_per_s for each in measured(mode.rates)],
+                [each.at_ns for each in mode.rates],
+                [each.neighbour_per_s for each in mode.rates],
                 "orange" if mode.flow_control == "tcp" else "blue",
             )
             for mode in modes
         ],
         meaning="Records per second. Click to go to an instant. While it catches up after the"
-        " pause, B.3 may go beyond the axis.",
-        top=RATE_HEADROOM * max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
+        " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
+        f" until {pause.to_ns / 1e9:.2f} s.",
+        top=AXIS_HEADROOM * max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
         or None,
         spans=[pause],
     )
@@ -131,7 +135,7 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         "Why there is credit",
         f"{setup(pause_ns)} {HEAD_OF_LINE} {CREDIT}",
         [lesson(modes), *fullest(modes)],
-        [f"{each}{UNAFFECTED}" for each in doubts(modes)] if holds else doubts(modes),
+        told_doubts(modes),
         parts,
         spares_lesson=holds,
     )
@@ -143,9 +147,8 @@ def _within_quota(buffering: Buffering, config: Mapping[str, Any]) -> Buffering:
     """
     if QUOTA not in config:
         return buffering
-    quota_bytes = int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
     fullest = max((each.levels.subpartition_bytes for each in buffering.samples), default=0)
-    bound = min(max(CHANNELS * quota_bytes, fullest), buffering.bounds.subpartition_bytes)
+    bound = min(max(CHANNELS * _quota_bytes(config), fullest), buffering.bounds.subpartition_bytes)
     return replace(buffering, bounds=replace(buffering.bounds, subpartition_bytes=bound))
 
 
@@ -173,14 +176,14 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     elif sample.at_ns < pause.to_ns:
         phase = f"B.4 has been paused for {human_duration(sample.at_ns - pause.from_ns)}."
     else:
-        phase = "B.4 consumes again."
-    known = [each for each in measured(mode.rates) if each.at_ns <= sample.at_ns]
+        phase = f"B.4 consumes again; no record is due after {pause.to_ns / 1e9:.2f} s."
+    known = [each for each in mode.rates if each.at_ns <= sample.at_ns]
     rates = known[-1] if known else None
     lines = [phase]
     if rates is not None:
-        since_ns = rates.at_ns - (known[-2].at_ns if len(known) > 1 else 0)
+        since_ns = known[-2].at_ns if len(known) > 1 else 0
         lines[0] += (
-            f" In {human_duration(since_ns)} up to {rates.at_ns / 1e9:.2f} s: B.3"
+            f" Between {since_ns / 1e9:.2f} and {rates.at_ns / 1e9:.2f} s: B.3"
             f" {human_rate(rates.neighbour_per_s)}, B.4 {human_rate(rates.paused_per_s)}."
         )
         if rates.paused_credit is not None:
@@ -197,7 +200,7 @@ def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     if not sample.is_writable:
         blocked.append("the sender's socket is full")
     if not sample.is_writing:
-        blocked.append(_waiting(mode, rates))
+        blocked.append(_waiting(mode, rates, sample))
     if blocked:
         text = "; ".join(blocked)
         lines.append(f"{text[0].upper()}{text[1:]}.")
@@ -208,7 +211,7 @@ def _buffers(number: int | None) -> str:
     return MISSING if number is None else counted(number, "buffer")
 
 
-def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:
+def _waiting(mode: HeadOfLine, rates: RateSample | None, sample: FillSample) -> str:
     """Which producers wait for a buffer: those whose consumer gets next to nothing."""
     least = STARVED_RATIO * (mode.solo_records_per_s or 0.0)
     names = []
@@ -216,19 +219,18 @@ def _waiting(mode: HeadOfLine, rates: RateSample | None) -> str:
         flows = (("A.1", rates.neighbour_per_s), ("A.2", rates.paused_per_s))
         names = [name for name, per_s in flows if per_s <= least]
     who = {0: "a producer waits", 1: f"{''.join(names)} waits"}.get(len(names), "A.1 and A.2 wait")
+    quota_bytes = _quota_bytes(mode.shared.config)
+    fullest = max((each.subpartition_bytes for each in sample.channels), default=quota_bytes)
+    if fullest < USED_MIN * quota_bytes:
+        return f"{who} for a buffer"
     return (
         f"{who} for a buffer: the quota of a channel (max-buffers-per-channel) is used up, even if"
-        " the pool has more"
+        " the pool has more; it counts buffers, also those that are not full"
     )
 
 
-def measured(rates: Sequence[RateSample]) -> Sequence[RateSample]:
-    """Without the end of a run, where the last rates stand without being measured again."""
-    end = len(rates)
-    while end > 1 and _per_s(rates[end - 1]) == _per_s(rates[end - 2]):
-        end -= 1
-    return rates[:end] if len(rates) - end >= REPEATED_MIN else rates
-
-
-def _per_s(rates: RateSample) -> tuple[float, float]:
-    return rates.neighbour_per_s, rates.paused_per_s
+def _quota_bytes(config: Mapping[str, Any]) -> int:
+    """What the quota of a channel lets in; 0 where it is not known."""
+    if QUOTA not in config:
+        return 0
+    return int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)

@@ -26,6 +26,10 @@ UNEXPECTED = "Unexpected"
 """Begins the lesson of a demo that did not show its effect."""
 
 
+DOUBTFUL = "(doubtful)"
+"""Ends a sentence that rests on a doubtful run."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoRun:
     """One run of a demo, and where it stood every now and then.
@@ -86,7 +90,8 @@ def demo_page(
     leaves that unaffected.
     """
     has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
-    taught = Lines(lesson, is_doubt=has_failed, is_headed=True)
+    is_doubt = has_failed or any(each.endswith(DOUBTFUL) for each in lesson)
+    taught = Lines(lesson, is_doubt=is_doubt, is_headed=True)
     doubtful = [Lines([f"Warning: {each}" for each in doubts], is_doubt=True)] if doubts else []
     seen, about = (
         Section("demo", "What happens", "", parts),

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from flinknet.config import WorkloadConfig
-from flinknet.results import Validity
-from flinknet.units import human_count, human_duration, parse_duration_ns
+from flinknet.results import Validity, validity_by, without_consequences
+from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
+from ..bench_console import MARKS
 from ..page_parts import Curves, Head, Row, Series, Table
-from .shown import DemoRun, DemoShown, asked_rate, doubts_of
+from ..warning_lines import merged_text, same_but_for_numbers
+from .shown import DOUBTFUL, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
 NOTES = (
     "At 0 each record is flushed at once, but records that arrive while the sender waits for a CPU"
     " or for the socket still share a buffer.",
 )
+
+HIGHER = 1.25
+"""A p50 that is higher by this factor than that of a longer timeout is the machine's doing."""
 
 FAR = 2.0
 """A p50 that is further than this factor from half the timeout shows something else."""
@@ -22,7 +28,10 @@ FAR = 2.0
 
 def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """From one run for each timeout, the shortest first."""
+    unsure = doubtful(runs)
     names = [each.name for each in runs]
+    marked = [f"{MARKS[each.result.validity]}{each.name}" for each in runs]
+    marks = {index: "!" for index, name in enumerate(names) if name in unsure}
     measured = [each.result.measured for each in runs]
     p50 = [each.latency_ns.p50 for each in measured]
     p99 = [each.latency_ns.p99 for each in measured]
@@ -44,7 +53,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
                 human_count(each.records / each.buffers if each.buffers else None),
             ]
         )
-        for name, each, half, most, sent in zip(names, measured, p50, p99, buffers, strict=True)
+        for name, each, half, most, sent in zip(marked, measured, p50, p99, buffers, strict=True)
     ]
     charts = [
         Curves(
@@ -53,6 +62,8 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             [Series("p50", p50), Series("p99", p99, "orange")],
             unit="ns",
             is_log=True,
+            meaning="! is a doubtful run." if marks else "",
+            marks=marks,
         ),
         Curves(
             "Buffers per second",
@@ -60,6 +71,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             [Series("buffers/s", buffers, "purple")],
             is_log=True,
             meaning="Each costs CPU time on both sides.",
+            marks=marks,
         ),
     ]
     return DemoShown(
@@ -67,9 +79,9 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "Latency against messages",
         f"{asked_rate(workload.rate_per_s)} from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
-        Table(heads, rows, notes=NOTES),
+        Table(heads, rows, notes=[*NOTES, *_full_notes(runs)]),
         charts,
-        _lesson(names, p50, buffers, doubtful(runs)),
+        _lesson(names, p50, buffers, unsure),
         _doubts(runs),
         {
             name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
@@ -88,9 +100,40 @@ def _doubts(runs: Sequence[DemoRun]) -> list[str]:
     if not names:
         return []
     return [
-        f"{len(names)} of {len(runs)} runs are doubtful, at {', '.join(names)}: do not rely on"
-        " their values.",
-        *doubts_of(each.result for each in runs),
+        f"{len(names)} of {len(runs)} runs are doubtful, at {', '.join(names)} (marked !): do not"
+        " rely on their values.",
+        *_reasons(runs),
+    ]
+
+
+def _reasons(runs: Sequence[DemoRun]) -> list[str]:
+    """Why runs are doubtful: the gravest of each, once where they differ in numbers alone."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in runs:
+        reasons = [
+            warning.line
+            for warning in without_consequences(each.result.warnings)
+            if validity_by(warning) is not Validity.VALID
+        ]
+        for reason in reasons[:1]:
+            found.setdefault(same_but_for_numbers(reason), []).append((each.name, reason))
+    return [
+        f"at {', '.join(name for name, _ in same)}: {merged_text([text for _, text in same])}"
+        for same in found.values()
+    ]
+
+
+def _full_notes(runs: Sequence[DemoRun]) -> list[str]:
+    """Why more buffers leave than the longest timeout alone would send."""
+    measured = runs[-1].result.measured
+    full = measured.flushes.full
+    if not full:
+        return []
+    return [
+        f"At {runs[-1].name}, {full} of {counted(measured.buffers, 'buffer')} left because their"
+        " segment was full, so more leave than one each timeout, and records wait less than half"
+        " of it. Such a buffer may carry few bytes: earlier flushes had sent the rest of that"
+        " segment.",
     ]
 
 
@@ -103,13 +146,15 @@ def _lesson(
     short, long, between = p50[0], p50[-1], p50[-2]
     if short is None or long is None or short >= long or buffers[0] <= buffers[-1]:
         return [
-            "Unexpected: a shorter timeout should give a lower latency and more buffers. Try a"
+            f"{UNEXPECTED}: a shorter timeout should give a lower latency and more buffers. Try a"
             " quiet machine or a lower --rate."
         ]
+    end = f" {DOUBTFUL}" if names[0] in unsure or names[-1] in unsure else ""
     lesson = [
         f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
         f" {human_duration(long)} to {human_duration(short)}, and the network carries"
-        f" {buffers[0] / buffers[-1]:.0f} times as many buffers.",
+        f" {buffers[0] / buffers[-1]:.0f} times as many buffers.{end}",
+        *_humps(names, p50),
     ]
     half_ns = parse_duration_ns(names[-2], "a timeout") / 2
     if (
@@ -123,3 +168,15 @@ def _lesson(
             f" {human_duration(between)} with {human_count(buffers[-2])} buffers/s."
         )
     return lesson
+
+
+def _humps(names: Sequence[str], p50: Sequence[float | None]) -> list[str]:
+    """The first timeout that was slower than a longer one."""
+    known = [(name, ns) for name, ns in zip(names, p50, strict=True) if ns is not None]
+    for (name, ns), (longer, longer_ns) in combinations(known, 2):
+        if ns > HIGHER * longer_ns:
+            return [
+                f"{UNEXPECTED}: at {name} p50 is {human_duration(ns)}, higher than the"
+                f" {human_duration(longer_ns)} at {longer}. Try a quiet machine."
+            ]
+    return []

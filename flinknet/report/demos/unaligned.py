@@ -48,7 +48,6 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             ),
         ],
         unit="ns",
-        is_log=True,
         is_bars=True,
     )
     return DemoShown(
@@ -101,8 +100,8 @@ def _lesson(aligned: CheckpointSummary | None, overtaking: CheckpointSummary | N
         ]
     return [
         f"Aligned, a barrier waits until all data ahead of it is processed: a checkpoint takes"
-        f" {human_duration(slow_ns)}.",
-        f"Unaligned, it overtakes that data: {human_duration(fast_ns)}. The price is"
-        f" {human_bytes(overtaking.overtaken_bytes_mean)} of overtaken data that each checkpoint"
-        " has to store.",
+        f" {human_duration(slow_ns)}. Unaligned, it overtakes that data:"
+        f" {human_duration(fast_ns)}.",
+        f"The price is {human_bytes(overtaking.overtaken_bytes_mean)} of overtaken data that each"
+        " checkpoint has to store.",
     ]

@@ -89,7 +89,6 @@ function curves(spec, width, height = 250) {
   const domain = spec.isLog ? roundLog(Math.min(...values), Math.max(...values)) : [0, Math.max(...values) * 1.12 || 1];
   const y = (spec.isLog ? logScale : linearScale)(domain, [bottom, top]);
   yAxis(svg, y, y.ticks(spec.isLog ? 7 : 5), spec.format, left, right);
-  if (spec.isBars && spec.isLog) svg.append(s("text", {x: right, y: 10, "text-anchor": "end"}, "log scale"));
   const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);
   bandAxis(svg, spec.labels, centers, bottom);
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));

@@ -14,11 +14,12 @@ function linesOverTime(spec, width, height = 210) {
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
   }
   // What goes beyond the axis is named where it does.
+  let above = 0;
   for (const one of spec.top ? spec.series : []) {
     const highest = Math.max(...one.values.filter((value) => value !== null));
     if (!(highest > most * 1.08)) continue;
-    const text = `▲ up to ${spec.format(highest)}`, half = text.length * CHAR_PX / 2, at = x(one.at_ns[one.values.indexOf(highest)]);
-    svg.append(s("text", {class: "strong", x: Math.min(at, right - half), y: top + 12, "text-anchor": "middle"}, text));
+    const text = `▲ up to ${spec.format(highest)}`, at = x(one.at_ns[one.values.indexOf(highest)]);
+    svg.append(s("text", {class: "strong", x: at > (left + right) / 2 ? at - 8 : at + 8, y: top + 12 + 15 * above++, "text-anchor": at > (left + right) / 2 ? "end" : "start", style: `fill: ${one.color}`}, text));
   }
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
 }
@@ -34,7 +35,7 @@ function rowsOverTime(spec, width) {
   svg.append(s("text", {x: left, y: 12}, scale));
   spec.series.forEach((one, index) => {
     const low = top + (index + 1) * rowPx - 2, y = linearScale([0, most || 1], [low, top + index * rowPx + (isNarrow ? 17 : 4)]);
-    const points = one.values.map((value, at) => [x(one.at_ns[at]), y(value ?? 0)]);
+    const points = steps(one.values.map((value, at) => [x(one.at_ns[at]), y(value ?? 0)]));
     const first = points[0], last = points[points.length - 1];
     svg.append(s("line", {class: "grid", x1: left, x2: right, y1: low, y2: low}),
       s("text", isNarrow ? {x: left, y: low - rowPx + 14} : {x: left - 8, y: low - rowPx / 2 + 6, "text-anchor": "end"}, one.name));
@@ -42,6 +43,9 @@ function rowsOverTime(spec, width) {
   });
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
 }
+
+// A value holds until the next one.
+const steps = (points) => points.flatMap((point, index) => index ? [[point[0], points[index - 1][1]], point] : [point]);
 
 function largest(series) {
   const values = series.flatMap((one) => one.values).filter((value) => value !== null);

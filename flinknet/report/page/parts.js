@@ -39,7 +39,7 @@ const PARTS = {
   table: ({heads, rows, title, notes}) => h("div", {}, title ? h("h3", {}, title) : null,
     table(heads.map(({name, meaning}) => [name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),
     notes.map((note) => h("p", {class: "note small"}, note))),
-  curves: (part) => figureOf(part, legendOf(part.series), (width) => curves({
+  curves: (part) => figureOf({...part, title: part.is_log ? `${part.title} (log scale)` : part.title}, legendOf(part.series), (width) => curves({
     labels: part.labels, recorded: -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
     marks: Object.entries(part.marks).map(([index, name]) => [Number(index), name]),
     series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values,

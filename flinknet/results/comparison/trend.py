@@ -14,7 +14,7 @@ from statistics import fmean, geometric_mean
 
 from flinknet.units import counted, human_change
 
-from .compared import Configuration
+from .compared import Configuration, SettingChange
 from .differences import NEGLIGIBLE
 from .student_t import student_t_quantile
 
@@ -34,6 +34,8 @@ class TrendPoint:
     Attributes:
         why_not: why it does not count (another machine, another workload, disturbed); empty: it
             does.
+        disturbed: how many of the runs were.
+        changed: the settings that differ from those of the result before.
     """
 
     source: str
@@ -42,6 +44,8 @@ class TrendPoint:
     value: float | None
     base_value: float | None
     why_not: str = ""
+    disturbed: int = 0
+    changed: tuple[SettingChange, ...] = ()
 
     @property
     def change(self) -> float | None:
@@ -64,12 +68,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A metric of one candidate over all results, oldest first; the newest is that of this call."""
+    """A metric of one candidate over all results, oldest first; the newest is that of this call.
+
+    Attributes:
+        step_min: the smallest step in the middle that would have been found, as a ratio; None for
+            too few results.
+    """
 
     config: str
     metric: str
     points: tuple[TrendPoint, ...]
     step: Step | None
+    step_min: float | None = None
 
     @property
     def values(self) -> int:
@@ -101,22 +111,41 @@ def mean_of(configuration: Configuration, metric: str) -> float | None:
 def trend_of(config: str, metric: str, points: Sequence[TrendPoint]) -> Trend:
     """The trend of results in their order, with the last step."""
     counted = [each for each in points if each.value and not each.why_not]
-    return Trend(config, metric, tuple(points), _step(counted[-WINDOW:]))
+    recent = counted[-WINDOW:]
+    return Trend(config, metric, tuple(points), _step(recent), _step_min(recent))
 
 
 def _step(points: Sequence[TrendPoint]) -> Step | None:
     count = len(points)
     if count < RESULTS_MIN:
         return None
-    logs = [math.log(each.value) for each in points if each.value]
+    logs = _logs(points)
     places = range(BEFORE_MIN, count)
     at = max(places, key=lambda place: _strength(logs, place))
     centre, error = _shift(logs, at)
-    reach = student_t_quantile(1 - _CHANCE / len(places) / 2, count - 2) * error
+    reach = _reach(count, error)
     if abs(centre) <= reach or abs(math.expm1(centre)) < NEGLIGIBLE:
         return None
     low, high = math.expm1(centre - reach), math.expm1(centre + reach)
     return Step(points[at].measured_at, math.expm1(centre), low, high, count - at)
+
+
+def _step_min(points: Sequence[TrendPoint]) -> float | None:
+    count = len(points)
+    if count < RESULTS_MIN:
+        return None
+    _, error = _shift(_logs(points), count // 2)
+    return max(math.expm1(_reach(count, error)), NEGLIGIBLE)
+
+
+def _logs(points: Sequence[TrendPoint]) -> list[float]:
+    return [math.log(each.value) for each in points if each.value]
+
+
+def _reach(count: int, error: float) -> float:
+    """How far a mean moves by chance, of so many results and all places where a step might be."""
+    places = count - BEFORE_MIN
+    return student_t_quantile(1 - _CHANCE / places / 2, count - 2) * error
 
 
 def _strength(logs: Sequence[float], place: int) -> float:
