@@ -106,8 +106,8 @@ def job_trades(answer: JobAnswer) -> list[NamedTrade]:
         return []
     choice, chosen = answer.choice, None
     if choice is not None:
-        place = choice.nearest if choice.point is None else choice.point
-        chosen = None if place is None or answer.points[place] not in known else place
+        found = choice.nearest if choice.point is None else choice.point
+        chosen = None if found is None or answer.points[found] not in known else found
     timeouts_ns = [
         each.timeouts_ns[0]
         if each in known
@@ -116,8 +116,11 @@ def job_trades(answer: JobAnswer) -> list[NamedTrade]:
         else None
         for each in answer.points
     ]
-    pairs = compared(timeouts_ns, answer.points.index(recorded), chosen)
+    place = answer.points.index(recorded)
+    pairs = compared(timeouts_ns, place, chosen)
+    mixed = [n for n, each in enumerate(answer.points) if len({*each.timeouts_ns}) > 1]
     if pairs is not None:
+        pairs += [(n, place) for n in mixed if n != place and answer.points[n] in known]
         return [
             _trade(answer, answer.points[one], answer.points[base], says_cost=number == 0)
             for number, (one, base) in enumerate(pairs)

@@ -178,7 +178,7 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
     candidates = [Candidate(run, number, each, run.to_ns) for number, each in enumerate(settings)]
     points = trade_off_points(candidates, [short, long], recorded)
     measured: Any = SimpleNamespace(
-        throughput_records_per_s=1.0, latency_ns=SimpleNamespace(p50=1.0, p99=1.0)
+        throughput_records_per_s=1.0, buffers=0, latency_ns=SimpleNamespace(p50=1.0, p99=1.0)
     )
     error = model_error(points[1], measured, is_from_between=False)
     assert (withheld(error, points) == UNKNOWN_ERROR) == is_asked
