@@ -14,7 +14,7 @@ from tests.tapped_job import MS, SECOND, SOURCE, TappedChannel, write_tapped_job
 if TYPE_CHECKING:
     from flinknet.replay.pipeline import Replay
 
-_PREDICTED = frozenset({"model_error", "trade_offs", "advice", "simulated"})
+_PREDICTED = frozenset({"model_error", "trade_offs", "advice", "simulated", "trades"})
 _VARYING = {"trace": ("path", "config"), "details": ("environment",)}
 
 

@@ -145,7 +145,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
       NAME:KEY=VALUE[,...]      the same under a name
       FILE.toml                 [network] with Flink keys,
                                 [workload] with bench options
-      FILE.yaml                 a Flink config.yaml, a FlinkDeployment or a ConfigMap
+      FILE.yaml                 a config.yaml of Flink, FlinkDeployment, ConfigMap
       NAME:FILE                 a file under a name, which a history knows it by
 
     The first one is the baseline, and it takes two or more; with --baseline, which names an earlier

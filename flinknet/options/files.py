@@ -94,13 +94,19 @@ def _problem(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
-def _read(path: Path, text: str, name: str) -> tuple[dict[str, str], list[str]]:
+def _read(
+    path: Path, text: str, name: str, *, is_of_map: bool = False
+) -> tuple[dict[str, str], list[str]]:
     """Keys and texts of a file of this name, and lines that are of no form."""
-    return _read_lines(text) if name == LEGACY_NAME else _read_yaml(path, text)
+    if name == LEGACY_NAME:
+        return _read_lines(text)
+    return _read_yaml(path, text, is_of_map=is_of_map)
 
 
-def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
-    """Keys and texts of a YAML document; its scalars stay as written."""
+def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> tuple[dict[str, str], list[str]]:
+    """Keys and texts of a YAML document, or of what a ConfigMap holds, which is no resource; its
+    scalars stay as written.
+    """
     import yaml
 
     try:
@@ -116,9 +122,9 @@ def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
     kind = document.get("kind")
-    if kind == CONFIG_MAP:
+    if kind == CONFIG_MAP and not is_of_map:
         return _read_config_map(path, document)
-    if kind in RESOURCES:
+    if kind in RESOURCES and not is_of_map:
         return _read_resource(path, document), []
     if kind is not None:
         known = ", ".join((*RESOURCES, CONFIG_MAP))
@@ -134,7 +140,7 @@ def _read_config_map(path: Path, resource: Mapping[str, Any]) -> tuple[dict[str,
     data = resource.get("data")
     for name in (CONFIG_NAME, LEGACY_NAME):
         if isinstance(data, dict) and isinstance(text := data.get(name), str):
-            return _read(path, text, name)
+            return _read(path, text, name, is_of_map=True)
     raise ConfigError(f"{path}: a {CONFIG_MAP} without data.{CONFIG_NAME} or data.{LEGACY_NAME}")
 
 

@@ -55,7 +55,7 @@ def _error_of_buffers(
     if predicted is None or not observed.buffers or not observed.duration_ns:
         return None
     if not is_from_between:  # over the length of time that throughput is of
-        if not observed.records:
+        if not observed.records or observed.throughput_records_per_s is None:
             return None
         of_record = observed.buffers / observed.records
         return _relative(predicted, of_record * observed.throughput_records_per_s)

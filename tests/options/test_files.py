@@ -118,6 +118,7 @@ def test_a_config_map_has_its_settings_in_a_file_of_its_data(tmp_path: Path, nam
     [
         ("kind: ConfigMap\ndata: {log4j.properties: x}\n", r"a ConfigMap without data.config.yaml"),
         ("kind: ConfigMap\n", r"a ConfigMap without data.config.yaml"),
+        ("kind: ConfigMap\ndata: {config.yaml: 'kind: ConfigMap'}\n", "a resource of kind ConfigM"),
         ("kind: Deployment\nspec: {}\n", "a resource of kind Deployment has no configuration"),
     ],
 )

@@ -78,8 +78,8 @@ def choose(
     patch = patch_of(points[best], recorded)
     longer_ns = _next_longer_ns(points, best)
     longer = [each for each in scored if timeout_of(points[each[2]]) == longer_ns]
-    margins = [margin for margin, beyond, _ in longer if beyond < 0 or margin < 0]
-    longer_margin = max(margins) if len(margins) == len(longer) > 0 else None
+    failing = [own for own, left, _ in longer if left < 0 or own < 0]
+    longer_margin = max(failing) if len(failing) == len(longer) > 0 else None
     return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns, longer_margin)
 
 
