@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flinknet.config import NetworkConfig
+from flinknet.config import CREDIT, TCP, NetworkConfig
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.grid import Grid
 from flinknet.predict.ramps import Ramps
@@ -184,7 +184,7 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
     assert (withheld(error, points) == UNKNOWN_ERROR) == is_asked
 
 
-def exchange(seconds: float, consume_ns: float) -> RecordedExchange:
+def exchange(seconds: float) -> RecordedExchange:
     """A channel with 10 000 records a second."""
     records, from_ns = int(10_000 * seconds), S
     to_ns = from_ns + int(seconds * S)
@@ -198,16 +198,16 @@ def exchange(seconds: float, consume_ns: float) -> RecordedExchange:
         from_ns,
         to_ns,
         7,
-        CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, (consume_ns,)),
+        CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, (20.0,)),
     )
 
 
-@pytest.mark.parametrize(("consume_ns", "is_known"), [(20.0, True), (200_000.0, False)])
+@pytest.mark.parametrize(("flow_control", "is_known"), [(CREDIT, True), (TCP, False)])
 def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_first(
-    consume_ns: float, is_known: bool
+    flow_control: str, is_known: bool
 ) -> None:
-    whole = exchange(2.0, consume_ns)
-    setting = Setting(replace(whole.network, buffer_timeout_ns=MS))
+    whole = exchange(2.0)
+    setting = Setting(replace(whole.network, buffer_timeout_ns=MS), flow_control)
     fit = CostFit(whole.costs, ("a note",))
     unpredicted = figures.unpredicted(0, 0, setting, fit, whole.measured_to_ns)
     found = simulations._simulated(unpredicted, [whole], fit, setting, None, 200 * MS)
@@ -219,7 +219,7 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
 
 
 def test_windows_are_added_up() -> None:
-    one = exchange(2.0, 20.0)
+    one = exchange(2.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     fit = CostFit(one.costs, ())
     unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
@@ -244,8 +244,8 @@ def test_windows_are_added_up() -> None:
 def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulated(
     part_ns: int, windows: int, simulated_s: int, note: str
 ) -> None:
-    one = exchange(2.0, 200_000.0)
-    setting = Setting(replace(one.network, buffer_timeout_ns=MS))
+    one = exchange(2.0)
+    setting = Setting(replace(one.network, buffer_timeout_ns=MS), TCP)
     fit = CostFit(one.costs, ("a note",))
     unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     found = simulations._simulated(unpredicted, [one] * 3, fit, setting, None, part_ns)
@@ -256,7 +256,7 @@ def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulate
 
 
 def test_a_window_in_which_nothing_came_is_known() -> None:
-    one = exchange(2.0, 20.0)
+    one = exchange(2.0)
     idle = replace(one, channels=(replace(one.channels[0], arrivals=Ramps.of(NOTHING)),))
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     fit = CostFit(one.costs, ())
