@@ -54,7 +54,23 @@ def complete(m: Words, f: Numbers) -> None:
         m[w.OVERTAKEN_TOTAL] += m[w.OVERTAKEN_BYTES]
         m[w.OVERTAKEN_MAX] = max(m[w.OVERTAKEN_MAX], m[w.OVERTAKEN_BYTES])
     count_time(m, f, w.CHECKPOINT_TIME, m[w.TURN_NS] - m[w.BEGAN_NS])
+    _count_travels(m, f)
     plan(m, max(m[w.NEXT_CHECKPOINT_NS], m[w.TURN_NS]))
+
+
+@compiled
+def _count_travels(m: Words, f: Numbers) -> None:
+    """How long barriers travelled, from when they were written. A source that ended while its own
+    were watched says that only when they have left, which may be too late: the run ends.
+    """
+    for number in range(m[w.CHANNELS]):
+        channel = m[w.FIRST_CHANNEL] + number * w.CHANNEL_WORDS
+        source, travelled = m[channel + w.SOURCE], m[channel + w.TRAVELLED]
+        m[channel + w.TRAVELLED] = 0
+        if travelled > 0:
+            count_time(m, f, w.TRAVEL, travelled - 1)
+            if m[source + w.STATE] == w.FINISHED and m[source + w.IS_WATCHED]:
+                m[w.ENDED] = w.ANSWER_MISSING
 
 
 @compiled
@@ -100,10 +116,11 @@ def write_barriers(m: Words, source: int) -> None:
 
 
 @compiled
-def write_checkpoint(m: Words, source: int) -> None:
+def write_checkpoint(m: Words, source: int, now: int) -> None:
     """OutputCheckpoints.write: barriers that may time out are watched until they have left."""
     m[w.OVERTAKEN_BYTES] += _unsent_bytes(m, source) if m[w.IS_UNALIGNED] else 0
     write_barriers(m, source)
+    m[source + w.WRITTEN_NS] = now
     if m[w.ALIGNED_TIMEOUT_NS]:
         m[source + w.IS_WATCHED] = 1
         m[source + w.TIMES_OUT_NS] = timeout_ns(m)
@@ -126,7 +143,7 @@ def watch_barriers(m: Words, f: Numbers, source: int, now: int) -> None:
     """
     if m[source + w.HAS_TO_CHECKPOINT] and not is_inside_record(m, source):
         m[source + w.HAS_TO_CHECKPOINT] = 0
-        write_checkpoint(m, source)
+        write_checkpoint(m, source, now)
         _acknowledge(m, f)
     if not m[source + w.IS_WATCHED]:
         return

@@ -158,7 +158,7 @@ def receive_barrier(
         m[sink + w.BEGUN_BYTES] = m[sink + w.READ_BYTES]
     _count_overtaken(m, channel, until)
     if m[w.IS_PENDING]:
-        count_time(m, f, w.TRAVEL, now - m[w.BEGAN_NS])
+        m[channel + w.TRAVELLED] = 1 + now - m[m[channel + w.SOURCE] + w.WRITTEN_NS]
     _mark_aligned(m, channel, now)
     if m[w.ALIGNED_TIMEOUT_NS]:
         _forget_announcement(m, channel)

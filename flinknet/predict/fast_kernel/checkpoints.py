@@ -45,7 +45,7 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
                 m[source + w.HAS_TO_CHECKPOINT] = 1
                 m[w.UNCONFIRMED] += 1
             else:
-                write_checkpoint(m, source)
+                write_checkpoint(m, source, now)
     for number in range(m[w.TASK_MANAGERS]):
         wake(m, m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS, now)
     if m[w.UNCONFIRMED] == 0:

@@ -14,7 +14,7 @@ from .words import Numbers, Words
 @compiled
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
     """Ask for a turn, unless an earlier one is asked for. Who has asked for this instant before,
-    and then for an earlier one, has its place among those of this instant still.
+    and then for an earlier one, has its place among those of this instant still, once.
     """
     at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
     due = due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER])
@@ -24,8 +24,10 @@ def wake(m: Words, task_manager: int, at_ns: int) -> None:
     asked = m[w.TURNS_ASKED]
     if at_ns == m[task_manager + w.LATER_NS]:
         asked = m[task_manager + w.LATER_ASKED]
+        m[task_manager + w.LATER_ASKED] = m[w.TURNS_ASKED]
     elif at_ns == m[task_manager + w.LATEST_NS]:
         asked = m[task_manager + w.LATEST_ASKED]
+        m[task_manager + w.LATEST_ASKED] = m[w.TURNS_ASKED]
     if due != w.NEVER:
         m[task_manager + w.LATEST_NS] = m[task_manager + w.LATER_NS]
         m[task_manager + w.LATEST_ASKED] = m[task_manager + w.LATER_ASKED]

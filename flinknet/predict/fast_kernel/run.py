@@ -7,7 +7,7 @@ from .checkpoints import take_coordinators_turn
 from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
-from .quiet_turns import catch_up, next_watched_ns
+from .quiet_turns import catch_up, next_record_ns, next_watched_ns
 from .sink import step_sink
 from .source import may_go_on, start_source, step_source
 from .subpartition import notify
@@ -87,38 +87,98 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
 
 
 @compiled
+def _comes_until(m: Words, task_manager: int, until_ns: int) -> bool:
+    """Whether a record of a TaskManager's sources comes up to an instant."""
+    sources = m[task_manager + w.OWN_SOURCES]
+    sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
+    return next_record_ns(m, sources, sources_end) <= until_ns
+
+
+@compiled
+def _doubt(m: Words, task_manager: int, until_ns: int) -> None:
+    """With quiet turns to make up for, the simulator would have asked in these for the next turn,
+    behind what others asked for before."""
+    if _comes_until(m, task_manager, until_ns):
+        m[task_manager + w.DOUBTED] = m[w.TURNS_ASKED]
+
+
+@compiled
+def _doubt_all(m: Words) -> None:
+    """What was asked for in a turn may be numbered otherwise than by the simulator, as its place
+    among the turns of others is unknown, or it was made up for."""
+    for number in range(m[w.TASK_MANAGERS]):
+        m[m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS + w.DOUBTED] = m[w.TURNS_ASKED]
+
+
+@compiled
+def _is_doubted(m: Words, task_manager: int, now: int) -> bool:
+    """Whether it is unknown where a TaskManager stands among those that have a turn now."""
+    if m[task_manager + w.NUMBER] >= m[w.TASK_MANAGERS]:
+        return False
+    is_old = m[task_manager + w.ASKED] <= m[task_manager + w.DOUBTED]
+    return is_old or _comes_until(m, task_manager, now)
+
+
+@compiled
+def _are_apart(m: Words) -> bool:
+    """Whether the order of turns of TaskManagers at one instant does not matter: what they send
+    arrives later, and no source ends, whose answer to a checkpoint depends on who has answered.
+    """
+    running = 0
+    for number in range(m[w.SOURCES]):
+        if m[m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS + w.STATE] == w.RUNNING:
+            running += 1
+    may_answer_twice = m[w.ALIGNED_TIMEOUT_NS] > 0 and running < m[w.SOURCES]
+    return m[w.LATENCY_NS] > 0 and not may_answer_twice
+
+
+@compiled
 def _catch_up(m: Words, f: Numbers, slopes: int, task_manager: int, until_ns: int) -> None:
     """Let a TaskManager have all turns that begin before an instant."""
     if not m[w.CATCHES_UP]:
         return
+    _doubt(m, task_manager, until_ns)
     now = catch_up(m, f, task_manager, until_ns)
     while now < until_ns and m[w.ENDED] == w.DONE:
         _turn(m, f, slopes, task_manager, now)
+        _doubt_all(m)
         now = catch_up(m, f, task_manager, until_ns)
+    if _comes_until(m, task_manager, until_ns):
+        m[w.ENDED] = w.ORDER_UNKNOWN  # a quiet turn at that instant would be before or behind it
 
 
 @compiled
 def _take_next_turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """Let a TaskManager have its turn, behind its quiet ones."""
+    is_unordered = False
     if m[w.CATCHES_UP]:
+        _doubt(m, task_manager, now)
         begin_ns = catch_up(m, f, task_manager, now)
+        is_unordered = begin_ns < now or m[w.TIED_NS] == now
         if begin_ns > now:
             set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], w.NEVER)
             wake(m, task_manager, begin_ns)
             return
         now = begin_ns
     _turn(m, f, slopes, task_manager, now)
+    if is_unordered:
+        _doubt_all(m)
 
 
 @compiled
 def _next_task_manager(m: Words, now: int) -> int:
-    """Whose turn it is; of several whoever asked for it first."""
+    """Whose turn it is; of several whoever asked for it first. The run ends if that is unknown."""
     first = m[w.FIRST_TASK_MANAGER]
     place = next_due(m, m[w.WAKES], 0, now)
     found = first + place * w.TASK_MANAGER_WORDS
     place = next_due(m, m[w.WAKES], place + 1, now)
     while place >= 0:
         other = first + place * w.TASK_MANAGER_WORDS
+        if m[w.CATCHES_UP] and (_is_doubted(m, found, now) or _is_doubted(m, other, now)):
+            m[w.TIED_NS] = now
+        is_timer = m[other + w.NUMBER] >= m[w.TASK_MANAGERS]
+        if m[w.TIED_NS] == now and (is_timer or not _are_apart(m)):
+            m[w.ENDED] = w.ORDER_UNKNOWN
         if m[other + w.ASKED] < m[found + w.ASKED]:
             found = other
         place = next_due(m, m[w.WAKES], place + 1, now)
@@ -135,7 +195,8 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
             again for the durations of checkpoints; the buffer size of each sink.
         buckets: of a latency histogram.
 
-    Returns: DONE, or why it must be run by the simulator.
+    Returns: DONE, or why it must be run otherwise: ORDER_UNKNOWN with all quiet turns, the rest by
+        the simulator.
     """
     m: Words = pointer(memory)
     f: Numbers = pointer(numbers)
@@ -153,6 +214,8 @@ def run(memory: Ints, numbers: Floats, buckets: int) -> int:
         if m[w.TURNS] > m[w.TURNS_MAX]:
             return w.TOO_LONG
         task_manager = _next_task_manager(m, now)
+        if m[w.ENDED] != w.DONE:
+            break
         if task_manager == coordinator:
             for number in range(m[w.TASK_MANAGERS]):
                 each = m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS

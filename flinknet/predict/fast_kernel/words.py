@@ -17,8 +17,16 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-DONE, WRITER_WAITS, LINK_FULL, TOO_LONG, CHECKPOINT_EXPIRES = range(5)
-"""How a run ended; anything but DONE is for the simulator to answer."""
+(
+    DONE,
+    WRITER_WAITS,
+    LINK_FULL,
+    TOO_LONG,
+    CHECKPOINT_EXPIRES,
+    ORDER_UNKNOWN,
+    ANSWER_MISSING,
+) = range(7)
+"""How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
 DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, PRIORITY_BARRIER, NOTHING = range(7)
@@ -123,6 +131,7 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # Writers: words 84 to 87. What a source takes at once; whether one may wait, or the run ends; when
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
+TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -144,7 +153,8 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # task reads is counted for an unaligned checkpoint; whether the priority event that waits to be
 # read announces an aligned barrier; records taken and not written yet, and where its arrivals stood
 # before; the bytes up to which it is to be written when there are buffers; buffers that its local
-# consumer works on, and whether the last one polled has left the subpartition.
+# consumer works on, and whether the last one polled has left the subpartition; how long its barrier
+# travelled, and one more, 0 while it has not been read.
 (
     SOURCE,
     PLACE,
@@ -215,8 +225,9 @@ TIME_KINDS, TIME_WORDS = 4, 4
     WAITING_UNTIL,
     LENT_BUFFERS,
     IS_TAKEN_WHOLE,
-) = range(69)
-CHANNEL_WORDS = 69
+    TRAVELLED,
+) = range(70)
+CHANNEL_WORDS = 70
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -264,7 +275,7 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
 # records have been taken; more of a channel than these are no single batch, and do not fit into its
-# pool.
+# pool; when it wrote its last barriers.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -294,8 +305,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     HAS_TO_CHECKPOINT,
     HAS_ENDED,
     MOST_RECORDS,
-) = range(28)
-SOURCE_WORDS = 28
+    WRITTEN_NS,
+) = range(29)
+SOURCE_WORDS = 29
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -363,7 +375,8 @@ SINK_WORDS = 47
 # its place in the timetable of turns, the number of its request for the next one,
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
 # as 0, of what has something to send; the last two instants for which it had asked before it asked
-# for an earlier one, with the numbers of these requests.
+# for an earlier one, with the numbers of these requests; the last request that the simulator may
+# have numbered otherwise, as quiet turns came after it.
 (
     NUMBER,
     ASKED,
@@ -381,8 +394,9 @@ SINK_WORDS = 47
     LATER_ASKED,
     LATEST_NS,
     LATEST_ASKED,
-) = range(16)
-TASK_MANAGER_WORDS = 16
+    DOUBTED,
+) = range(17)
+TASK_MANAGER_WORDS = 17
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,
