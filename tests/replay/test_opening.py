@@ -119,10 +119,10 @@ def test_a_tap_that_no_data_passed_is_named(taps: Path) -> None:
     edit_manifest(taps / "tap-1", make_idle)
     (run,) = open_runs([taps])
     assert losses_of(run) == [("tap-1", None, "left_out", None)]
-    with pytest.raises(TraceFormatError, match="ended before its measured part"):
+    with pytest.raises(TraceFormatError, match="tap-1: nothing was recorded"):
         open_runs([taps / "tap-1"])
     edit_manifest(taps / "tap-0", make_idle)
-    with pytest.raises(TraceFormatError, match="tap-0: the run ended before its measured part"):
+    with pytest.raises(TraceFormatError, match="tap-0: nothing was recorded"):
         open_runs([taps], together=Together.ONE)
 
 
