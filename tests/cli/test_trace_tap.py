@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import json
 import signal
 import socket
@@ -31,8 +32,9 @@ TIMEOUT_S = 120
 
 
 def free_ports(count: int) -> int:
-    """The first of so many neighbouring ports that are free now."""
-    for first in range(23_000, 60_000, 50):
+    """The first of so many neighbouring ports that are free now; processes look in different
+    places, as they may look at the same time."""
+    for first in range(23_000 + os.getpid() % 150 * 50, 60_000, 50):
         sockets = []
         try:
             sockets = [socket.create_server((HOST, first + each)) for each in range(count)]
