@@ -6,7 +6,7 @@
     channels                the channels that were observed, numbered as they appear
     recording               the run directory while it grows; trace_files: its files, one after
                             another
-    stated                  settings of the cluster that are not on the wire, and who stated them
+    stated                  settings of the cluster that are not on the wire, and their origins
     trigger                 a bound on what a tap sees
     dissector               the same names for Wireshark
     tap, pcap               a proxy between TaskManagers, and packet captures, feed the observer

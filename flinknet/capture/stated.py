@@ -1,4 +1,4 @@
-"""Settings of a cluster and its jobs that are not on the wire, each with who stated it."""
+"""Settings of a cluster and its jobs that are not on the wire, each with its origin."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Task:
     Attributes:
         plans: of what runs, the base first unless there is a baseline.
         baseline: an earlier result and the configuration in it that is the base.
-        notes: what to know of each configuration that is compared with the base, by name.
+        notes: for each configuration other than the base, by name, what its reader should know.
         equals: which configurations are the same as the first one, as a sentence.
     """
 

@@ -129,14 +129,14 @@ def _origin(manifest: RunManifest) -> str | None:
 
 
 def _with_origin(manifest: RunManifest, origin: str) -> RunManifest:
-    """The manifest with who says what the buffer timeout is."""
+    """The manifest with the origin of the buffer timeout."""
     origins = {**(manifest.settings_from or {}), _TIMEOUT_KEY: origin}
     return replace(manifest, scenario={**manifest.scenario, SETTINGS_FROM: origins})
 
 
 def _stated_in_words(manifest: RunManifest) -> list[str]:
-    """The buffer timeout, and what else predictions depend on and is no default, with who stated
-    it; nothing of a trace that does not say who did."""
+    """The settings that predictions depend on, if they are not defaults, each with its origin; none
+    if the trace does not record origins."""
     if manifest.settings_from is None:
         return []
     defaults, origins = effective_flink_keys(NetworkConfig()), manifest.settings_from

@@ -177,7 +177,7 @@ def _trade_line(setting: Setting, base: Setting) -> str:
 
 
 def _over_rounds(setting: Setting, base: Setting) -> str:
-    """Between which values the changes lay in single rounds; empty for one run of each."""
+    """The smallest and largest change in any round; empty if each setting ran once."""
     rounds = list(zip(setting.results, base.results, strict=False))
     ranges = []
     for label, read, text in (

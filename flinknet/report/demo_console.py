@@ -159,7 +159,7 @@ def print_head_of_line(
     for line in fullest(modes):
         print_line(console, line)
     print_line(console, lesson(modes))
-    for warning in told_doubts(modes):
+    for warning in limited_doubts(modes):
         print_line(console, Text(f"Warning: {warning}", style="yellow"))
 
 
@@ -333,8 +333,8 @@ def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
     return doubts_of(run for mode in modes for run in (mode.solo, mode.shared))
 
 
-def told_doubts(modes: Sequence[HeadOfLine]) -> list[str]:
-    """The same, with what they leave unaffected if the demo has shown its effect."""
+def limited_doubts(modes: Sequence[HeadOfLine]) -> list[str]:
+    """The doubts, each with what it leaves unaffected if the demo has shown its effect."""
     has_failed = lesson(modes).startswith(UNEXPECTED)
     return [each if has_failed else f"{each}{UNAFFECTED}" for each in doubts(modes)]
 

@@ -75,8 +75,10 @@ def _verdict_html(answer: ReplayAnswer) -> str:
     found = model_error_text(answer)
     figures = "unknown" if found.figures is None else found.figures
     verdict = f"Do not rely on the predictions: {found.consequence}."
-    told = f"<strong>{escape(verdict)}</strong>" if found.is_doubtful else escape(found.consequence)
-    return f"<p>Model error: {escape(figures)} ({escape(found.used)}).<br>{told}</p>"
+    advice = (
+        f"<strong>{escape(verdict)}</strong>" if found.is_doubtful else escape(found.consequence)
+    )
+    return f"<p>Model error: {escape(figures)} ({escape(found.used)}).<br>{advice}</p>"
 
 
 def _rows(answer: ReplayAnswer) -> Iterator[dict[str, str]]:

@@ -39,7 +39,7 @@ SYNTHETIC = "synthetic"
 """Key in `host` that marks a run that was not recorded."""
 
 SETTINGS_FROM = "settings_from"
-"""Key in `scenario`: who stated each of the Flink keys that were stated; others are defaults."""
+"""Key in `scenario`: where each of the Flink keys that were set comes from; others are defaults."""
 
 JOB_MANAGER = "JobManager"
 """Of these: its configuration, which a job may override."""

@@ -241,7 +241,7 @@ def _channels(
 def _scenario(
     recordings: Sequence[Recording], manifests: Sequence[RunManifest], with_keys: RunManifest
 ) -> dict[str, Any]:
-    """The first recording's scenario, with one job merged from all, and with who stated the keys of
+    """The first recording's scenario, with one job merged from all, and the origins of the keys of
     the one that has them."""
     own = ("job", SETTINGS_FROM)
     scenario = {name: value for name, value in manifests[0].scenario.items() if name not in own}

@@ -28,8 +28,8 @@ from ..demo_console import (
     RateSample,
     fullest,
     lesson,
+    limited_doubts,
     setup,
-    told_doubts,
 )
 from ..page_parts import (
     Head,
@@ -135,7 +135,7 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         "Why there is credit",
         f"{setup(pause_ns)} {HEAD_OF_LINE} {CREDIT}",
         [lesson(modes), *fullest(modes)],
-        told_doubts(modes),
+        limited_doubts(modes),
         parts,
         spares_lesson=holds,
     )
