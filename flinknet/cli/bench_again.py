@@ -148,7 +148,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 )
                 watch.finish_run(result)
                 rows.append(_row(attempt, predicted, result))
-                settings.append(Setting(attempt.name, [result]))
+                settings.append(Setting(attempt.name, [result], [number]))
                 document["is_complete"] = len(rows) == len(attempts)
                 for path in files:
                     write_json(path, document)

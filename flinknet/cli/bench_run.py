@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import RunFailedError, TraceError
+from flinknet.units import run_numbers
 
 from .commands import SectionedCommand
 from .json_files import STDOUT, put_json
@@ -158,9 +159,9 @@ def _document(
 
 def _check_measured(finished: Sequence[Finished]) -> None:
     """Raises: RunFailedError if nothing was measured in some run."""
-    empty = sum(not each.result.measured.records for each in finished)
+    empty = [each.number for each in finished if not each.result.measured.records]
     if empty:
-        where = f" in {empty} of {len(finished)} runs" if len(finished) > 1 else ""
+        where = f" in {run_numbers(empty)} of {len(finished)}" if len(finished) > 1 else ""
         raise RunFailedError(
             f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
             " slowest consumer can take"

@@ -105,7 +105,8 @@ def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
         for run in x.runs
     ]
     steps = trend_lines(trends) if any(trend.step for trend in trends) else []
-    warnings = [line.plain for line in warning_lines(runs, is_explained=True)]
+    known = warning_lines(runs, numbers=comparison.numbers, is_explained=True)
+    warnings = [line.plain for line in known]
     lines = [*note_lines(comparison), *steps, *warnings]
     return [Lines(lines, is_doubt=True)] if lines else []
 

@@ -70,7 +70,8 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
     names = [row["name"] for row in rows]
     uses = [_processor_use(row["processors"]) for row in rows]
-    print_warnings(console, list(zip(names, warnings, strict=True)), uses)
+    numbers = range(1, len(rows) + 1)
+    print_warnings(console, list(zip(names, warnings, strict=True)), uses, numbers=numbers)
 
 
 def is_doubtful(row: Mapping[str, Any]) -> bool:

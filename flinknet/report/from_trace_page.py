@@ -47,7 +47,8 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     if any(map(is_doubtful, rows)):
         doubts.append(f"{OF_MACHINE[2:].capitalize()}.")
     runs = [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows]
-    doubts += [line.plain for line in warning_lines(runs, WIDTH)]
+    known = warning_lines(runs, WIDTH, numbers=range(1, len(rows) + 1))
+    doubts += [line.plain for line in known]
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
     labels = _labels([row["name"] for row in rows])
     charts = [

@@ -155,13 +155,20 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
     key = "execution.buffer-timeout.interval"
     short, long = ({key: "5 ms"}, {key: "100 ms"})
     settings = [
-        tables.Setting("5ms", [measured(each, 10, 0.12, **short) for each in (2e6, 3e6, 4e6)]),
+        tables.Setting(
+            "5ms",
+            [
+                measured(ns, 10, cores, **short)
+                for ns, cores in ((2e6, 0.12), (3e6, 0.11), (4e6, 0.13))
+            ],
+        ),
         tables.Setting("100ms", [measured(each, 10, 0.08, **long) for each in (50e6, 48e6, 48e6)]),
     ]
     (line,) = tables.trade_lines(settings)
-    assert line.startswith("5ms instead of 100ms: p50 −45.0 ms, ")
-    assert " (in 3 rounds p50 −48.0 ms … −44.0 ms, " in line
-    assert line.endswith(", +4.0% … +4.0% of a core)")
+    assert line.startswith("5ms instead of 100ms: p50 −45.0 ms (−48.0 … −44.0), p99 unchanged, ")
+    assert line.endswith(
+        ", +4.0% (+3.0% … +5.0%) of a core; in brackets the least and the most of 3 rounds"
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,6 +237,11 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     ]
     tables.print_doubts(out, settings)
     assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
+    numbered = [replace(settings[0], numbers=[1, 3]), replace(settings[1], numbers=[2])]
+    tables.print_doubts(out, numbered)
+    assert lines(stream)[1:] == ["Warning in runs 1 and 3 of 3 (a=1): a record was late [5 ms]."]
+    tables.print_doubts(out, numbered[:1])
+    assert lines(stream)[2:] == ["Warning in all 2 runs (a=1): a record was late [5 ms]."]
 
 
 def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
