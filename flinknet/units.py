@@ -9,7 +9,7 @@ number; `human_*` rounds for reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 
 from flinknet.errors import ConfigError
@@ -235,6 +235,13 @@ def run_numbers(numbers: Iterable[int]) -> str:
     *first, last = texts
     listed = f"{', '.join(first)} and {last}" if first else last
     return f"run {listed}" if listed.isdigit() else f"runs {listed}"
+
+
+def which_runs(numbers: Collection[int], total: int) -> str:
+    """Which runs of how many: "runs 1 and 3 of 6", "all 6 runs"."""
+    if len(numbers) == total > 1:
+        return f"all {total} runs"
+    return f"{run_numbers(numbers)} of {total}"
 
 
 def format_address(host: str, port: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import RunFailedError, TraceError
-from flinknet.units import run_numbers
+from flinknet.units import which_runs
 
 from .commands import SectionedCommand
 from .json_files import STDOUT, put_json
@@ -161,7 +161,7 @@ def _check_measured(finished: Sequence[Finished]) -> None:
     """Raises: RunFailedError if nothing was measured in some run."""
     empty = [each.number for each in finished if not each.result.measured.records]
     if empty:
-        where = f" in {run_numbers(empty)} of {len(finished)}" if len(finished) > 1 else ""
+        where = f" in {which_runs(empty, len(finished))}" if len(finished) > 1 else ""
         raise RunFailedError(
             f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
             " slowest consumer can take"

@@ -10,7 +10,7 @@ from flinknet.units import human_change, human_count, human_duration
 
 from .bench_console import Setting
 from .bench_page import bench_page
-from .from_trace_console import OF_MACHINE, is_doubtful
+from .from_trace_console import OF_MACHINE, change_lines, is_doubtful
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
 from .warning_lines import warning_lines
 
@@ -64,11 +64,13 @@ def _against_measured(document: Mapping[str, Any]) -> View:
         )
         for name in ("p50", "p99")
     ]
+    changes = change_lines(document)
     table = Table(_HEADS, [Row(_cells(row)) for row in rows], notes=list(notes))
     return View(
         "predicted and measured",
         "Predicted from the trace, and measured over sockets",
         [
+            *([Lines(changes, is_doubt=any(map(is_doubtful, rows)))] if changes else []),
             *([Lines(doubts, is_doubt=True)] if doubts else []),
             Section("settings", "Each setting", "", [*charts, table]),
         ],

@@ -38,8 +38,13 @@ class Trade:
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
     """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers, +1.90 k
-    messages/s, +6% of a core"; throughput only if it differs.
+    messages/s, +6% of a core".
     """
+    return f"{setting} instead of {before}: {trade_text(trade)}"
+
+
+def trade_text(trade: Trade) -> str:
+    """The changes alone; throughput only if it differs."""
     parts = []
     ratio = trade.throughput_ratio
     if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
@@ -55,7 +60,7 @@ def trade_sentence(setting: str, before: str, trade: Trade) -> str:
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
         parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
-    return f"{setting} instead of {before}: {', '.join(parts)}"
+    return ", ".join(parts)
 
 
 def ratio_of(now: float | None, before: float | None) -> float | None:

@@ -20,7 +20,7 @@ from flinknet.results import (
     validity_by,
     without_consequences,
 )
-from flinknet.units import run_numbers
+from flinknet.units import which_runs
 
 from .console import print_line
 
@@ -128,7 +128,7 @@ def warning_lines(
         elif len(runs) > 1:
             where = "" if is_of_settings else f" in {len(found)} of {len(runs)} runs"
             if numbers and not is_of_settings:
-                where = _which([numbers[at] for at, _, _ in found], len(runs))
+                where = f" in {which_runs([numbers[at] for at, _, _ in found], len(runs))}"
             shown_names = f" ({', '.join(names)})" if names else ""
         line = Text.assemble((label, style), f"{where}{shown_names}: {text}")
         is_needed = is_of_settings and len(names) <= NAMES_KEPT
@@ -136,15 +136,6 @@ def warning_lines(
             line = Text.assemble((label, style), f"{where}: {text}")
         lines.append(line)
     return lines
-
-
-def _which(numbers: Sequence[int], total: int) -> str:
-    """Which runs of how many."""
-    return (
-        f" in all {total} runs"
-        if len(numbers) == total
-        else f" in {run_numbers(numbers)} of {total}"
-    )
 
 
 def other_process_lines(

@@ -169,7 +169,7 @@ def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
         *("-D", "slot.idle.timeout=1s"),
     )
     assert "pipeline.operator-chaining: this key is deprecated" in result.stderr
-    assert "slot.idle.timeout: flinknet ignores this key" in result.stderr
+    assert "slot.idle.timeout: ignored by flinknet" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -246,32 +246,38 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
 
 def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
     out, stream = console()
-    ignored = RunWarning("ignored-keys", "main.yaml: ignored, not network keys: rest.port")
+    ignored = RunWarning(
+        "ignored-keys", "main.yaml: ignored by flinknet, not network keys: rest.port"
+    )
     settings = [
         tables.Setting("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
         tables.Setting("new.yaml", [result(1.0)]),
     ]
     tables.print_doubts(out, settings)
-    assert lines(stream)[-1].endswith(": main.yaml: ignored, not network keys: rest.port")
+    assert lines(stream)[-1].endswith(
+        ": main.yaml: ignored by flinknet, not network keys: rest.port"
+    )
     assert "runs" not in lines(stream)[-1]
-    same = RunWarning("ignored-keys", "new.yaml: ignored, not network keys: rest.port")
+    same = RunWarning("ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port")
     both = [settings[0], tables.Setting("new.yaml", [result(1.0, same)])]
     tables.print_doubts(out, both)
-    assert lines(stream)[-1].endswith(": main.yaml, new.yaml: ignored, not network keys: rest.port")
+    assert lines(stream)[-1].endswith(
+        ": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port"
+    )
 
 
 def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
     out, stream = console()
-    known = RunWarning("option-not-acted-on", "flinknet ignores this key of Flink")
-    fixed = RunWarning("fixed-in-flink-2", "Flink 2.x ignores this key" + 20 * " indeed")
+    known = RunWarning("option-not-acted-on", "ignored by flinknet")
+    fixed = RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
     settings = [
         tables.Setting("main.yaml", [result(1.0, known), result(1.0, known)]),
         tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
     ]
     tables.print_doubts(out, settings)
     text = " ".join(lines(stream))
-    assert "Note: flinknet ignores this key of Flink" in text
-    assert "Note (new.yaml): Flink 2.x ignores this key" in text
+    assert "Note: ignored by flinknet" in text
+    assert "Note (new.yaml): ignored by Flink 2.x" in text
 
 
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:

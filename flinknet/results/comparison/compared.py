@@ -12,7 +12,7 @@ from ..disturbances import is_disturbed
 from ..measures import FlushCounts, RunWarning
 from ..run import Measured, has_given_rate
 from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, validity_of
-from .differences import Difference, difference, summary
+from .differences import Difference, as_kept, difference, summary
 from .limits import Limit, LimitDecision, Outcome
 from .metrics import METRICS, label_of
 
@@ -305,8 +305,7 @@ def compare(
         x.is_invalid and x.is_disturbed for x in candidate.runs
     )
     is_undirected = bool(unlike) or is_elsewhere or is_uncertain
-    if _is_rate_kept(base, candidate):
-        neutral = {*neutral, *_RATES}
+    given = _RATES if _is_rate_kept(base, candidate) else frozenset[str]()
     disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
     runs = len(base.runs) + len(candidate.runs)
     remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
@@ -314,7 +313,7 @@ def compare(
         name: difference(
             base.values(name),
             candidate.values(name),
-            direction=0 if is_undirected or name in neutral else metric.direction,
+            direction=0 if is_undirected or name in {*neutral, *given} else metric.direction,
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
@@ -322,6 +321,7 @@ def compare(
         )
         for name, metric in METRICS.items()
     }
+    differences |= {name: as_kept(differences[name]) for name in given}
     decisions = []
     for limit in limits:
         decision = limit.decision(differences[limit.metric])
