@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--reference",
     is_flag=True,
-    help="Show published measurements of Flink next to the result, with their sources.",
+    help="Add published figures of Flink and sources.",
 )
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
@@ -71,8 +71,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
-    protocol. With a rate, latency counts from the instant at which a record was due; the
-    uncorrected figure, from when its producer really wrote it.
+    protocol. With a rate, latency counts from the instant at which a record was due. Uncorrected
+    latency counts from when its producer wrote it.
     """
     from flinknet.report.bench_console import print_bench
     from flinknet.report.bench_page import bench_page
