@@ -165,7 +165,10 @@ def trade_lines(settings: Sequence[Setting]) -> list[str]:
     others = [each for each in measured if each is not base]
     if len(others) > TRADES_SHOWN:
         others = _best(others)
-    return [_trade_line(each, base) for each in others]
+    lines = [_trade_line(each, base) for each in others]
+    if any(" … " in line for line in lines):
+        lines.append("In brackets: the smallest and the largest change in a round.")
+    return lines
 
 
 def _trade_line(setting: Setting, base: Setting) -> str:
@@ -188,9 +191,6 @@ def _trade_line(setting: Setting, base: Setting) -> str:
         *ranges,
     )
     sentence = trade_sentence(name, before, trade)
-    if any(ranges):
-        rounds = min(len(setting.results), len(base.results))
-        sentence += f"; in brackets the least and the most of {rounds} rounds"
     if setting.is_disturbed or base.is_disturbed:
         return f"disturbed by other processes, do not rely on it: {sentence}"
     return sentence + _doubtful_runs(both)
