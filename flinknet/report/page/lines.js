@@ -135,7 +135,7 @@ function changeIntervals(spec, width) {
   const svg = canvas(width, height);
   const measured = rows.filter((row) => row.change !== null);
   if (!measured.length) return empty(svg, width, height);
-  const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left, right]);
+  const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left + 12, right]); // room for an arrow
   const x = (value) => scale(Math.min(Math.max(logRatio(value), low), high));
   [x.left, x.right] = [left, right];
   xAxis(svg, x, ratioTicks(x, low, high), ratioText, top, bottom, width);
