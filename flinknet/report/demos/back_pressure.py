@@ -90,7 +90,9 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         table,
         [*charts, *([task_bars("Share of the time", metrics.tasks)] if metrics else [])],
         _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
-        doubts_of([run.result], (DISTURBED, DISTURBED_BY_STRANGERS)),  # not of four on few cores
+        doubts_of(
+            [(run.name, run.result)], (DISTURBED, DISTURBED_BY_STRANGERS)
+        ),  # not of four on few cores
         {
             "tasks": {
                 name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))

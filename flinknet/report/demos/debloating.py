@@ -61,7 +61,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     off, on = (_seen(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
-    doubts = doubts_of(each.result for each in runs)
+    doubts = doubts_of([(each.name, each.result) for each in runs])
     heads = [
         Head("debloating"),
         Head("records/s", "Records that the consumer read per second."),
