@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
-from flinknet.units import human_change, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration, run_numbers
 
 from .console import print_line
 from .trade_words import Trade, change_of, ratio_of, trade_text
@@ -91,7 +91,8 @@ def change_lines(document: Mapping[str, Any]) -> list[str]:
             continue
         measured = trade_text(_trade(row, base, "measured"))
         predicted = trade_text(_trade(row, base, "predicted"))
-        end = " (doubtful)" if is_doubtful(row) or is_doubtful(base) else ""
+        unsure = [rows.index(each) + 1 for each in (row, base) if is_doubtful(each)]
+        end = f" (doubtful: {run_numbers(unsure)})" if unsure else ""
         name = row["name"]
         lines.append(f"{name}: measured {measured}{end}; predicted {predicted}")
     if lines:

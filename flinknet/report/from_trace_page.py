@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
-from flinknet.units import human_change, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration, parse_duration_ns
 
 from .bench_console import Setting
 from .bench_page import bench_page
@@ -50,32 +51,51 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     known = warning_lines(runs, WIDTH, numbers=range(1, len(rows) + 1))
     doubts += [line.plain for line in known]
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
-    labels = _labels([row["name"] for row in rows])
+    drawn = _in_order(rows)
+    labels = _labels([row["name"] for row in drawn])
     charts = [
         Curves(
             f"Latency {name}",
             labels,
             [
-                Series("measured", [_latency(row["measured"], name) for row in rows]),
-                Series("predicted", [_latency(row["predicted"], name) for row in rows], "orange"),
+                Series("measured", [_latency(row["measured"], name) for row in drawn]),
+                Series("predicted", [_latency(row["predicted"], name) for row in drawn], "orange"),
             ],
             unit="ns",
             is_log=True,
         )
         for name in ("p50", "p99")
     ]
-    changes = change_lines(document)
+    changes, is_unsure = change_lines(document), any(map(is_doubtful, rows))
     table = Table(_HEADS, [Row(_cells(row)) for row in rows], notes=list(notes))
     return View(
         "predicted and measured",
         "Predicted from the trace, and measured over sockets",
         [
-            *([Lines(changes, is_doubt=any(map(is_doubtful, rows)))] if changes else []),
+            *([Lines(changes, is_doubt=is_unsure, is_headed=True)] if changes else []),
             *([Lines(doubts, is_doubt=True)] if doubts else []),
             Section("settings", "Each setting", "", [*charts, table]),
         ],
         f"The records of {document['trace']}, sent again.",
     )
+
+
+def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Buffer timeouts from the shortest on, the recorded one among them; other settings as they
+    were given.
+    """
+
+    def timeout_ns(row: Mapping[str, Any]) -> float:
+        key, _, value = row["name"].partition("=")
+        if key != "buffer-timeout":
+            raise ConfigError("another setting")
+        ns = parse_duration_ns(value.partition(" ")[0], key, allow_never=True)
+        return ns if ns >= 0 else float("inf")
+
+    try:
+        return sorted(rows, key=timeout_ns)
+    except ConfigError:
+        return rows
 
 
 def _labels(names: Sequence[str]) -> list[str]:
