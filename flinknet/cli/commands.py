@@ -5,7 +5,7 @@ together; and groups, in which a name that is no command gets the nearest that i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -64,7 +64,7 @@ class _Formatter(click.HelpFormatter):
         super().write_text(text.replace("-", _UNBROKEN_HYPHEN))
 
     def write_dl(
-        self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
         unbroken = [(term, text.replace("-", _UNBROKEN_HYPHEN)) for term, text in rows]
         super().write_dl(unbroken, col_max, col_spacing)

@@ -102,13 +102,12 @@ def change_lines(document: Mapping[str, Any]) -> list[str]:
 
 def _trade(row: Mapping[str, Any], base: Mapping[str, Any], kind: str) -> Trade:
     now, before = row[kind], base[kind]
+    then = before["latency_ns"]
     cpu = [x["processors"] and x["processors"]["cpu_cores"] for x in (row, base)]
     return Trade(
         ratio_of(now["throughput_records_per_s"], before["throughput_records_per_s"]),
-        *(
-            change_of(now["latency_ns"][name], before["latency_ns"][name])
-            for name in ("p50", "p99")
-        ),
+        change_of(now["latency_ns"]["p50"], then["p50"]),
+        change_of(now["latency_ns"]["p99"], then["p99"]),
         ratio_of(now["buffers_per_s"], before["buffers_per_s"]),
         change_of(*cpu) if kind == "measured" else None,
     )

@@ -64,7 +64,7 @@ const LONG_CELL = 26;
 
 // A column of words, which stand on the left; numbers stand on the right.
 function isOfWords(rows, index) {
-  const texts = rows.map((row) => row.cells[index]).filter((cell) => !(cell instanceof Element)).map(String).filter((text) => text && text !== MISSING);
+  const texts = rows.map((row) => row.cells[index]).filter((cell) => !(cell instanceof Element)).map(String).filter((text) => text && text !== MISSING && text !== "unknown");
   return texts.length > 0 && (texts.every((text) => !/^[−+<>~]?\d/.test(text)) || texts.some((text) => text.length > LONG_CELL));
 }
 
