@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import human_change, human_count, human_duration, parse_duration_ns
 
@@ -17,6 +16,8 @@ from .warning_lines import warning_lines
 
 WIDTH = 1000
 """Of a line on the page, which is broken where there is no room."""
+
+_TIMEOUT = "buffer-timeout="
 
 _HEADS = (
     Head("setting"),
@@ -86,16 +87,12 @@ def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """
 
     def timeout_ns(row: Mapping[str, Any]) -> float:
-        key, _, value = row["name"].partition("=")
-        if key != "buffer-timeout":
-            raise ConfigError("another setting")
-        ns = parse_duration_ns(value.partition(" ")[0], key, allow_never=True)
+        value = row["name"].removeprefix(_TIMEOUT).partition(" ")[0]
+        ns = parse_duration_ns(value, "a timeout", allow_never=True)
         return ns if ns >= 0 else float("inf")
 
-    try:
-        return sorted(rows, key=timeout_ns)
-    except ConfigError:
-        return rows
+    is_of_timeouts = all(row["name"].startswith(_TIMEOUT) for row in rows)
+    return sorted(rows, key=timeout_ns) if is_of_timeouts else rows
 
 
 def _labels(names: Sequence[str]) -> list[str]:
