@@ -31,8 +31,9 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_clock import one_way_ns
+from .fast_head import latency_kinds
 from .fast_kernel import words as k
-from .fast_layout import latency_kinds, memory_of_run
+from .fast_layout import lay_out
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -159,7 +160,8 @@ def _run(
     from .fast_kernel.run import run
 
     for keeps_quiet_turns in (False, True):
-        memory, departures, alignments = memory_of_run(exchange, network, load)
+        layout = lay_out(exchange, network, load)
+        memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
@@ -167,7 +169,7 @@ def _run(
         ended = run(memory, numbers, BUCKETS)
         if ended != k.ORDER_UNKNOWN:
             break
-    return _Run(ended == k.DONE, memory, numbers, departures, alignments)
+    return _Run(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
 
 
 def _numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
