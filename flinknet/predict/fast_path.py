@@ -114,8 +114,11 @@ def run_fast(
     ran = _run(exchange, network, load, may_wait=False)
     if may_wait and ran.memory[k.ENDED] == k.WRITER_WAITS:  # a fifth more, so only where one does
         ran = _run(exchange, network, load, may_wait=True)
-    if not ran.is_done:
-        return None
+    return outcome_of(ran, exchange, network) if ran.is_done else None
+
+
+def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome:
+    """What stands in the kernel's memory in the end."""
     memory, numbers = ran.memory, ran.numbers
     has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
     counts, slopes = np.split(numbers[k.COUNTS : k.COUNTS + 2 * BUCKETS], 2)
@@ -141,7 +144,7 @@ def run_fast(
     )
 
 
-class _Run(NamedTuple):
+class Ran(NamedTuple):
     """The kernel's memory after a run, and where what was asked for stands in it."""
 
     is_done: bool
@@ -153,7 +156,7 @@ class _Run(NamedTuple):
 
 def _run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
-) -> _Run:
+) -> Ran:
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
     of them are taken in another.
     """
@@ -165,14 +168,14 @@ def _run(
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
-        numbers = _numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS)
+        numbers = numbers_of_run(exchange, network)
+        ended = run(memory, numbers, BUCKETS, np.zeros(k.EXCHANGE_AT, np.int64))
         if ended != k.ORDER_UNKNOWN:
             break
-    return _Run(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
+    return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
 
 
-def _numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
+def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
     """The floating-point numbers that the kernel starts with."""
     costs = exchange.costs
     sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1

@@ -8,6 +8,14 @@ from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .quiet_turns import catch_up, next_record_ns, next_watched_ns
+from .relays import (
+    ask_sinks_behind,
+    memory_of,
+    next_exchange,
+    numbers_of,
+    pass_on,
+    write_before,
+)
 from .sink import step_sink
 from .source import may_go_on, start_source, step_source
 from .subpartition import notify
@@ -185,46 +193,105 @@ def _next_task_manager(m: Words, now: int) -> int:
     return found
 
 
-@kept_on_disk
-def run(memory: Ints, numbers: Floats, buckets: int) -> int:
-    """Run an exchange to its end.
-
-    Args:
-        memory: laid out by `fast_path`.
-        numbers: costs, and room for four times as many numbers as there are buckets; as much
-            again for the durations of checkpoints; the buffer size of each sink.
-        buckets: of a latency histogram.
-
-    Returns: DONE, or why it must be run otherwise: ORDER_UNKNOWN with all quiet turns, the rest by
-        the simulator.
-    """
-    m: Words = pointer(memory)
-    f: Numbers = pointer(numbers)
-    slopes = w.COUNTS + buckets
+@compiled
+def _start(m: Words) -> None:
+    """Lay down what is due first."""
     for number in range(m[w.SOURCES]):
         start_source(m, m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS)
     for number in range(m[w.CHANNELS]):
         notify(m, m[w.FIRST_CHANNEL] + number * w.CHANNEL_WORDS)
-    coordinator = m[w.FIRST_TASK_MANAGER] + m[w.TASK_MANAGERS] * w.TASK_MANAGER_WORDS
+
+
+@compiled
+def _coordinator(m: Words) -> int:
+    return m[w.FIRST_TASK_MANAGER] + m[w.TASK_MANAGERS] * w.TASK_MANAGER_WORDS
+
+
+@compiled
+def _next(m: Words, now: int) -> int:
+    """Whose turn it is; the run ends if that is unknown, or after too many turns."""
+    m[w.TURNS] += 1
+    if m[w.TURNS] > m[w.TURNS_MAX]:
+        m[w.ENDED] = w.TOO_LONG
+        return 0
+    return _next_task_manager(m, now)
+
+
+@compiled
+def _take_turn(m: Words, f: Numbers, slopes: int, owner: int, now: int) -> None:
+    """Let a TaskManager, the coordinator or a timer have its turn."""
+    coordinator = _coordinator(m)
+    if owner < coordinator:
+        _take_next_turn(m, f, slopes, owner, now)
+    elif owner == coordinator:
+        for number in range(m[w.TASK_MANAGERS]):
+            each = m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS
+            _catch_up(m, f, slopes, each, now)
+        m[w.TURN_NS] = now
+        take_coordinators_turn(m, f, now)
+    else:
+        _catch_up(m, f, slopes, timed_task_manager(m, owner), now)
+        take_debloaters_turn(m, f, owner, now)
+
+
+@compiled
+def _run_alone(m: Words, f: Numbers, slopes: int) -> int:
+    """Run an exchange to its end. Returns: how it ended."""
+    _start(m)
     while m[w.ENDED] == w.DONE:
         now = earliest_ns(m, m[w.WAKES])
         if now == w.NEVER:
             break
-        m[w.TURNS] += 1
-        if m[w.TURNS] > m[w.TURNS_MAX]:
-            return w.TOO_LONG
-        task_manager = _next_task_manager(m, now)
-        if m[w.ENDED] != w.DONE:
-            break
-        if task_manager == coordinator:
-            for number in range(m[w.TASK_MANAGERS]):
-                each = m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS
-                _catch_up(m, f, slopes, each, now)
-            m[w.TURN_NS] = now
-            take_coordinators_turn(m, f, now)
-        elif task_manager > coordinator:
-            _catch_up(m, f, slopes, timed_task_manager(m, task_manager), now)
-            take_debloaters_turn(m, f, task_manager, now)
-        else:
-            _take_next_turn(m, f, slopes, task_manager, now)
+        owner = _next(m, now)
+        if m[w.ENDED] == w.DONE:
+            _take_turn(m, f, slopes, owner, now)
     return m[w.ENDED]
+
+
+@compiled
+def _run_together(memory: Ints, numbers: Floats, slopes: int, j: Words) -> int:
+    """Run the exchanges of a job, which wait for each other, to their end. Returns: how the first
+    one ended that did otherwise than it should.
+    """
+    for exchange in range(j[w.EXCHANGES]):
+        _start(memory_of(memory, j, exchange))
+    while True:
+        exchange = next_exchange(memory, j)
+        m, f = memory_of(memory, j, exchange), numbers_of(numbers, j, exchange)
+        now = earliest_ns(m, m[w.WAKES])
+        if now == w.NEVER:
+            return w.DONE
+        owner = _next(m, now)
+        if m[w.ENDED] != w.DONE:
+            return m[w.ENDED]
+        is_manager = owner < _coordinator(m)
+        if is_manager:
+            write_before(memory, j, m, owner, now)
+        elif exchange == 0:
+            ask_sinks_behind(memory, j)
+        _take_turn(m, f, slopes, owner, now)
+        if is_manager:
+            pass_on(memory, numbers, j, exchange, owner, now)
+        if m[w.ENDED] != w.DONE:
+            return m[w.ENDED]
+
+
+@kept_on_disk
+def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
+    """Run an exchange to its end, or those of a job.
+
+    Args:
+        memory: laid out by `fast_layout`.
+        numbers: costs, and room for four times as many numbers as there are buckets; as much
+            again for the durations of checkpoints; the buffer size of each sink.
+        buckets: of a latency histogram.
+        joined: how exchanges are joined whose memories lie one after the other, and so the numbers;
+            laid out by `fast_job`. Zeros for one alone.
+
+    Returns: DONE, or why it must be run otherwise: ORDER_UNKNOWN with all quiet turns, the rest by
+        the simulator.
+    """
+    j: Words = pointer(joined)
+    if j[w.EXCHANGES] > 0:
+        return _run_together(memory, numbers, w.COUNTS + buckets, j)
+    return _run_alone(pointer(memory), pointer(numbers), w.COUNTS + buckets)

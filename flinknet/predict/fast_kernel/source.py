@@ -12,6 +12,7 @@ from .words import Numbers, Words
 from .writer import (
     emit_until,
     follow_segment,
+    is_inside_record,
     next_record_ns,
     skip_segments,
 )
@@ -41,10 +42,10 @@ def _flush_all(m: Words, source: int, now: int) -> None:
 
 @compiled
 def _next_barrier_ns(m: Words, source: int) -> int:
-    """When a source passes on the next barrier. One waits until those before it have left: a
-    checkpoint begins only when the one before it is complete.
+    """When a source passes on the next barrier. One waits for the end of a record, and until those
+    before it have left: a checkpoint begins only when the one before it is complete.
     """
-    if m[source + w.NEXT_BARRIER] == m[source + w.BARRIERS_END]:
+    if m[source + w.NEXT_BARRIER] == m[source + w.BARRIERS_END] or is_inside_record(m, source):
         return w.NEVER
     low = m[source + w.OUTPUTS]
     for place in range(low, low + m[source + w.OUTPUTS_COUNT]):

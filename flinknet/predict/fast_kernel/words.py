@@ -132,6 +132,7 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
+SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -306,8 +307,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     HAS_ENDED,
     MOST_RECORDS,
     WRITTEN_NS,
-) = range(29)
-SOURCE_WORDS = 29
+    LINK,
+) = range(30)
+SOURCE_WORDS = 30
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -319,7 +321,10 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 # changed; the rate, instant, bytes and time without data when its gate was last looked at, and the
 # buffer size that it announced last. Of the checkpoint whose barriers it waits for: whether one has
 # come, whether they overtake data, whether it has been taken, when it times out, and the channels
-# whose barriers are announced.
+# whose barriers are announced. Of a task that writes, too: its relay, 0 for none; whether it waits
+# for buffers; the buffer that it took last, whether its records are passed on, and when it began.
+# How many checkpoints it has aligned, how many of them were looked at, and whether the coordinator
+# of an exchange before waits for the next.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -368,8 +373,17 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     DEADLINE_NS,
     ANNOUNCED,
     ANNOUNCED_COUNT,
-) = range(47)
-SINK_WORDS = 47
+    RELAY,
+    IS_HELD_UP,
+    TOOK,
+    TOOK_RECORDS,
+    TOOK_NS,
+    HAS_TAKEN,
+    FINISHED_ALIGNMENTS,
+    SEEN_ALIGNMENTS,
+    OWES_ALIGNMENT,
+) = range(56)
+SINK_WORDS = 56
 
 # A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
 # its place in the timetable of turns, the number of its request for the next one,
@@ -398,6 +412,46 @@ SINK_WORDS = 47
 ) = range(17)
 TASK_MANAGER_WORDS = 17
 END_WORDS = 2  # connection, whether it is its upstream end
+
+# Of a job of several exchanges, each with its own memory, what joins them. A relay is a task that
+# reads one and writes others: its exchange, its sink and its TaskManager there; how many records it
+# has taken and will take in all, the channels of those it took, and its first link; since when it
+# is held up.
+(
+    READS,
+    READING_SINK,
+    READING_TASK_MANAGER,
+    TAKEN_RECORDS,
+    ALL_RECORDS,
+    TAKEN_FROM,
+    FIRST_LINK,
+    HELD_UP_NS,
+    SEEN_BARRIERS,
+) = range(9)
+RELAY_WORDS = 9
+# A link of a relay: the exchange it writes, its source and its TaskManager there; channels of
+# successive records, how many, and which is next; how many have been written after each record
+# taken; when its data ends at the earliest, and how long after its last record; since when its
+# writer waits, NEVER while it does not, and how long it has waited; of each channel, where the
+# arrivals end that are withheld meanwhile; the relay, and its next link.
+(
+    WRITES,
+    WRITING_SOURCE,
+    WRITING_TASK_MANAGER,
+    ROUTES,
+    ROUTES_COUNT,
+    NEXT_ROUTE,
+    WRITTEN_AFTER,
+    ENDS_FROM_NS,
+    ENDS_AFTER_NS,
+    WAITS_SINCE_NS,
+    WAITED_NS,
+    WITHHELD,
+    LINK_RELAY,
+    NEXT_LINK,
+) = range(14)
+LINK_WORDS = 14
+EXCHANGES, EXCHANGE_AT = 1, 2  # how many there are, and where the words and numbers of each begin
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,
 # then the lowest and the highest latencies by bucket, where it is unknown when records came. One of
