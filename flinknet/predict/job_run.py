@@ -158,6 +158,11 @@ class JobRun:
         if self._taken_shares:
             self._hold_up(min(self._taken_shares))
 
+    @property
+    def waited_ns(self) -> int:
+        """How long tasks of exchanges that were computed together waited for buffers."""
+        return sum(each.waited_ns for each in self._joined.values())
+
     def _begin(self) -> None:
         self.hops: list[HopOutcome] = []
         self.latency = LogLinearHistogram()
@@ -381,10 +386,13 @@ class JobRun:
         is_timed = all(each.exchange.has_instants for each in self._job.edges)
         for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
             window = edge.exchange.under(self._settings[number])
+            why = hop.why_unknown
+            if why is None or (why == _SATURATED_AT_TIMES and share < AT_TIMES_FROM):
+                why = HELD_UP
             self.hops[number] = HopOutcome(
                 records=round(window.records * share) if is_timed else 0,
                 duration_ns=window.duration_ns if is_timed else 0,
-                why_unknown=hop.why_unknown or HELD_UP,
+                why_unknown=why,
             )
 
     def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:

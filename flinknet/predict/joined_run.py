@@ -61,9 +61,11 @@ class Joined:
     Attributes:
         taken_from: of each consumer that writes others, the channels of its records in the order
             in which it took them.
+        waited_ns: how long the tasks that write it and read another one waited for buffers.
     """
 
     fast: FastOutcome
+    waited_ns: int
     taken_from: Mapping[int, IntArray]
 
 
@@ -83,6 +85,7 @@ class _Part:
         self.load.check_memory()
         self.layout: Layout | None = None
         self.logs: dict[int, slice] = {}
+        self.links: list[int] = []
 
     @property
     def relayed(self) -> list[int]:
@@ -224,6 +227,7 @@ def _put_link(
     place = part.producers.index(producer)
     source, task = layout.source_at[place], part.load.sources[place]
     layout.memory.record(source, {k.LINK: address})
+    part.links.append(address)
     joints.record(
         address,
         {
@@ -253,6 +257,7 @@ def _outcome(part: _Part, memory: IntArray, numbers: FloatArray, joined: IntArra
     channels = np.array([each.index for each in part.load.channels], np.int64)
     return Joined(
         fast,
+        sum(int(joined[each + k.WAITED_NS]) for each in part.links),
         {
             consumer: channels[(joined[own] - layout.channels) // k.CHANNEL_WORDS]
             for consumer, own in part.logs.items()
