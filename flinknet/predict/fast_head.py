@@ -91,6 +91,7 @@ def put_checkpoints(at: Addresses) -> None:
     at.memory.record(
         0,
         {
+            k.HAS_BARRIERS: 1,
             k.STEPS_AT_RECORDS: 1,
             k.IS_UNALIGNED: int(barrier.is_unaligned),
             k.IS_BLOCKING: int(data_type_of(barrier) in IS_BLOCKING_UPSTREAM),

@@ -231,7 +231,8 @@ class Layout(Addresses):
             )
         places = len(self.manager_at)
         due_ns = [start_ns] * places + [first_checkpoint_ns(self.exchange, self.network)]
-        memory.record(self.managers + places * k.TASK_MANAGER_WORDS, {k.ASKED: 1 + self.timers})
+        coordinator = self.managers + places * k.TASK_MANAGER_WORDS
+        memory.record(coordinator, {k.NUMBER: places, k.ASKED: 1 + self.timers})
         for place in range(self.timers):
             number = places + 1 + place
             address = self.managers + number * k.TASK_MANAGER_WORDS

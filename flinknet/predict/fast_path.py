@@ -169,7 +169,7 @@ def _run(
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
         numbers = numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS, np.zeros(k.EXCHANGE_AT, np.int64))
+        ended = run(memory, numbers, BUCKETS, np.zeros(k.EXCHANGE_AT + 2, np.int64))
         if ended != k.ORDER_UNKNOWN:
             break
     return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)

@@ -132,6 +132,7 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
+HAS_BARRIERS = 90  # whether there are checkpoints
 SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
 HEAD_WORDS = 96
 
