@@ -32,6 +32,7 @@ from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_clock import one_way_ns
 from .fast_head import latency_kinds
+from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
 from .fast_layout import lay_out
 from .recorded import RecordedExchange
@@ -169,7 +170,7 @@ def _run(
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
         numbers = numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS, np.zeros(k.EXCHANGE_AT + 2, np.int64))
+        ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended != k.ORDER_UNKNOWN:
             break
     return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)

@@ -18,6 +18,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import BUCKETS
 
 from .fast_clock import alignments_max
+from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
 from .fast_layout import Layout, lay_out
 from .fast_memory import KernelMemory
@@ -115,17 +116,17 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
     parts = [_Part(each) for each in edges]
     if not all(each.is_known() for each in parts):
         return None
-    joints = KernelMemory(k.EXCHANGE_AT + 2 * len(parts))
+    joints = KernelMemory(joint.EXCHANGE_AT + 2 * len(parts))
     for part in parts:
         part.layout = _laid_out(part, _barriers_before(parts, part))
     for place in range(len(parts)):
         _put_relays(parts, place, joints)
     memories = [_layout(each).memory.to_array() for each in parts]
     numbers = [numbers_of_run(each.exchange, each.edge.network) for each in parts]
-    starts = {k.EXCHANGES: len(parts)}
+    starts = {joint.EXCHANGES: len(parts)}
     for place in range(len(parts)):
-        starts[k.EXCHANGE_AT + 2 * place] = sum(map(len, memories[:place]))
-        starts[k.EXCHANGE_AT + 2 * place + 1] = sum(map(len, numbers[:place]))
+        starts[joint.EXCHANGE_AT + 2 * place] = sum(map(len, memories[:place]))
+        starts[joint.EXCHANGE_AT + 2 * place + 1] = sum(map(len, numbers[:place]))
     joints.record(0, starts)
     joined = joints.to_array()
     memory, number = np.concatenate(memories), np.concatenate(numbers)
@@ -189,7 +190,7 @@ def _put_relays(parts: Sequence[_Part], place: int, joints: KernelMemory) -> Non
         links = [(n, each) for n, each in behind if consumer in each.relayed]
         if not links:
             continue
-        taken, relay = part.taken[consumer], joints.take(k.RELAY_WORDS)
+        taken, relay = part.taken[consumer], joints.take(joint.RELAY_WORDS)
         log = joints.take(taken)
         part.logs[consumer] = slice(log, log + taken)
         layout.memory.record(sink, {k.RELAY: relay})
@@ -199,13 +200,13 @@ def _put_relays(parts: Sequence[_Part], place: int, joints: KernelMemory) -> Non
         joints.record(
             relay,
             {
-                k.READS: place,
-                k.READING_SINK: sink,
-                k.READING_TASK_MANAGER: layout.manager_at[task.task_manager],
-                k.ALL_RECORDS: taken,
-                k.TAKEN_FROM: log,
-                k.FIRST_LINK: first,
-                k.SEEN_BARRIERS: layout.memory.word(sink + k.ALIGNMENTS),
+                joint.READS: place,
+                joint.READING_SINK: sink,
+                joint.READING_TASK_MANAGER: layout.manager_at[task.task_manager],
+                joint.ALL_RECORDS: taken,
+                joint.TAKEN_FROM: log,
+                joint.FIRST_LINK: first,
+                joint.SEEN_BARRIERS: layout.memory.word(sink + k.ALIGNMENTS),
             },
         )
 
@@ -220,7 +221,7 @@ def _put_link(
     taken: int,
 ) -> int:
     """What a task writes of its records to one exchange. Returns: the address of the link."""
-    layout, exchange, address = _layout(part), part.exchange, joints.take(k.LINK_WORDS)
+    layout, exchange, address = _layout(part), part.exchange, joints.take(joint.LINK_WORDS)
     passage = part.edge.passages[producer]
     inputs = passage.inputs(taken)
     routes = passage.routes[: len(inputs)]
@@ -231,18 +232,18 @@ def _put_link(
     joints.record(
         address,
         {
-            k.WRITES: writes,
-            k.WRITING_SOURCE: source,
-            k.WRITING_TASK_MANAGER: layout.manager_at[task.task_manager],
-            k.ROUTES: joints.list_of([layout.channel_at[each] for each in routes.tolist()]),
-            k.ROUTES_COUNT: len(routes),
-            k.WRITTEN_AFTER: joints.list_of(np.searchsorted(inputs, np.arange(taken), "right")),
-            k.ENDS_FROM_NS: exchange.measured_to_ns,
-            k.ENDS_AFTER_NS: exchange.data_ends_ns(part.edge.network) - exchange.measured_to_ns,
-            k.WAITS_SINCE_NS: k.NEVER,
-            k.WITHHELD: joints.take(task.outputs[0].subpartitions),
-            k.LINK_RELAY: relay,
-            k.NEXT_LINK: next_link,
+            joint.WRITES: writes,
+            joint.WRITING_SOURCE: source,
+            joint.WRITING_TASK_MANAGER: layout.manager_at[task.task_manager],
+            joint.ROUTES: joints.list_of([layout.channel_at[each] for each in routes.tolist()]),
+            joint.ROUTES_COUNT: len(routes),
+            joint.WRITTEN_AFTER: joints.list_of(np.searchsorted(inputs, np.arange(taken), "right")),
+            joint.ENDS_FROM_NS: exchange.measured_to_ns,
+            joint.ENDS_AFTER_NS: exchange.data_ends_ns(part.edge.network) - exchange.measured_to_ns,
+            joint.WAITS_SINCE_NS: k.NEVER,
+            joint.WITHHELD: joints.take(task.outputs[0].subpartitions),
+            joint.LINK_RELAY: relay,
+            joint.NEXT_LINK: next_link,
         },
     )
     return address
@@ -257,7 +258,7 @@ def _outcome(part: _Part, memory: IntArray, numbers: FloatArray, joined: IntArra
     channels = np.array([each.index for each in part.load.channels], np.int64)
     return Joined(
         fast,
-        sum(int(joined[each + k.WAITED_NS]) for each in part.links),
+        sum(int(joined[each + joint.WAITED_NS]) for each in part.links),
         {
             consumer: channels[(joined[own] - layout.channels) // k.CHANNEL_WORDS]
             for consumer, own in part.logs.items()

@@ -186,8 +186,8 @@ FEW = NetworkConfig(
 
 
 def test_a_task_stops_at_the_record_that_finds_no_buffer() -> None:
-    """A buffer takes four records. The sink, at 10 ms each, has two buffers and the pool of the task
-    before it two: that does sixteen records at once, and four more when the sink is done with four.
+    """A buffer takes four records. The sink, at 10 ms each, has two buffers and the pool of the
+    task before it two: that does sixteen at once, and four more when the sink has done four.
     """
     edges = [JobEdge(0, 1, burst(0, 40, 0.0)), JobEdge(1, 2, burst(1, 40, 10.0 * MS))]
     edges[1] = replace(edges[1], has_own_instants=False)

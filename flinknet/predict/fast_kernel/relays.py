@@ -7,6 +7,7 @@ task has taken and not begun are withheld; it goes on with them where it stopped
 
 from __future__ import annotations
 
+from . import joint_words as joint
 from . import words as w
 from .acknowledgements import complete
 from .compiling import compiled, pointer
@@ -19,20 +20,22 @@ from .writer import emit_until, next_record_ns
 @compiled
 def memory_of(memory: Ints, j: Words, exchange: int) -> Words:
     """The words of an exchange of a job."""
-    return pointer(memory[j[w.EXCHANGE_AT + 2 * exchange] :])
+    words: Words = pointer(memory[j[joint.EXCHANGE_AT + 2 * exchange] :])
+    return words
 
 
 @compiled
 def numbers_of(numbers: Floats, j: Words, exchange: int) -> Numbers:
     """Its floating-point numbers."""
-    return pointer(numbers[j[w.EXCHANGE_AT + 2 * exchange + 1] :])
+    own: Numbers = pointer(numbers[j[joint.EXCHANGE_AT + 2 * exchange + 1] :])
+    return own
 
 
 @compiled
 def next_exchange(memory: Ints, j: Words) -> int:
     """The exchange that has the next turn; of several at one instant the one farthest down."""
     found, found_ns = 0, w.NEVER
-    for exchange in range(j[w.EXCHANGES]):
+    for exchange in range(j[joint.EXCHANGES]):
         m = memory_of(memory, j, exchange)
         at_ns = earliest_ns(m, m[w.WAKES])
         if at_ns <= found_ns:
@@ -62,7 +65,7 @@ def _follow_arrivals(m: Words, source: int, channel: int, from_ns: int) -> None:
 @compiled
 def _wake_writer(j: Words, m: Words, link: int, now: int) -> None:
     """Let a TaskManager have a turn when there is something to write, or the data ends."""
-    source = j[link + w.WRITING_SOURCE]
+    source = j[link + joint.WRITING_SOURCE]
     due = m[source + w.RECORDS_DUE] if m[w.STEPS_AT_RECORDS] else m[source + w.SEGMENTS_DUE]
     at_ns = min(earliest_ns(m, due), m[source + w.END_NS])
     if m[source + w.NEXT_BARRIER] < m[source + w.BARRIERS_END]:
@@ -70,7 +73,7 @@ def _wake_writer(j: Words, m: Words, link: int, now: int) -> None:
     if at_ns == w.NEVER:
         return
     m[source + w.AGAIN_NS] = min(m[source + w.AGAIN_NS], at_ns)
-    wake(m, j[link + w.WRITING_TASK_MANAGER], max(at_ns, now))
+    wake(m, j[link + joint.WRITING_TASK_MANAGER], max(at_ns, now))
 
 
 @compiled
@@ -84,16 +87,16 @@ def _write_onwards(
         taken: before these.
         at_ns, delay_ns: when the first is begun, and what each takes.
     """
-    source = j[link + w.WRITING_SOURCE]
-    written = j[j[link + w.WRITTEN_AFTER] + taken - 1] if taken else 0
+    source = j[link + joint.WRITING_SOURCE]
+    written = j[j[link + joint.WRITTEN_AFTER] + taken - 1] if taken else 0
     for number in range(records):
-        until = j[j[link + w.WRITTEN_AFTER] + taken + number]
+        until = j[j[link + joint.WRITTEN_AFTER] + taken + number]
         at_ns += delay_ns
         while written < until:
-            channel = j[j[link + w.ROUTES] + j[link + w.NEXT_ROUTE]]
-            j[link + w.NEXT_ROUTE] += 1
-            if j[link + w.NEXT_ROUTE] == j[link + w.ROUTES_COUNT]:
-                j[link + w.NEXT_ROUTE] = 0
+            channel = j[j[link + joint.ROUTES] + j[link + joint.NEXT_ROUTE]]
+            j[link + joint.NEXT_ROUTE] += 1
+            if j[link + joint.NEXT_ROUTE] == j[link + joint.ROUTES_COUNT]:
+                j[link + joint.NEXT_ROUTE] = 0
             ramp = m[channel + w.RAMP_END]
             m[ramp] = 1
             m[ramp + 1] = m[ramp + 2] = at_ns
@@ -104,8 +107,10 @@ def _write_onwards(
             ):
                 _follow_arrivals(m, source, channel, at_ns)
             written += 1
-    if taken + records == j[j[link + w.LINK_RELAY] + w.ALL_RECORDS]:
-        m[source + w.END_NS] = max(at_ns, j[link + w.ENDS_FROM_NS]) + j[link + w.ENDS_AFTER_NS]
+    if taken + records == j[j[link + joint.LINK_RELAY] + joint.ALL_RECORDS]:
+        m[source + w.END_NS] = (
+            max(at_ns, j[link + joint.ENDS_FROM_NS]) + j[link + joint.ENDS_AFTER_NS]
+        )
 
 
 @compiled
@@ -113,41 +118,41 @@ def _hand_on(memory: Ints, j: Words, m: Words, sink: int, now: int) -> None:
     """What a task has taken in its turn comes to the exchanges that it writes."""
     m[sink + w.HAS_TAKEN] = 0
     relay, records = m[sink + w.RELAY], m[sink + w.TOOK_RECORDS]
-    taken = j[relay + w.TAKEN_RECORDS]
+    taken = j[relay + joint.TAKEN_RECORDS]
     for number in range(taken, taken + records):
-        j[j[relay + w.TAKEN_FROM] + number] = m[sink + w.TOOK]
-    j[relay + w.TAKEN_RECORDS] = taken + records
-    link = j[relay + w.FIRST_LINK]
+        j[j[relay + joint.TAKEN_FROM] + number] = m[sink + w.TOOK]
+    j[relay + joint.TAKEN_RECORDS] = taken + records
+    link = j[relay + joint.FIRST_LINK]
     while link:
-        behind = memory_of(memory, j, j[link + w.WRITES])
+        behind = memory_of(memory, j, j[link + joint.WRITES])
         begun_ns, record_ns = m[sink + w.TOOK_NS], m[sink + w.CONSUME_NS]
         _write_onwards(j, behind, link, taken, records, begun_ns, record_ns)
         _wake_writer(j, behind, link, now)
-        link = j[link + w.NEXT_LINK]
+        link = j[link + joint.NEXT_LINK]
 
 
 @compiled
 def _pass_barriers_on(memory: Ints, j: Words, m: Words, sink: int, now: int) -> None:
     """What a task has aligned in its turn it passes on."""
     relay = m[sink + w.RELAY]
-    count = m[sink + w.ALIGNMENTS] - j[relay + w.SEEN_BARRIERS]
-    link = j[relay + w.FIRST_LINK]
+    count = m[sink + w.ALIGNMENTS] - j[relay + joint.SEEN_BARRIERS]
+    link = j[relay + joint.FIRST_LINK]
     while link:
-        behind = memory_of(memory, j, j[link + w.WRITES])
-        source = j[link + w.WRITING_SOURCE]
+        behind = memory_of(memory, j, j[link + joint.WRITES])
+        source = j[link + joint.WRITING_SOURCE]
         for number in range(count):
-            at_ns = m[j[relay + w.SEEN_BARRIERS] + number]
+            at_ns = m[j[relay + joint.SEEN_BARRIERS] + number]
             behind[behind[source + w.BARRIERS_END]] = at_ns
             behind[source + w.BARRIERS_END] += 1
         _wake_writer(j, behind, link, now)
-        link = j[link + w.NEXT_LINK]
-    j[relay + w.SEEN_BARRIERS] = m[sink + w.ALIGNMENTS]
+        link = j[link + joint.NEXT_LINK]
+    j[relay + joint.SEEN_BARRIERS] = m[sink + w.ALIGNMENTS]
 
 
 @compiled
 def _withhold(m: Words, j: Words, link: int, from_ns: int) -> None:
     """Take back the arrivals of a link after an instant."""
-    source, withheld = j[link + w.WRITING_SOURCE], j[link + w.WITHHELD]
+    source, withheld = j[link + joint.WRITING_SOURCE], j[link + joint.WITHHELD]
     for place in range(m[source + w.OUTPUTS_COUNT]):
         channel = m[m[source + w.OUTPUTS] + place]
         end = m[channel + w.RAMP_END]
@@ -167,7 +172,7 @@ def _withhold(m: Words, j: Words, link: int, from_ns: int) -> None:
 @compiled
 def _release(m: Words, j: Words, link: int, since_ns: int, now: int) -> None:
     """Let the arrivals that were withheld come, as much later as they were."""
-    source, withheld = j[link + w.WRITING_SOURCE], j[link + w.WITHHELD]
+    source, withheld = j[link + joint.WRITING_SOURCE], j[link + joint.WITHHELD]
     for place in range(m[source + w.OUTPUTS_COUNT]):
         channel = m[m[source + w.OUTPUTS] + place]
         end = j[withheld + place]
@@ -185,32 +190,32 @@ def _release(m: Words, j: Words, link: int, since_ns: int, now: int) -> None:
 @compiled
 def _wait(memory: Ints, j: Words, link: int, since_ns: int) -> None:
     """A writer waits for buffers: its task stops where it is."""
-    j[link + w.WAITS_SINCE_NS] = since_ns
-    relay = j[link + w.LINK_RELAY]
-    reader = memory_of(memory, j, j[relay + w.READS])
-    if reader[j[relay + w.READING_SINK] + w.IS_HELD_UP]:
+    j[link + joint.WAITS_SINCE_NS] = since_ns
+    relay = j[link + joint.LINK_RELAY]
+    reader = memory_of(memory, j, j[relay + joint.READS])
+    if reader[j[relay + joint.READING_SINK] + w.IS_HELD_UP]:
         return
-    reader[j[relay + w.READING_SINK] + w.IS_HELD_UP] = 1
-    j[relay + w.HELD_UP_NS] = since_ns
-    other = j[relay + w.FIRST_LINK]
+    reader[j[relay + joint.READING_SINK] + w.IS_HELD_UP] = 1
+    j[relay + joint.HELD_UP_NS] = since_ns
+    other = j[relay + joint.FIRST_LINK]
     while other:
-        _withhold(memory_of(memory, j, j[other + w.WRITES]), j, other, since_ns)
-        other = j[other + w.NEXT_LINK]
+        _withhold(memory_of(memory, j, j[other + joint.WRITES]), j, other, since_ns)
+        other = j[other + joint.NEXT_LINK]
 
 
 @compiled
 def _go_on(memory: Ints, j: Words, link: int, now: int) -> None:
     """A writer has buffers again: with the last of its task, that goes on."""
-    j[link + w.WAITED_NS] += now - j[link + w.WAITS_SINCE_NS]
-    j[link + w.WAITS_SINCE_NS] = w.NEVER
-    relay = j[link + w.LINK_RELAY]
-    other = j[relay + w.FIRST_LINK]
+    j[link + joint.WAITED_NS] += now - j[link + joint.WAITS_SINCE_NS]
+    j[link + joint.WAITS_SINCE_NS] = w.NEVER
+    relay = j[link + joint.LINK_RELAY]
+    other = j[relay + joint.FIRST_LINK]
     while other:
-        if j[other + w.WAITS_SINCE_NS] != w.NEVER:
+        if j[other + joint.WAITS_SINCE_NS] != w.NEVER:
             return
-        other = j[other + w.NEXT_LINK]
-    since_ns = j[relay + w.HELD_UP_NS]
-    m, sink = memory_of(memory, j, j[relay + w.READS]), j[relay + w.READING_SINK]
+        other = j[other + joint.NEXT_LINK]
+    since_ns = j[relay + joint.HELD_UP_NS]
+    m, sink = memory_of(memory, j, j[relay + joint.READS]), j[relay + joint.READING_SINK]
     m[sink + w.IS_HELD_UP] = m[sink + w.MAIL_NS] = 0
     if m[sink + w.BUSY_UNTIL_NS] > since_ns:
         m[sink + w.BUSY_UNTIL_NS] += now - since_ns
@@ -220,11 +225,11 @@ def _go_on(memory: Ints, j: Words, link: int, now: int) -> None:
         for departure in range(end - m[sink + w.TOOK_RECORDS], end):
             if m[departure] > since_ns:
                 m[departure] += now - since_ns
-    other = j[relay + w.FIRST_LINK]
+    other = j[relay + joint.FIRST_LINK]
     while other:
-        _release(memory_of(memory, j, j[other + w.WRITES]), j, other, since_ns, now)
-        other = j[other + w.NEXT_LINK]
-    wake(m, j[relay + w.READING_TASK_MANAGER], max(now, m[sink + w.BUSY_UNTIL_NS]))
+        _release(memory_of(memory, j, j[other + joint.WRITES]), j, other, since_ns, now)
+        other = j[other + joint.NEXT_LINK]
+    wake(m, j[relay + joint.READING_TASK_MANAGER], max(now, m[sink + w.BUSY_UNTIL_NS]))
 
 
 @compiled
@@ -235,16 +240,16 @@ def write_before(memory: Ints, j: Words, m: Words, task_manager: int, now: int) 
         sink = m[place]
         if m[sink + w.RELAY] == 0 or m[sink + w.IS_HELD_UP] or now < m[sink + w.BUSY_UNTIL_NS]:
             continue
-        link = j[m[sink + w.RELAY] + w.FIRST_LINK]
+        link = j[m[sink + w.RELAY] + joint.FIRST_LINK]
         while link:
-            behind = memory_of(memory, j, j[link + w.WRITES])
-            source, writer = j[link + w.WRITING_SOURCE], j[link + w.WRITING_TASK_MANAGER]
+            behind = memory_of(memory, j, j[link + joint.WRITES])
+            source, writer = j[link + joint.WRITING_SOURCE], j[link + joint.WRITING_TASK_MANAGER]
             if earliest_ns(behind, behind[source + w.RECORDS_DUE]) <= now:
                 emit_until(behind, source, now)
                 wake(behind, writer, now)
-            if behind[source + w.HAS_WAITED] and j[link + w.WAITS_SINCE_NS] == w.NEVER:
+            if behind[source + w.HAS_WAITED] and j[link + joint.WAITS_SINCE_NS] == w.NEVER:
                 _wait(memory, j, link, now)
-            link = j[link + w.NEXT_LINK]
+            link = j[link + joint.NEXT_LINK]
 
 
 @compiled
@@ -256,7 +261,10 @@ def pass_on(memory: Ints, numbers: Floats, j: Words, exchange: int, owner: int, 
         sink = m[place]
         if m[sink + w.RELAY] and m[sink + w.HAS_TAKEN]:
             _hand_on(memory, j, m, sink, now)
-        if m[sink + w.RELAY] and m[sink + w.ALIGNMENTS] != j[m[sink + w.RELAY] + w.SEEN_BARRIERS]:
+        if (
+            m[sink + w.RELAY]
+            and m[sink + w.ALIGNMENTS] != j[m[sink + w.RELAY] + joint.SEEN_BARRIERS]
+        ):
             _pass_barriers_on(memory, j, m, sink, now)
         if m[sink + w.OWES_ALIGNMENT]:
             _acknowledge(memory, numbers, j, m, sink, now)
@@ -265,7 +273,7 @@ def pass_on(memory: Ints, numbers: Floats, j: Words, exchange: int, owner: int, 
         link = m[m[place] + w.LINK]
         if link == 0:
             continue
-        waits = j[link + w.WAITS_SINCE_NS] != w.NEVER
+        waits = j[link + joint.WAITS_SINCE_NS] != w.NEVER
         if m[m[place] + w.HAS_WAITED] and not waits:
             _wait(memory, j, link, now)
         elif waits and not m[m[place] + w.HAS_WAITED]:
@@ -276,7 +284,7 @@ def pass_on(memory: Ints, numbers: Floats, j: Words, exchange: int, owner: int, 
 def ask_sinks_behind(memory: Ints, j: Words) -> None:
     """A checkpoint begins: the sinks of all exchanges have to align it."""
     count = 0
-    for exchange in range(1, j[w.EXCHANGES]):
+    for exchange in range(1, j[joint.EXCHANGES]):
         m = memory_of(memory, j, exchange)
         for number in range(m[w.SINKS]):
             sink = m[w.FIRST_SINK] + number * w.SINK_WORDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import joint_words as joint
 from . import words as w
 from .checkpoints import take_coordinators_turn
 from .compiling import compiled, kept_on_disk, pointer
@@ -153,7 +154,7 @@ def _begin(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 @compiled
 def _late(m: Words, f: Numbers, owner: int, until_ns: int) -> tuple[int, int]:
-    """Let TaskManagers have their quiet turns before one of the coordinator, or of the timer of one.
+    """Let TaskManagers have their quiet turns before one of the coordinator, or of a timer of one.
     Returns: one that has another turn before, and when; 0 if none has. The run ends if a quiet turn
     at that very instant would be before or behind it.
     """
@@ -240,8 +241,8 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
     m: Words = pointer(memory)
     f: Numbers = pointer(numbers)
     j: Words = pointer(joined)
-    is_joined, exchange = j[w.EXCHANGES] > 0, 0
-    for number in range(max(j[w.EXCHANGES], 1)):
+    is_joined, exchange = j[joint.EXCHANGES] > 0, 0
+    for number in range(max(j[joint.EXCHANGES], 1)):
         _start(memory_of(memory, j, number))
     while True:
         if is_joined:

@@ -132,8 +132,8 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
-HAS_BARRIERS = 90  # whether there are checkpoints
 SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
+HAS_BARRIERS = 90  # whether there are checkpoints
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -141,22 +141,24 @@ HEAD_WORDS = 96
 CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
 TIME_KINDS, TIME_WORDS = 4, 4
 
-# A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
-# reader, its messages under way, its input channel; whether it has come to its end, at either side;
-# what its source has counted of it; where it is unknown when records came, what was sent last;
-# where to note when its next record is done with, 0 for nowhere; the aligned barrier in its
-# subpartition, if there is one, and whether there is an unaligned one; barriers close segments: a
-# queue of the bytes behind which they did, the bytes where the first segment and the open one are
-# counted from, and how many segments are closed so; whether an unaligned barrier waits to be read,
-# the message that it came behind; bytes read, whether the channel's barrier is missing in the
-# checkpoint that its consumer has begun, and how many had been read then; the size of the next
-# buffers, where the open one is full, and the size that waits to be announced, 0 for none; how many
-# data buffers are before the aligned barrier, and the bytes behind which it is; whether what the
-# task reads is counted for an unaligned checkpoint; whether the priority event that waits to be
-# read announces an aligned barrier; records taken and not written yet, and where its arrivals stood
-# before; the bytes up to which it is to be written when there are buffers; buffers that its local
-# consumer works on, and whether the last one polled has left the subpartition; how long its barrier
-# travelled, and one more, 0 while it has not been read.
+# A channel, first what each record needs: whose it is; its arrivals, where these stand, and where
+# they end; the bytes written and read; its subpartition: segments read of the first stretch, the
+# byte that this begins at, data buffers, these and events, whether its reader has something to
+# read, the events at either end, barriers (an unaligned one, and where an aligned one is); a queue
+# of the bytes behind which barriers closed segments; its reader: a local channel has no CONNECTION;
+# when a record opens the next segment, the byte that the open one begins at; whether the last
+# buffer polled has left the subpartition, and buffers that its local consumer works on; data
+# buffers before the aligned barrier; whether its source has ended; its messages under way; its
+# input channel; what has been done and is counted; where to note when its next record is done with,
+# 0 for nowhere; bytes read. Then, where it is unknown when records came, what was sent last; how
+# many segments barriers have closed; whether an unaligned barrier waits to be read, the message
+# that it came behind; whether the channel's barrier is missing in the checkpoint that its consumer
+# has begun, and how many bytes had been read then; the size of the next buffers, where the open one
+# is full, and the size that waits to be announced, 0 for none; the bytes before the aligned
+# barrier; whether what the task reads is counted for an unaligned checkpoint; whether the priority
+# event that waits to be read announces an aligned barrier; records taken and not written yet, and
+# where its arrivals stood before; the bytes up to which it is to be written when there are buffers;
+# how long its barrier travelled, and one more, 0 while it has not been read.
 (
     SOURCE,
     PLACE,
@@ -413,46 +415,6 @@ SINK_WORDS = 56
 ) = range(17)
 TASK_MANAGER_WORDS = 17
 END_WORDS = 2  # connection, whether it is its upstream end
-
-# Of a job of several exchanges, each with its own memory, what joins them. A relay is a task that
-# reads one and writes others: its exchange, its sink and its TaskManager there; how many records it
-# has taken and will take in all, the channels of those it took, and its first link; since when it
-# is held up.
-(
-    READS,
-    READING_SINK,
-    READING_TASK_MANAGER,
-    TAKEN_RECORDS,
-    ALL_RECORDS,
-    TAKEN_FROM,
-    FIRST_LINK,
-    HELD_UP_NS,
-    SEEN_BARRIERS,
-) = range(9)
-RELAY_WORDS = 9
-# A link of a relay: the exchange it writes, its source and its TaskManager there; channels of
-# successive records, how many, and which is next; how many have been written after each record
-# taken; when its data ends at the earliest, and how long after its last record; since when its
-# writer waits, NEVER while it does not, and how long it has waited; of each channel, where the
-# arrivals end that are withheld meanwhile; the relay, and its next link.
-(
-    WRITES,
-    WRITING_SOURCE,
-    WRITING_TASK_MANAGER,
-    ROUTES,
-    ROUTES_COUNT,
-    NEXT_ROUTE,
-    WRITTEN_AFTER,
-    ENDS_FROM_NS,
-    ENDS_AFTER_NS,
-    WAITS_SINCE_NS,
-    WAITED_NS,
-    WITHHELD,
-    LINK_RELAY,
-    NEXT_LINK,
-) = range(14)
-LINK_WORDS = 14
-EXCHANGES, EXCHANGE_AT = 1, 2  # how many there are, and where the words and numbers of each begin
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,
 # then the lowest and the highest latencies by bucket, where it is unknown when records came. One of
