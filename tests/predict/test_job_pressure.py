@@ -58,6 +58,10 @@ def pressed(seed: int) -> Scenario:
             max_buffers_per_channel=chance.choice([2, 10]),
             checkpoint_interval_ns=chance.choice([None, None, 40 * MS]),
             unaligned_checkpoints=chance.choice([False, True]),
+            debloating_enabled=chance.choice([False, False, True]),
+            debloating_period_ns=20 * MS,
+            debloating_target_ns=chance.choice([10 * MS, 100 * MS]),
+            starting_segment_size_bytes=chance.choice([1024, 4096]),
         ),
         workload=WorkloadConfig(
             producers=producers,
