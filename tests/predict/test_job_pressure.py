@@ -128,7 +128,8 @@ def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core() -> None:
         settings = [Setting(real.load.scenario.network)] * len(job.edges)
         found = simulate_job(job, settings, phases=1)
         if found.why_unknown is not None:
-            counted["saturated" if "can carry only" in found.why_unknown else "refused"] += 1
+            is_late = any(text in found.why_unknown for text in ("carry only", "falls behind"))
+            counted["saturated" if is_late else "refused"] += 1
             continue
         counted["compared"] += 1
         counted["within"] += is_within(job, found, real)
