@@ -29,7 +29,7 @@ from tests.predict.test_job_run import SLACK_NS, chain, recorded
 from tests.simulated_chain import Simulated, simulated
 from tests.simulation import MS
 
-JOBS = int(os.environ.get("FLINKNET_EXCHANGES", 30)) // 5
+JOBS = int(os.environ.get("FLINKNET_EXCHANGES", 20)) // 5
 FIRST = 1000 * int(os.environ.get("FLINKNET_SEED", 4))
 """Random jobs, from a seed on; `make exchanges` takes two hundred."""
 
