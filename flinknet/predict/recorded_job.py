@@ -19,7 +19,7 @@ WHOLE_WITHIN = 0.02
 
 UNKNOWN_ORIGIN = -1
 
-BEHIND_UNKNOWN = "what comes to it is unknown, for the edge before it is"
+BEHIND_UNKNOWN = "what comes to it is unknown, because the edge before it is unknown"
 SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
 NO_RECORDS = "the trace has no instants of its records"
 

@@ -28,6 +28,8 @@ _pointer_to: Any = types.CPointer
 
 _HOW: dict[str, Any] = {"error_model": "numpy"}
 
+_kept: list[Any] = []
+
 
 def compiled(function: _Function) -> _Function:
     """Compiled together with whoever calls it, and called by nobody else."""
@@ -39,7 +41,20 @@ def kept_on_disk(function: _Function) -> _Function:
     dispatcher = numba.njit(**_HOW)(function)
     with suppress(RuntimeError):  # no directory can be written to
         dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        _kept.append(dispatcher)
     return cast(_Function, dispatcher)
+
+
+def load_kept() -> None:
+    """Load the machine code that is on disk of the functions imported so far, without a call: who
+    is forked from this process has it. Nothing is compiled.
+    """
+    for dispatcher in _kept:
+        cache, target = dispatcher._cache, dispatcher.targetctx
+        target.refresh()
+        for key in cache._cache_file._load_index():
+            if key == cache._index_key(key[0], target.codegen()):  # of this processor and code
+                dispatcher.compile(key[0])
 
 
 class _ByContent(caching._CacheLocator):
