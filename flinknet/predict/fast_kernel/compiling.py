@@ -122,6 +122,13 @@ def _pointer(_context: Any, array: Any) -> Any:
     return _pointer_to(array.dtype)(array), code
 
 
+def _moved(_context: Any, numbers: Any, _places: Any) -> Any:
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return numbers(numbers, types.int64), code
+
+
 def _bits(_context: Any, _number: Any) -> Any:
     def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
@@ -132,6 +139,9 @@ def _bits(_context: Any, _number: Any) -> Any:
 pointer: Callable[[Any], Any] = _intrinsic(_pointer)
 """Where the numbers of an array begin; indexed as the array is, and twice as fast for the whole
 kernel: an index into an array may count from its end, and each access looks whether it does."""
+
+moved: Callable[[Any, int], Any] = _intrinsic(_moved)
+"""Such a pointer, so many numbers farther on."""
 
 bits: Callable[[float], int] = _intrinsic(_bits)
 """The 64 bits of a number: sign, exponent, mantissa; frexp is a call that takes longer."""
