@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -226,7 +227,7 @@ def replay(
     {"schema_version": 1, "replays": [...]}, with "jobs" next to it for jobs from end to end.
     """
     from flinknet.replay.advise.targets import Target
-    from flinknet.replay.spark.settings import WORK_UNITS_MAX
+    from flinknet.replay.spark.settings import OF_REPLAYS, WORK_UNITS_MAX
 
     from . import value_parsers
 
@@ -248,6 +249,7 @@ def replay(
     page = pictures.page
     out_dir = _new_directory(out) if out else None
 
+    session = replace(session, defaults=OF_REPLAYS)
     with loading_spark(session, _say) as spark:  # its JVM loads while Python does
         from flinknet.replay.advise.advice import all_meet
         from flinknet.replay.joining import Together
@@ -297,7 +299,7 @@ def replay(
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
-            write_tables(found.tables, out_dir)
+            write_tables(found.tables(), out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
     if pictures.plot is not None:

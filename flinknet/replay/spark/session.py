@@ -25,6 +25,8 @@ from flinknet.errors import FlinknetError
 
 from .class_archive import ClassArchive, start_unnoticed
 from .connect import connected_session, is_connected
+from .early_daemon import VARIABLE as EARLY_DAEMON
+from .early_daemon import early_daemon
 from .jvm import JavaRuntime, cause_in, find_java, launcher_home, loading_jvm
 from .masters import is_here, is_local
 from .settings import (
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+_DAEMON_MODULE = "spark.python.daemon.module"
 
 DAEMON = "flinknet.replay.daemon"
 """What Python workers on this machine are forked from."""
@@ -128,8 +132,8 @@ def _own_session(
     options: SessionOptions, work_dir: Path, record: Path | None
 ) -> Iterator[Callable[[], SparkSession]]:
     settings = settings_of(options, work_dir)
-    if is_local(settings["spark.master"]):
-        settings.setdefault("spark.python.daemon.module", DAEMON)
+    is_here_alone = is_local(settings["spark.master"])
+    has_daemon = is_here_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
     _, archive = java_and_archive()
     settings[_JAVA_OPTIONS] = " ".join(
         [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
@@ -141,24 +145,30 @@ def _own_session(
         "JAVA_HOME": str(archive.directory),
         "SPARK_CONF_DIR": str(conf_dir() or archive.empty_directory),
     }
-    with loading_jvm(environment, work_dir / "stderr") as context:
+    with ExitStack() as stack:
+        if has_daemon:
+            socket = work_dir / "daemon"
+            environment[EARLY_DAEMON] = str(socket)
+            stack.enter_context(early_daemon(DAEMON, environment, socket))
+        context = stack.enter_context(loading_jvm(environment, work_dir / "stderr"))
 
         def started() -> SparkSession:
+            _import_ahead()
             own = context()
-            if not is_local(settings["spark.master"]):
-                return _with_code(_session_of(own), options, work_dir)
-            Thread(target=_start_workers, args=(own,), daemon=True).start()
             session = _session_of(own)
-            Thread(target=_warm_up, args=(session,), daemon=True).start()
+            if is_here_alone:
+                Thread(target=_warm_up, args=(session,), daemon=True).start()
             return _with_code(session, options, work_dir)
 
         yield started
 
 
-def _start_workers(context: SparkContext) -> None:
-    """Have the process load that Python workers are forked from, while a session is made."""
-    with suppress(Exception):
-        context.parallelize([0], 1).mapPartitions(lambda rows: rows).collect()
+def _import_ahead() -> None:
+    """Import what PySpark's first calls do, while the JVM loads; not each release has all of it."""
+    with suppress(ImportError):
+        import pyspark.testing.utils  # for each argument it looks whether there is numpy
+    with suppress(ImportError):
+        import pyspark.sql.classic.dataframe  # noqa: F401
 
 
 def _warm_up(session: SparkSession) -> None:
