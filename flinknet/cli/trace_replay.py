@@ -16,9 +16,10 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 
 from .commands import SPARK_SECTION, SectionedCommand
+from .completion import words
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import path_of_runs
-from .replay_values import GRID_OPTIONS, edge_timeouts_of, grid_of, number_or, offset
+from .replay_values import GRID_OPTIONS, GRID_WORDS, edge_timeouts_of, grid_of, number_or, offset
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
@@ -56,7 +57,9 @@ _SECTIONS = {
 
 def _grid_options(command: Any) -> Any:
     for name, (_, text) in reversed(GRID_OPTIONS.items()):
-        command = click.option(f"--{name}", metavar="LIST", help=text)(command)
+        complete = words(GRID_WORDS.get(name, ()))
+        option = click.option(f"--{name}", metavar="LIST", help=text, shell_complete=complete)
+        command = option(command)
     return command
 
 

@@ -1,9 +1,9 @@
 """Jobs in which a slow stage makes the tasks before it wait for buffers.
 
 Held to the simulator, which runs them on the real core. The bound: p50 within 2% and 40 us for each
-edge, p99 within 5% and as much, messages within 4%. It is wider than where nobody waits: which of
-the records of a buffer went to which channel is assumed, and one buffer more or less on a channel
-holds up all others.
+edge, p99 within 5% and as much, messages within 4%; 85 of 100 jobs have to lie within. That is
+wider than where nobody waits: which of the records of a buffer went to which channel is assumed,
+and one buffer more or less on a channel holds up all others.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core() -> None:
     print("of {} jobs: {}".format(JOBS, ", ".join(f"{n} {what}" for what, n in counted.items())))
     assert counted["refused"] <= 0.1 * JOBS
     assert counted["waited"] > 0
-    assert counted["within"] >= 0.9 * counted["compared"]
+    assert counted["within"] >= 0.85 * counted["compared"]
 
 
 class Together(JobRun):

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import flinknet
@@ -132,8 +131,8 @@ def _own_session(
     options: SessionOptions, work_dir: Path, record: Path | None
 ) -> Iterator[Callable[[], SparkSession]]:
     settings = settings_of(options, work_dir)
-    is_here_alone = is_local(settings["spark.master"])
-    has_daemon = is_here_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
+    is_alone = is_local(settings["spark.master"])
+    has_daemon = is_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
     _, archive = java_and_archive()
     settings[_JAVA_OPTIONS] = " ".join(
         [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
@@ -155,10 +154,7 @@ def _own_session(
         def started() -> SparkSession:
             _import_ahead()
             own = context()
-            session = _session_of(own)
-            if is_here_alone:
-                Thread(target=_warm_up, args=(session,), daemon=True).start()
-            return _with_code(session, options, work_dir)
+            return _with_code(_session_of(own), options, work_dir)
 
         yield started
 
@@ -169,12 +165,6 @@ def _import_ahead() -> None:
         import pyspark.testing.utils  # for each argument it looks whether there is numpy
     with suppress(ImportError):
         import pyspark.sql.classic.dataframe  # noqa: F401
-
-
-def _warm_up(session: SparkSession) -> None:
-    """Have the JVM load what queries need, and a worker run, while the first query is made."""
-    with suppress(Exception):  # the session may end before; who has work for it meets what is wrong
-        session.range(1).mapInArrow(lambda batches: batches, "id long").collect()
 
 
 def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
