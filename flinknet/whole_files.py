@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
@@ -38,8 +39,20 @@ def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO
         with open(target, "wb") as file:
             yield file
         if not is_special:
-            os.replace(target, path)
+            _rename(target, path)
     except BaseException:
         if not is_special:
             target.unlink(missing_ok=True)
         raise
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Again if a signal interrupts it, as on a network file system: of other calls Python sees to
+    that by itself.
+    """
+    while True:
+        try:
+            os.replace(source, target)
+            return
+        except InterruptedError:
+            continue

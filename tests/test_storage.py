@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from flinknet.errors import ConfigError, StorageError
 from flinknet.storage import RANGE_BYTES, RemoteFile, StoragePath, matching, open_ranged, path_of
 from flinknet.trace import TraceReader, find_runs, open_run
+from flinknet.whole_files import whole_file
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
 
@@ -139,3 +141,21 @@ def test_what_a_store_refuses_is_one_line(store: ObjectStore) -> None:
     with pytest.raises(StorageError, match=r"^s3://nowhere/a: cannot write it \(.*\)$") as caught:
         path_of("s3://nowhere/a").write_text("text")
     assert "\n" not in str(caught.value)
+
+
+def test_a_whole_file_gets_its_name_also_if_that_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, interrupted = os.replace, [True, True]
+
+    def replace(source: Path, target: Path) -> None:
+        if interrupted:
+            interrupted.pop()
+            raise InterruptedError
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with whole_file(tmp_path / "result.json") as file:
+        file.write(b"{}")
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"{}"]
+    assert not interrupted
