@@ -15,7 +15,7 @@ class KernelMemory:
     """Words that are handed out once, and filled by address."""
 
     def __init__(self, first: int) -> None:
-        self._array = np.zeros(1 << 16, np.int64)
+        self._array = np.zeros(1 << 22, np.int64)
         self._words = first
 
     def take(self, words: int) -> int:
