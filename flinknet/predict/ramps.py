@@ -162,7 +162,7 @@ class ChannelRamps:
     @property
     def records(self) -> IntArray:
         """Records of each channel."""
-        sums = np.r_[0, np.cumsum(self.ramps.records)]
+        sums: IntArray = np.r_[0, np.cumsum(self.ramps.records)]
         return sums[self.ends] - sums[self.starts]
 
     def in_order(self) -> ChannelRamps:
@@ -279,6 +279,8 @@ class _Runs:
                 )
             ]
             return Ramps.joined([own.take(rows) for own, rows in runs])
+        if not total:
+            return Ramps.of(np.zeros(0, np.int64))
         before = np.cumsum([0, *map(len, sources)])[source]
         rows = np.repeat(starts + before - (np.cumsum(counts) - counts), counts) + np.arange(total)
         whole = sources[0] if len(sources) == 1 else Ramps.joined(sources)
