@@ -37,7 +37,7 @@ help:
 	@echo "make check  the tests alone"
 	@echo "make commands  every command of README, docs/ and the helps, with its processes and Spark; minutes"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
-	@echo "make exchanges  the compiled model against the simulator, on COUNT=$(COUNT) random exchanges, SEED=$(SEED)"
+	@echo "make exchanges  the compiled model against the simulator, on COUNT=$(COUNT) random exchanges and a fifth as many jobs, SEED=$(SEED)"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
 	@echo "make soak   a cluster that serves jobs for MINUTES=60, and what its processes hold meanwhile"
@@ -129,8 +129,10 @@ search: $(TESTED) compiled
 
 # An exchange is drawn again where the model leaves it to the simulator: how often, is said last.
 exchanges: $(TESTED) compiled
-	FLINKNET_EXCHANGES=$(COUNT) $(BIN)/pytest -n 0 --quiet -rP --timeout=0 --hypothesis-profile=search --hypothesis-seed=$(SEED) \
-	    tests/predict/test_fast_path.py::test_the_kernel_gives_the_numbers_of_the_real_core
+	FLINKNET_EXCHANGES=$(COUNT) FLINKNET_SEED=$(SEED) \
+	$(BIN)/pytest -n 0 --quiet -rP --timeout=0 --hypothesis-profile=search --hypothesis-seed=$(SEED) \
+	    tests/predict/test_fast_path.py::test_the_kernel_gives_the_numbers_of_the_real_core \
+	    tests/predict/test_job_pressure.py::test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core
 
 fuzz: $(TESTED)
 	$(BIN)/python -c 'import atheris' || $(PIP) 'atheris>=3'

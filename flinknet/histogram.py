@@ -28,6 +28,9 @@ VALUE_BITS = 50
 
 BUCKETS = SUB_BUCKETS * (VALUE_BITS - SUB_BUCKET_BITS + 1)
 
+FEW_VALUES = 512
+"""Fewer are counted one by one, rather than for all buckets at once."""
+
 SAMPLES_PER_TAIL = 5
 """A percentile is given only if at least this many samples lie on either side of it: p50 from 10
 samples, p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would just be one of the
@@ -83,21 +86,37 @@ class LogLinearHistogram:
     Invariants: count equals the sum of `counts`; min and max are None exactly when count is 0.
     """
 
-    __slots__ = ("count", "counts", "max", "min", "total")
+    __slots__ = ("_counts", "count", "max", "min", "total")
 
     def __init__(self) -> None:
-        self.counts: IntArray = np.zeros(BUCKETS, dtype=np.int64)
+        self._counts: IntArray | None = None
         self.count = 0
         self.total = 0
         self.min: int | None = None
         self.max: int | None = None
+
+    @property
+    def counts(self) -> IntArray:
+        """Of each bucket. They take 45 KB and are made when they are needed: many histograms of a
+        short run stay empty.
+        """
+        if self._counts is None:
+            self._counts = np.zeros(BUCKETS, dtype=np.int64)
+        return self._counts
+
+    @counts.setter
+    def counts(self, counts: IntArray) -> None:
+        self._counts = counts
 
     def add(self, values_ns: npt.ArrayLike, weight: int = 1) -> None:
         """Count each value `weight` times."""
         values = np.asarray(values_ns, dtype=np.int64).ravel()
         if values.size == 0 or weight == 0:
             return
-        self.counts += weight * np.bincount(bucket_index(values), minlength=BUCKETS)
+        if values.size < FEW_VALUES:
+            np.add.at(self.counts, bucket_index(values), weight)
+        else:
+            self.counts += weight * np.bincount(bucket_index(values), minlength=BUCKETS)
         self.count += weight * values.size
         self.total += weight * int(values.sum())
         self._widen(int(values.min()), int(values.max()))
@@ -106,9 +125,12 @@ class LogLinearHistogram:
         """Count each value with its own weight (> 0)."""
         if values_ns.size == 0:
             return
-        # bincount sums weights as float64, which is exact below 2**53
-        counts = np.bincount(bucket_index(values_ns), weights=weights, minlength=BUCKETS)
-        self.counts += counts.astype(np.int64)
+        if values_ns.size < FEW_VALUES:
+            np.add.at(self.counts, bucket_index(values_ns), weights)
+        else:
+            # bincount sums weights as float64, which is exact below 2**53
+            counts = np.bincount(bucket_index(values_ns), weights=weights, minlength=BUCKETS)
+            self.counts += counts.astype(np.int64)
         self.count += int(weights.sum())
         self.total += int((values_ns * weights).sum())
         self._widen(int(values_ns.min()), int(values_ns.max()))

@@ -9,7 +9,7 @@ number; `human_*` rounds for reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 
 from flinknet.errors import ConfigError
@@ -219,6 +219,29 @@ def without_zeros(text: str) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A count with its noun: "1 vertex", "1,200 vertices"; `plural` if it is not the noun and s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def run_numbers(numbers: Iterable[int]) -> str:
+    """Runs by their numbers: "run 3", "runs 1 to 4 and 7"."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    texts: list[str] = []
+    for each in ranges:
+        texts += [f"{each[0]} to {each[-1]}"] if len(each) > 2 else map(str, each)
+    *first, last = texts
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"run {listed}" if listed.isdigit() else f"runs {listed}"
+
+
+def which_runs(numbers: Collection[int], total: int) -> str:
+    """Which runs of how many: "runs 1 and 3 of 6", "all 6 runs"."""
+    if len(numbers) == total > 1:
+        return f"all {total} runs"
+    return f"{run_numbers(numbers)} of {total}"
 
 
 def format_address(host: str, port: int) -> str:

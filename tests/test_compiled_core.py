@@ -191,6 +191,20 @@ def test_no_compiled_class_declares_an_attribute_again() -> None:
         assert not again, f"{each.name} declares {again}, as a base of it does"
 
 
+def test_no_compiled_comparison_assigns_a_name_that_it_has_read() -> None:
+    """`x != (x := …)` compares the new value with itself in machine code: nothing ever changes."""
+    for source in marked_in(ROOT):
+        for node in ast.walk(ast.parse((ROOT / source).read_text())):
+            if not isinstance(node, ast.Compare | ast.BinOp | ast.Call | ast.Tuple):
+                continue
+            names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+            for each in ast.walk(node):
+                if isinstance(each, ast.NamedExpr):
+                    where = each.lineno, each.col_offset
+                    before = {name.id for name in names if (name.lineno, name.col_offset) < where}
+                    assert each.target.id not in before, f"{source}:{each.lineno}"
+
+
 def declared_in(each: ast.ClassDef) -> set[str]:
     """Attributes that the body of a class declares, without those of the class itself."""
     return {

@@ -124,7 +124,7 @@ def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
     network, warnings = options.network_config({EXCLUSIVE: "4"})
     assert network.exclusive_buffers == 4
     assert [warning.code for warning in warnings] == ["fixed-in-flink-2"]
-    assert "always uses 2" in warnings[0].text
+    assert "ignored by Flink 2.x, which always uses 2; this" in warnings[0].text
     assert options.network_config({EXCLUSIVE: "2"})[1] == ()
 
 

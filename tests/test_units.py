@@ -159,3 +159,18 @@ def test_counts_and_bytes_for_reading() -> None:
     assert units.human_bytes(3 << 29) == "1.50 GiB"
     assert units.human_bytes(10) == "10 B"
     assert units.human_change(0.1234) == "+12.3%"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([3], "run 3 of 7"),
+        ([2, 1], "runs 1 and 2 of 7"),
+        ([7, 1, 3, 2, 4], "runs 1 to 4 and 7 of 7"),
+        ([1, 3, 5, 6, 7], "runs 1, 3 and 5 to 7 of 7"),
+        ([5, 6, 7], "runs 5 to 7 of 7"),
+        ([1, 2, 3, 4, 5, 6, 7], "all 7 runs"),
+    ],
+)
+def test_runs_are_named_by_their_numbers(numbers: list[int], text: str) -> None:
+    assert units.which_runs(numbers, 7) == text

@@ -96,17 +96,11 @@ Row = dict[str, float | None]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the tables and write JSON if asked to. Returns: the exit code."""
-    parser = arguments_parser()
-    options = parser.parse_args(arguments)
-    try:
-        exchanges, keys = settings(options)
-    except ConfigError as error:
-        parser.error(str(error))
-    home = options_of.home_of(parser, options.flink_version)
-    work = options_of.work_directory(options.work, "flinknet-flink-")
+    call = options_of.called(arguments_parser(), arguments, settings, "flinknet-flink-")
+    (exchanges, keys), options, work = call.settings, call.options, call.work
 
     def measure() -> int:
-        document = compare(home, work, exchanges, keys, options)
+        document = compare(call.home, work, exchanges, keys, options)
         if options.work is None:  # nobody asked for the logs of what went well
             shutil.rmtree(work, ignore_errors=True)
         options_of.give(document, options.json, lambda: print_report(document))

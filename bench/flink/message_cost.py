@@ -18,7 +18,6 @@ from bench.flink.options import java_version, tell, timeout_name, whole_ms
 from bench.flink.tap import flinknet
 from bench.flink.warm import WarmCluster
 from bench.measure import print_table
-from flinknet.errors import ConfigError
 from flinknet.replay.price import FLINK_CPU_NS_PER_MESSAGE
 from flinknet.units import human_count, human_duration, parse_duration_ns, parse_rate_per_s
 
@@ -51,23 +50,16 @@ class Used:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for and print it. Returns: the exit code."""
-    parser = arguments_parser()
-    options = parser.parse_args(arguments)
-    try:
-        exchange = settings(options)
-        timeouts_ms = sorted({whole_ms(each, "--timeouts") for each in options.timeouts.split(",")})
-    except ConfigError as error:
-        parser.error(str(error))
-    home = options_of.home_of(parser, options.flink_version)
-    work = options_of.work_directory(options.work, "flinknet-message-cost-")
+    call = options_of.called(arguments_parser(), arguments, settings, "flinknet-message-cost-")
+    (exchange, timeouts_ms), home, work = call.settings, call.home, call.work
 
     def measured() -> int:
         jar = build(home, work)
         recorded = record(home, jar, work, exchange)
-        used = use(home, jar, work, exchange, timeouts_ms, options.rounds)
+        used = use(home, jar, work, exchange, timeouts_ms, call.options.rounds)
         answer = replayed(recorded, work, timeouts_ms)
         document = table(answer, used, exchange) | {"java": java_version(), "work": str(work)}
-        options_of.give(document, options.json, lambda: show(document))
+        options_of.give(document, call.options.json, lambda: show(document))
         return 0
 
     return options_of.exit_code_of("message_cost.py", measured)
@@ -89,13 +81,14 @@ def arguments_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def settings(options: argparse.Namespace) -> Exchange:
-    """What the options ask of every run.
+def settings(options: argparse.Namespace) -> tuple[Exchange, list[int]]:
+    """What the options ask of every run, and the timeouts to run at.
 
     Raises:
         ConfigError: a value cannot be used.
     """
-    return Exchange(
+    timeouts_ms = sorted({whole_ms(each, "--timeouts") for each in options.timeouts.split(",")})
+    exchange = Exchange(
         rate_per_s=parse_rate_per_s(options.rate, "--rate"),
         buffer_timeout_ms=whole_ms(options.recorded, "--recorded"),
         warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
@@ -105,6 +98,7 @@ def settings(options: argparse.Namespace) -> Exchange:
         arrivals="steps",
         on_ns=parse_duration_ns(options.step, "--step"),
     )
+    return exchange, timeouts_ms
 
 
 def record(home: Path, jar: Path, work: Path, exchange: Exchange) -> Path:

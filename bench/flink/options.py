@@ -8,15 +8,18 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bench.flink.cluster import FlinkError, end_on_sigterm
 from bench.flink.distribution import VERSION, flink_home, java
 from bench.flink.exchange import SMALLEST_VALUE_BYTES
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_size_bytes
+
+_Settings = TypeVar("_Settings")
 
 
 def parser_of(prog: str, about: str | None, teach: str) -> argparse.ArgumentParser:
@@ -114,6 +117,40 @@ def whole_ms(text: str, name: str) -> int:
 def timeout_name(timeout_ms: int) -> str:
     """The buffer timeout, for reading."""
     return "never" if timeout_ms < 0 else f"{timeout_ms} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[_Settings]):
+    """A call of a script: its options and what was read from them, the jars of Flink, and the
+    directory for logs and traces.
+    """
+
+    options: argparse.Namespace
+    settings: _Settings
+    home: Path
+    work: Path
+
+
+def called(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    read: Callable[[argparse.Namespace], _Settings],
+    prefix: str,
+) -> Call[_Settings]:
+    """Read the options --flink-version, --work and those of the script; ends it if one of them
+    cannot be used, or if there is no such Flink.
+
+    Args:
+        read: the settings in the options; may raise ConfigError.
+        prefix: of the name of a new directory.
+    """
+    options = parser.parse_args(arguments)
+    try:
+        settings = read(options)
+    except ConfigError as error:
+        parser.error(str(error))
+    home = home_of(parser, options.flink_version)
+    return Call(options, settings, home, work_directory(options.work, prefix))
 
 
 def home_of(parser: argparse.ArgumentParser, version: str) -> Path:

@@ -65,20 +65,13 @@ to capture packets.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for and print it. Returns: the exit code."""
-    parser = arguments_parser()
-    options = parser.parse_args(arguments)
-    try:
-        exchange = settings(options)
-        timeouts = [whole_ms(each, "--predict") for each in split_list(options.predict)]
-        rates = [total_rate(each, "--rates") for each in split_list(options.rates)]
-    except ConfigError as error:
-        parser.error(str(error))
-    home = options_of.home_of(parser, options.flink_version)
-    work = options_of.work_directory(options.work, "flinknet-tapped-")
+    call = options_of.called(arguments_parser(), arguments, asked_of, "flinknet-tapped-")
+    exchange, timeouts, rates = call.settings
+    options, work = call.options, call.work
     release, java = options.flink_version, java_version()
 
     def measure() -> int:
-        bench = Bench(home, work, build(home, work))
+        bench = Bench(call.home, work, build(call.home, work))
         if timeouts:
             asked = rates or [exchange_rate(exchange)]
             document = predict(bench, exchange, timeouts, asked, options.rounds)
@@ -125,6 +118,17 @@ def arguments_parser() -> argparse.ArgumentParser:
     options_of.add_version(parser)
     options_of.add_output(parser)
     return parser
+
+
+def asked_of(options: argparse.Namespace) -> tuple[Exchange, list[int], list[float]]:
+    """The job, and what to predict of it: timeouts in ms, and rates of all sources.
+
+    Raises:
+        ConfigError: a value cannot be used.
+    """
+    timeouts = [whole_ms(each, "--predict") for each in split_list(options.predict)]
+    rates = [total_rate(each, "--rates") for each in split_list(options.rates)]
+    return settings(options), timeouts, rates
 
 
 def settings(options: argparse.Namespace) -> Exchange:

@@ -47,10 +47,11 @@ _METRICS = ("throughput", "p50", "p99")
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One setting to run, and its name among the others."""
+    """One setting to run, its name among the others, and whether it is the recorded one."""
 
     name: str
     scenario: Scenario
+    is_recorded: bool = False
 
 
 @click.command(cls=SectionedCommand)
@@ -66,6 +67,11 @@ class _Attempt:
     type=WholeNumber(0),
     help="Which exchange to send again, if a tap or a capture has several.",
 )
+@click.option(
+    "--control/--no-control",
+    default=True,
+    help="Run the recorded setting, too: the changes are against it. [default: control]",
+)
 @out_option
 @json_option
 @report_options
@@ -78,9 +84,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench again runs/run-0001 --buffer-timeout 0,5ms,50ms
 
     The records of RUN leave at the same instants over real sockets, and each measurement stands
-    next to what the model predicted from the trace. With --duration, only the records of the first
-    TIME are sent; of a run at the highest rate, new records for that long. Keys that are not given
-    are as recorded.
+    next to what the model predicted from the trace. The recorded setting runs first, as a control:
+    the other settings are compared with what it gives now. With --duration, only the records of the
+    first TIME are sent; of a run at the highest rate, new records for that long. Keys that are not
+    given are as recorded.
 
     RUN may also be a recording of a real Flink by `trace tap` or `trace import`. Then each channel
     gets as many records, all of the same size, at instants that agree with the recorded buffers.
@@ -117,7 +124,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         "settings_asked": len(attempts),
         "trace": str(run.path),
         "recording": {
-            "notes": [*run.notes, *notes_of(run, recorded)],
+            "notes": [*run.notes, *notes_of(run, recorded), *_notes_on_control(recorded, values)],
             "warnings": warnings_of(run),
         },
         "runs": rows,
@@ -148,7 +155,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 )
                 watch.finish_run(result)
                 rows.append(_row(attempt, predicted, result))
-                settings.append(Setting(attempt.name, [result]))
+                settings.append(Setting(attempt.name, [result], [number]))
                 document["is_complete"] = len(rows) == len(attempts)
                 for path in files:
                     write_json(path, document)
@@ -190,8 +197,6 @@ def _drop_stdout() -> None:
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
-    from .sweep import short_name
-
     settings = collect(values)
     if "duration" in settings.workload:
         recorded = _shortened(recorded, settings.workload["duration"])
@@ -200,15 +205,44 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
     if flink.BUFFER_TIMEOUT in settings.network:
         base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
     attempts = []
+    flow_control = settings.workload.get("flow-control", recorded.flow_control)
+    kept, _ = flink.network_config(base)
     for network in flink.expand(settings.network):
-        name = " ".join(f"{short_name(key)}={network[key]}" for key in swept or network)
+        named = {key: network[key] for key in swept or network}
         changed, _ = flink.network_config(flink.merge(base, network))
-        flow_control = settings.workload.get("flow-control", recorded.flow_control)
         scenario = replace(
             recorded, network=_with_secrets(changed, recorded.network), flow_control=flow_control
         )
-        attempts.append(_Attempt(name or "as recorded", scenario))
+        is_recorded = changed == kept and flow_control == recorded.flow_control
+        if flow_control != recorded.flow_control:
+            named["flow-control"] = flow_control
+        attempts.append(_Attempt(_name(named, is_recorded=is_recorded), scenario, is_recorded))
+    has_control = values["control"] and not kept.is_tls
+    if has_control and not any(each.is_recorded for each in attempts):
+        effective = flink.effective_flink_keys(recorded.network)
+        recorded_values = {key: str(effective[key]) for key in swept or settings.network}
+        if flow_control != recorded.flow_control:
+            recorded_values["flow-control"] = recorded.flow_control
+        name = _name(recorded_values, is_recorded=True)
+        attempts.insert(0, _Attempt(name, replace(recorded, network=kept), is_recorded=True))
     return attempts
+
+
+def _name(named: Mapping[str, str], *, is_recorded: bool) -> str:
+    """ "buffer-timeout=10ms (as recorded)"; without a key only that."""
+    from .sweep import short_name
+
+    values = [f"{short_name(key)}={value.replace(' ', '')}" for key, value in named.items()]
+    if not is_recorded:
+        return " ".join(values)
+    return f"{' '.join(values)} (as recorded)" if values else "as recorded"
+
+
+def _notes_on_control(recorded: Scenario, values: Mapping[str, Any]) -> list[str]:
+    """Why the recorded setting does not run, if it should."""
+    if not values["control"] or not recorded.network.is_tls:
+        return []
+    return ["with TLS, and its passwords are not in the trace: the recorded setting is not run"]
 
 
 def _shortened(recorded: Scenario, duration: str) -> Scenario:
@@ -270,6 +304,7 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
     }
     return {
         "name": attempt.name,
+        "is_recorded": attempt.is_recorded,
         "config": dict(flink.effective_flink_keys(attempt.scenario.network)),
         "predicted": expected,
         "measured": actual,

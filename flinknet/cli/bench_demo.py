@@ -88,8 +88,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         what a shorter buffer timeout costs
 
     NAME is head-of-line, back-pressure, unaligned, debloating or timeout. A demo records no trace,
-    unless --out is given. What a demo varies it sets itself, and refuses: head-of-line the credit
-    model, unaligned and debloating the key of that name, timeout the buffer timeout.
+    unless --out is given. It sets what it varies, and refuses the option for it: head-of-line sets
+    the credit model, unaligned and debloating the key of that name, timeout the buffer timeout.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import RunFailedError, TraceError
+from flinknet.units import which_runs
 
 from .commands import SectionedCommand
 from .json_files import STDOUT, put_json
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--reference",
     is_flag=True,
-    help="Show published measurements of Flink next to the result, with their sources.",
+    help="Add published figures of Flink and sources.",
 )
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
@@ -70,8 +71,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
-    protocol. With a rate, latency counts from the instant at which a record was due; the
-    uncorrected figure, from when its producer really wrote it.
+    protocol. With a rate, latency counts from the instant at which a record was due. Uncorrected
+    latency counts from when its producer wrote it.
     """
     from flinknet.report.bench_console import print_bench
     from flinknet.report.bench_page import bench_page
@@ -158,9 +159,9 @@ def _document(
 
 def _check_measured(finished: Sequence[Finished]) -> None:
     """Raises: RunFailedError if nothing was measured in some run."""
-    empty = sum(not each.result.measured.records for each in finished)
+    empty = [each.number for each in finished if not each.result.measured.records]
     if empty:
-        where = f" in {empty} of {len(finished)} runs" if len(finished) > 1 else ""
+        where = f" in {which_runs(empty, len(finished))}" if len(finished) > 1 else ""
         raise RunFailedError(
             f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
             " slowest consumer can take"

@@ -5,7 +5,7 @@ together; and groups, in which a name that is no command gets the nearest that i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Load": (
         *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
+        *("edge", "control"),
     ),
     "Tasks": (
         *("producers", "consumers", "partitioner", "keys", "key-skew"),
@@ -53,8 +54,33 @@ _LONGEST_LINE = 200
 """What a list of commands shows of the first sentence of one; they are all shorter."""
 
 
+_UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class _Formatter(click.HelpFormatter):
+    """Breaks lines between words, never within the name of an option."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _UNBROKEN_HYPHEN))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        unbroken = [(term, text.replace("-", _UNBROKEN_HYPHEN)) for term, text in rows]
+        super().write_dl(unbroken, col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_UNBROKEN_HYPHEN, "-")
+
+
+class _Context(click.Context):
+    formatter_class = _Formatter
+
+
 class _Named(click.Command):
     """A command whose errors say where help on it is, those of click's parser, too."""
+
+    context_class = _Context
 
     def make_context(
         self,
@@ -124,6 +150,8 @@ def write_sections(
 
 class CommandGroup(_Named, click.Group):
     """A group that lists its commands in the order they were added in."""
+
+    command_class = _Named
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

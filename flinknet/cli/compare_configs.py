@@ -21,36 +21,47 @@ if TYPE_CHECKING:
 _EPILOG = """In each round every configuration runs once, in an order that rotates, with the same
 seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
-round has no ratio: its means are arithmetic and its change is in its own unit. The verdict is "no
-difference" if the whole interval lies within 1%, "unclear" if the interval is wider than that and
-includes 0%, or the change is below 1%: more --runs narrow it. The confidence is that of each metric
-and limit alone: with 95%, one metric in twenty differs by chance. Verdicts do not change the exit
-code; limits do.
+round has no ratio: its means are arithmetic and its change is in its own unit.
+
+The verdict is "no difference" if the whole interval lies within 1%, "unclear" if the interval is
+wider than that and includes 0%, or the change is below 1%: more --runs narrow it. Throughput that
+would be unclear is "rate kept" if every run took all records of a given rate. The confidence is
+that of each metric and limit alone: with 95%, one metric in twenty differs by chance. Verdicts do
+not change the exit code; limits do.
 
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
-compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
---fail-if is refused: a limit holds between equal workloads only. --flow-control, --placement,
---task-managers, --partition-type, --scheduling and --partitioner (other than broadcast) may differ.
+compared with a warning: their changes are "higher" or "lower" instead of better or worse, and
+--fail-if is refused, because a limit makes sense between equal workloads only. --flow-control,
+--placement, --task-managers, --partition-type, --scheduling and --partitioner (other than
+broadcast) may differ.
 
 \b
---fail-if METRIC>CHANGE, with the metrics
+--fail-if METRIC>CHANGE is broken when the whole interval lies beyond the
+limit, and holds when it lies within. The metrics are
   throughput throughput_bytes mean p50 p99 p99_9 backlog
   buffers (per second) cpu (cores)
 
-or the table's names for them (p99.9, buffers/s, CPU cores), is broken when the whole interval lies
-beyond the limit and holds when it lies within. The change has a sign: p99>+10% is ten percent more
-than the base, throughput<-5% five percent less. A limit that only a better candidate could break
-(p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate sees the
-latency of timeouts and segment sizes; a shortage of buffers, and what small segments cost, take
---rate max and a limit on throughput.
+or the table's names for them (p99.9, buffers/s, CPU cores). The change has a sign: p99>+10% is ten
+percent more than the base, throughput<-5% five percent less. A limit that only a better candidate
+could break (p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate
+sees the latency of timeouts and segment sizes; a shortage of buffers, and what small segments cost,
+take --rate max and a limit on throughput.
 
-Exit code: 0 every limit holds; 1 a limit is broken, or with limits a candidate cannot start (its
-Flink keys have values that no TaskManager starts with, and the baseline's do not); 2 the call is
-wrong; 3 undecided: a limit can neither be said to hold nor to be broken (the line says how many
-runs would decide), the baseline was measured on another machine or version, a run is still invalid
-(but if only the candidate's are, a limit can still be broken), or --fail-on-disturbed and a run is
-disturbed; 4 a run failed, or a fault outside flinknet (a port, a broken file, the disk), so that
-nothing was compared; 70 a bug in flinknet; 130, 143 ended by Ctrl-C or SIGTERM.
+\b
+Exit codes:
+  0    every limit holds
+  1    a limit is broken; or, with limits, a candidate cannot start: no
+       TaskManager starts with its Flink keys, but with the baseline's
+  2    the call is wrong
+  3    undecided: an interval reaches across a limit (the line says how many
+       runs would decide); the baseline was measured on another machine or
+       version; a run is still invalid (if only the candidate's are, a limit
+       can still be broken); or a run is disturbed, with --fail-on-disturbed
+  4    nothing was compared: a run failed, or there was a fault outside
+       flinknet (a port, a broken file, the disk)
+  70   a bug in flinknet
+  130, 143   ended by Ctrl-C or SIGTERM
+
 """
 
 

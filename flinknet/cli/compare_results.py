@@ -219,7 +219,7 @@ def _points(entries: Sequence[_Entry], metric: str) -> list[TrendPoint]:
                 value=mean_of(found, metric),
                 base_value=_base_value(each.base, metric),
                 why_not=each.why_not,
-                disturbed=found.disturbed,
+                disturbed=len(found.disturbed),
                 changed=_changes(before, found),
             )
         )
@@ -243,8 +243,8 @@ def _doubt(configuration: Configuration) -> str:
     """Why a result does not count: an invalid run, or most are disturbed; empty if it does."""
     runs = len(configuration.runs)
     if configuration.invalid:
-        return f"{configuration.invalid} of {runs} runs invalid"
-    disturbed = configuration.disturbed
+        return f"{len(configuration.invalid)} of {runs} runs invalid"
+    disturbed = len(configuration.disturbed)
     return f"{disturbed} of {runs} runs disturbed" if 2 * disturbed > runs else ""
 
 

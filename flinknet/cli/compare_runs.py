@@ -203,6 +203,7 @@ def _compared(finished: Finished) -> ComparedRun:
         warnings=result.warnings,
         cpu_cores=None if result.processors is None else result.processors.cpu_cores,
         tries=1 + len(finished.discarded),
+        number=finished.number,
     )
 
 

@@ -98,7 +98,7 @@ def _never_compressed(
     if not ignored:
         return ()
     text = (
-        f"{ignored[0]}: Flink never compresses {workload.partition_type} exchanges, whatever this"
-        " says, and neither does flinknet; only --partition-type blocking is compressed"
+        f"{ignored[0]}: ignored by Flink and flinknet in {workload.partition_type} exchanges; only"
+        " --partition-type blocking is compressed"
     )
     return (RunWarning("never-compressed", text),)

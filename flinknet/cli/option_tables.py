@@ -32,12 +32,12 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "exclusive-buffers": (
         flink.EXCLUSIVE_BUFFERS,
         "LIST",
-        "Buffers per channel, in Flink 1.x. [default: 2]",
+        "Buffers per channel; ignored by Flink 2.x. [default: 2]",
     ),
     "floating-buffers": (
         flink.FLOATING_BUFFERS,
         "LIST",
-        "Buffers per gate, for any channel, in Flink 1.x. [default: 8]",
+        "Buffers per gate, for any channel; ignored by Flink 2.x. [default: 8]",
     ),
     "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
     "checkpoint-interval": (
@@ -175,7 +175,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.arrivals,
         "|".join(ARRIVAL_LAWS),
-        "How records are spread over time; on-off:50ms:150ms sends for 50 ms, four times as fast,"
+        "Spread of records over time; on-off:50ms:150ms sends for 50 ms, four times as fast,"
         " then pauses for 150 ms.",
         "constant",
         words=ARRIVAL_LAWS[:-1],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from .rest_options import TOKEN_HELP
 from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
-    from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, StreamGraph
+    from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, Program, StreamGraph
 
     Layer = StreamGraph | JobGraph | ExecutionGraph | PhysicalPlan
 
@@ -36,6 +36,7 @@ OF_PROGRAM = (
 
 _SECTIONS = {
     "What to show": ("layer", "form", "channels"),
+    "What to plan": ("vertices",),
     "Where it would run": (*("task-managers", "slots", "define", "start-condition", "flink-conf"),),
     "A job that runs": ("rest", "rest-token-file", "rest-save", "job-name", "parallelism"),
 }
@@ -45,7 +46,15 @@ _SECTIONS = {
 @click.argument("job", type=click.Path(path_type=Path), required=False)
 @click.argument("arguments", nargs=-1)
 @click.option(
-    "--layer", type=click.Choice(LAYERS), help="One layer. [default: all; of pictures: physical]"
+    "--vertices",
+    metavar="N,N,…",
+    help="Instead of JOB: vertices in a row with so many subtasks each, from the source on. All"
+    " subtasks of one send to all of the next.",
+)
+@click.option(
+    "--layer",
+    type=click.Choice(LAYERS),
+    help="One layer. [default: all; of pictures and --vertices: physical]",
 )
 @click.option(
     "--format",
@@ -113,6 +122,7 @@ _SECTIONS = {
 def plan(
     job: Path | None,
     arguments: tuple[str, ...],
+    vertices: str | None,
     layer: str | None,
     form: str,
     task_managers: int | None,
@@ -136,6 +146,8 @@ def plan(
         all four graphs, as text
     flinknet plan job.py --layer physical --format svg > plan.svg
         a picture of what would run where
+    flinknet plan --vertices 4,16,16 --slots 4
+        the network memory of a job that is not written yet
     flinknet plan job.py -D taskmanager.memory.network.max=1mb \\
         -D taskmanager.memory.network.min=1mb
         whether the job would start with this network memory
@@ -153,7 +165,6 @@ def plan(
         PhysicalPlan,
         execution_graph_of,
         job_graph_of,
-        load_program,
         physical_plan_of,
     )
     from flinknet.graph.job_config import START_CONDITION
@@ -161,8 +172,10 @@ def plan(
 
     settings = dict(_settings(define, flink_conf))
     if rest is not None:
-        if job is not None or layer is not None or form not in ("tree", "json"):
-            raise ConfigError("--rest takes no JOB and no --layer, and prints text or JSON")
+        if job is not None or vertices is not None or layer is not None:
+            raise ConfigError("--rest takes no JOB, no --vertices and no --layer; leave that out")
+        if form not in ("tree", "json"):
+            raise ConfigError("--rest prints text or JSON: give --format tree or json")
         would_start = show_running_plan(
             rest,
             rest_token_file,
@@ -175,8 +188,11 @@ def plan(
             as_json=form == "json",
         )
         return 0 if would_start else EXIT_WOULD_NOT_START
-    if job is None:
-        raise ConfigError("give the file of a JOB, or --rest URL for a running job")
+    if job is None and vertices is None:
+        raise ConfigError(
+            "give the file of a JOB, --vertices N,N for a job without one, or --rest URL for a"
+            " running job"
+        )
     for option, value in (
         ("--rest-token-file", rest_token_file),
         ("--rest-save", rest_save),
@@ -188,13 +204,14 @@ def plan(
             raise ConfigError(f"{option} needs --rest{own}")
     if start_condition is not None:
         settings[START_CONDITION] = start_condition
-    with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
-        program = load_program(job, settings, arguments)
+    program = _program(job, arguments, vertices, settings)
     for warning in program.warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
     stream_graph = program.stream_graph
-    warn_of_idle_parallelism(stream_graph, settings)
-    wanted = (layer,) if layer else LAYERS if form in ("tree", "json") else ("physical",)
+    if job is not None:
+        warn_of_idle_parallelism(stream_graph, settings)
+    has_all = job is not None and form in ("tree", "json")
+    wanted = (layer,) if layer else LAYERS if has_all else ("physical",)
     layers: dict[str, Layer] = {"stream": stream_graph}
     if set(wanted) - {"stream"}:
         job_graph = layers["job"] = job_graph_of(stream_graph)
@@ -223,6 +240,33 @@ def warn_of_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) ->
             " change it there, or take it as an argument",
             err=True,
         )
+
+
+def _program(
+    job: Path | None,
+    arguments: Sequence[str],
+    vertices: str | None,
+    settings: Mapping[str, str],
+) -> Program:
+    from flinknet.graph import load_program, vertex_row
+
+    if vertices is not None:
+        if job is not None:
+            raise ConfigError("--vertices stands for a JOB; give one of them")
+        return vertex_row(_subtasks(vertices), settings)
+    assert job is not None
+    with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
+        return load_program(job, settings, arguments)
+
+
+def _subtasks(text: str) -> list[int]:
+    numbers = [each.strip() for each in text.split(",")]
+    if len(numbers) < 2 or not all(each.isdecimal() and int(each) for each in numbers):
+        raise ConfigError(
+            f"--vertices: {text!r} is not the number of subtasks of two vertices or more; write"
+            " 4,16,16"
+        )
+    return [int(each) for each in numbers]
 
 
 def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]:

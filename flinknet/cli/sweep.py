@@ -52,8 +52,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One run that ended well, and the tries of it that were too doubtful to count."""
+    """One run that ended well, and the tries of it that were too doubtful to count; `number` is
+    that of its directory.
+    """
 
+    number: int
     plan_index: int
     round_index: int
     result: RunResult
@@ -132,7 +135,7 @@ def run_all(
                     watcher.count_try(run_title(number, total, plan.name), chosen, len(tries))
                 doubtful_in_a_row = 0 if _is_sound(best) else doubtful_in_a_row + 1
                 discarded = tuple(each for each in tries if each is not best)
-                yield Finished(plan_index, round_index, best, discarded)
+                yield Finished(number, plan_index, round_index, best, discarded)
     finally:
         if out is not None:
             with suppress(OSError):  # not empty, as it should be
@@ -186,9 +189,10 @@ def save_result(directory: Path, result: RunResult) -> None:
 
 def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:
     """The runs of each plan, in the order of the rounds; a plan without runs is left out."""
+    of_plans = [[x for x in finished if x.plan_index == index] for index in range(len(plans))]
     grouped = [
-        Setting(plan.name, [each.result for each in finished if each.plan_index == index])
-        for index, plan in enumerate(plans)
+        Setting(plan.name, [each.result for each in runs], [each.number for each in runs])
+        for plan, runs in zip(plans, of_plans, strict=True)
     ]
     return [setting for setting in grouped if setting.results]
 

@@ -28,7 +28,8 @@ _ROTATE_BYTES_MIN = 64 << 10
 """Of a trace file: each has a header, an index and a name of its own."""
 
 _EPILOG = """Two lines of a TaskManager's configuration bring its consumers through the tap. The
-job's code stays as it is; it restarts twice, as its TaskManagers get the lines and lose them:
+job's code stays as it is. The job restarts twice: when its TaskManagers get the lines, and when
+they lose them:
 
 \b
   taskmanager.data.port: 7001        what consumers connect to: the tap's port

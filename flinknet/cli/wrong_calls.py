@@ -27,6 +27,9 @@ class WholeNumber(click.IntRange):
             self.fail(f"{number} is out of range: give {self._range()}", param, ctx)
         return number
 
+    def _describe_range(self) -> str:
+        return self._range()
+
     def _range(self) -> str:
         return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
 

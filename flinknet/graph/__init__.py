@@ -1,7 +1,8 @@
 """The graphs of a job, from its program to its placement: one per concern.
 
     environment, data_stream    the API of programs; each call creates a transformation
-                                (transformations); program: loads the file of a program
+                                (transformations); program: loads the file of a program;
+                                vertex_row: a job of so many subtasks, without a file
     endpoints, operators        sources and sinks, and the operators between them;
                                 partitioners: which consumer gets a record; operator_output:
                                 outputs of an operator; type_information: types of records
@@ -53,6 +54,7 @@ from .program import Program, load_program
 from .resources import ResourceSpec
 from .stream_config import StreamConfig
 from .stream_graph import StreamGraph
+from .vertex_row import vertex_row
 from .watermarks import WatermarkStrategy
 
 __all__ = [
@@ -83,4 +85,5 @@ __all__ = [
     "job_graph_of",
     "load_program",
     "physical_plan_of",
+    "vertex_row",
 ]

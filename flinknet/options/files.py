@@ -58,8 +58,8 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         raise ConfigError(f"{path}: {error}") from None
     unknown_keys = [key for key in read if key not in known]
     return settings, (
-        *_ignored(f"{path}: ignored, not of the form `key: value`", unknown_lines),
-        *_ignored(f"{path}: ignored, not network keys", unknown_keys),
+        *_ignored(f"{path}: ignored by flinknet, not of the form `key: value`", unknown_lines),
+        *_ignored(f"{path}: ignored by flinknet, not network keys", unknown_keys),
         *(
             RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
             for each in deprecated

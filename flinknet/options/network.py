@@ -147,21 +147,21 @@ def _check_debloating(network: NetworkConfig) -> None:
 
 
 def _not_acted_on(option: Option) -> RunWarning:
-    text = f"{option.key}: flinknet ignores this key of Flink"
+    text = f"{option.key}: ignored by flinknet"
     return RunWarning("option-not-acted-on", text)
 
 
 def _inert(key: str) -> RunWarning:
     text = (
-        f"{key}: has no effect alone; give taskmanager.memory.flink.size or"
-        " taskmanager.memory.process.size with it"
+        f"{key}: ignored by Flink and flinknet without taskmanager.memory.flink.size or"
+        " taskmanager.memory.process.size"
     )
     return RunWarning("option-not-acted-on", text)
 
 
 def _fixed(option: Option) -> RunWarning:
     text = (
-        f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this"
-        " key, so this result holds for Flink 1.x only"
+        f"{option.key}: ignored by Flink 2.x, which always uses {option.fixed_in_2_x}; this result"
+        " holds for Flink 1.x only"
     )
     return RunWarning("fixed-in-flink-2", text)

@@ -54,6 +54,10 @@ class KernelMemory:
         for field, value in fields.items():
             array[address + field] = value
 
+    def word(self, address: int) -> int:
+        """What stands at an address."""
+        return int(self._array[address])
+
     def to_array(self) -> IntArray:
         """All of it."""
         return self._array[: self._words]

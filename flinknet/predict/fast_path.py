@@ -31,8 +31,10 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_clock import one_way_ns
+from .fast_head import latency_kinds
+from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
-from .fast_layout import latency_kinds, memory_of_run
+from .fast_layout import lay_out
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -113,8 +115,11 @@ def run_fast(
     ran = _run(exchange, network, load, may_wait=False)
     if may_wait and ran.memory[k.ENDED] == k.WRITER_WAITS:  # a fifth more, so only where one does
         ran = _run(exchange, network, load, may_wait=True)
-    if not ran.is_done:
-        return None
+    return outcome_of(ran, exchange, network) if ran.is_done else None
+
+
+def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome:
+    """What stands in the kernel's memory in the end."""
     memory, numbers = ran.memory, ran.numbers
     has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
     counts, slopes = np.split(numbers[k.COUNTS : k.COUNTS + 2 * BUCKETS], 2)
@@ -140,7 +145,7 @@ def run_fast(
     )
 
 
-class _Run(NamedTuple):
+class Ran(NamedTuple):
     """The kernel's memory after a run, and where what was asked for stands in it."""
 
     is_done: bool
@@ -152,25 +157,26 @@ class _Run(NamedTuple):
 
 def _run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
-) -> _Run:
+) -> Ran:
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
     of them are taken in another.
     """
     from .fast_kernel.run import run
 
     for keeps_quiet_turns in (False, True):
-        memory, departures, alignments = memory_of_run(exchange, network, load)
+        layout = lay_out(exchange, network, load)
+        memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
-        numbers = _numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS)
+        numbers = numbers_of_run(exchange, network)
+        ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended != k.ORDER_UNKNOWN:
             break
-    return _Run(ended == k.DONE, memory, numbers, departures, alignments)
+    return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
 
 
-def _numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
+def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
     """The floating-point numbers that the kernel starts with."""
     costs = exchange.costs
     sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1

@@ -12,9 +12,10 @@ that distance stays through a run. So a job is computed several times with other
 it was recorded between processes with other draws of when its records came (`fit.unseen`); the
 spread is part of the answer.
 
-Where a writer would have to wait for buffers, pressure travels upstream: the whole job goes on at
-the rate that the core, in the simulator, gets through that exchange. Its latency is unknown then,
-for how full the buffers before it stand depends on more than was recorded.
+Where a writer has to wait for buffers, pressure travels upstream: the exchange is computed again
+together with those before and behind it (`joined_run`), so that its task reads no more meanwhile.
+If what comes is more than an exchange can carry, the whole job goes on at the rate that it gets
+through that. Its latency is unknown then, for it grows as long as the job runs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from flinknet.histogram import LogLinearHistogram
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
 from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
+from .joined_run import Joined, JoinedEdge, run_joined
+from .passing_on import AT_TIMES_FROM, drawn_delays, falls_behind, in_order, passed_on
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, Setting
 from .recorded_job import (
@@ -45,8 +48,8 @@ from .simulated import merged
 from .what_if import (
     duration_ns,
     recorded_load,
-    simulate_in_full,
     simulate_part,
+    simulate_quickly,
     without_idle_tasks,
 )
 
@@ -74,11 +77,9 @@ _SATURATED = (
     " everything upstream waits, too; the latency in that state was not recorded"
 )
 _SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and everything upstream waits, too; the latency at"
-    " these times was not recorded"
+    "its producers wait for buffers at times, and everything upstream waits, too; with buffer"
+    " debloating or aligned timeouts of checkpoints the latency at these times is unknown"
 )
-AT_TIMES_FROM = 0.995
-"""From this share of what comes on, it takes all of it in the end."""
 
 
 HELD_UP = "another edge of the job is saturated and holds this one up"
@@ -135,7 +136,7 @@ def _without_barriers(setting: Setting) -> Setting:
 
 
 class JobRun:
-    """A job computed once, edge after edge.
+    """A job computed once, edge after edge; those together that wait for each other.
 
     Attributes:
         latency: of the job.
@@ -144,38 +145,121 @@ class JobRun:
     """
 
     def __init__(self, job: RecordedJob, settings: Sequence[Setting], phase: int) -> None:
-        self.hops: list[HopOutcome] = []
-        self.latency = LogLinearHistogram()
-        self.arrived: list[tuple[RecordedChannel, ...] | None] = []
         self._job, self._phase = job, phase
         self._settings = [_without_barriers(each) for each in settings]
-        self._departed: list[dict[int, Departures]] = []  # by edge and consumer
-        self._aligned_ns: list[dict[int, IntArray]] = []  # likewise: of successive checkpoints
-        self._flushers = 0
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
-        self._taken_shares: list[float] = []  # of what comes to edges that are saturated
-        for number in range(len(job.edges)):
-            self._pass(number)
+        self._joined: dict[int, Joined] = {}  # by edge
+        self._tried: set[int] = set()  # first edges of those that were to be joined
+        self._begin()
+        while len(self.hops) < len(job.edges):
+            if not self._pass(len(self.hops)):
+                self._begin()
         if self._taken_shares:
             self._hold_up(min(self._taken_shares))
 
-    def _pass(self, number: int) -> None:
-        edge, before = self._job.edges[number], self._job.feeding[number]
+    @property
+    def waited_ns(self) -> int:
+        """How long tasks of exchanges that were computed together waited for buffers."""
+        return sum(each.waited_ns for each in self._joined.values())
+
+    def _begin(self) -> None:
+        self.hops: list[HopOutcome] = []
+        self.latency = LogLinearHistogram()
+        self.arrived: list[tuple[RecordedChannel, ...] | None] = []
+        self._departed: list[dict[int, Departures]] = []  # by edge and consumer
+        self._aligned_ns: list[dict[int, IntArray]] = []  # likewise: of successive checkpoints
+        self._taken_shares: list[float] = []  # of what comes to edges that are saturated
+
+    def _pass(self, number: int) -> bool:
+        """Compute an edge. Returns: False if edges before it have been computed anew with it."""
+        before = self._job.feeding[number]
         why = self._job.whys_unknown[number]
         if why is None and before is not None and self.hops[before].why_unknown is not None:
             why = self._behind_unknown(number)
         channels = None
         if why is None:
-            exchange, origins = self._exchange(number)
+            departed = {} if before is None else self._departed[before]
+            aligned_ns = {} if before is None else self._aligned_ns[before]
+            exchange, origins = self._exchange(number, departed, aligned_ns)
+            fast = self._computed(number, exchange)
+            if fast is None and self._join(number):
+                return False
             channels = exchange.channels if before is not None else None
-            why = self._run(number, exchange, origins)
+            if not exchange.records:
+                why = NO_RECORDS
+            elif fast is None:
+                why = self._why_not(exchange, self._settings[number])
+            else:
+                self._take_in(number, exchange, origins, fast)
+                if number in self._joined and self._falls_behind(exchange):
+                    self._joined.clear()
+                    return False
         self.arrived.append(channels)
         if why is not None:
             self.hops.append(HopOutcome(why_unknown=why))
             self._departed.append({})
             self._aligned_ns.append({})
-        self._flushers += edge.exchange.producers
+        return True
+
+    def _computed(self, number: int, exchange: RecordedExchange) -> FastOutcome | None:
+        if number in self._joined:
+            return self._joined[number].fast
+        return simulate_part(exchange, self._settings[number].network)
+
+    def _join(self, number: int) -> bool:
+        """Compute the edges together that wait for each other, from behind a source on. Returns:
+        whether that is possible, and all is taken in the end of what comes.
+        """
+        feeding, first = self._job.feeding, number
+        while (before := feeding[first]) is not None:
+            first = before
+        if first in self._tried:
+            return False
+        self._tried.add(first)
+        places: dict[int, int] = {}  # among those that are joined
+        edges: list[JoinedEdge] = []
+        for each in range(first, len(self._job.edges)):
+            before = feeding[each]
+            is_behind = each == first or before in places
+            if is_behind and self._job.whys_unknown[each] is None:
+                own = None if each == first or before is None else places[before]
+                places[each] = len(edges)
+                edges.append(self._to_be_joined(each, edges, own))
+        found = run_joined(edges)
+        if found is None:
+            return False
+        self._joined.update(zip(places, found, strict=True))
+        return True
+
+    def _to_be_joined(
+        self, number: int, edges: Sequence[JoinedEdge], before: int | None
+    ) -> JoinedEdge:
+        """An edge with as many records as will come to it.
+
+        Args:
+            edges, before: those before it, and the place of the one that its producers read.
+        """
+        counts: dict[int, int] = {}
+        for each in () if before is None else edges[before].exchange.channels:
+            counts[each.consumer] = counts.get(each.consumer, 0) + each.records
+        start_ns = self._job.edges[number].exchange.measured_from_ns
+        coming = {
+            consumer: Departures(np.full(count, start_ns), np.zeros(count, np.int64))
+            for consumer, count in counts.items()
+        }
+        exchange, _ = self._exchange(number, coming, {})
+        passages = self._job.passages[number]
+        network = self._settings[number].network
+        known = {each: passage for each, passage in passages.items() if each in counts}
+        return JoinedEdge(exchange, network, before, known)
+
+    def _falls_behind(self, exchange: RecordedExchange) -> bool:
+        """Whether the last edge that was computed lags behind the job's sources ever farther."""
+        beats_ns = sum(max(each.network.buffer_timeout_ns, 0) for each in self._settings)
+        return falls_behind(
+            self._departed[-1].values(), exchange.measured_from_ns, exchange.duration_ns, beats_ns
+        )
 
     def _behind_unknown(self, number: int) -> str:
         """Why an edge is unknown that is behind an unknown one. If that is saturated, this one may
@@ -197,8 +281,18 @@ class JobRun:
         share = self._taken_shares[-1]
         return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
 
-    def _exchange(self, number: int) -> tuple[RecordedExchange, dict[int, IntArray]]:
-        """The exchange with what comes to it, and by channel the origins of that."""
+    def _exchange(
+        self,
+        number: int,
+        departed: Mapping[int, Departures],
+        aligned_ns: Mapping[int, IntArray],
+    ) -> tuple[RecordedExchange, dict[int, IntArray]]:
+        """The exchange with what comes to it, and by channel the origins of that.
+
+        Args:
+            departed, aligned_ns: from the consumers of the edge before, and when these had aligned
+                checkpoints.
+        """
         edge, before = self._job.edges[number], self._job.feeding[number]
         setting, recorded = self._settings[number], edge.exchange
         if edge.unseen is not None and self._phase:
@@ -206,14 +300,13 @@ class JobRun:
         exchange = replace(
             recorded.under(setting),
             seed=edge.exchange.seed + self._phase,
-            flushers_before=self._flushers,
+            flushers_before=sum(e.exchange.producers for e in self._job.edges[:number]),
             starts_within_ns=None if recorded.has_instants else STARTS_WITHIN_NS,
             keeps_departures=True,
         )
         if before is None:
             return exchange, {each.channel: each.arrivals_ns for each in exchange.channels}
-        departed, passages = self._departed[before], self._job.passages[number]
-        origins = {}
+        passages, origins = self._job.passages[number], {}
         coming: dict[int, IntArray] = {}
         for producer, passage in passages.items():
             for channel, own in passage.through(departed.get(producer, NOTHING)):
@@ -228,7 +321,7 @@ class JobRun:
         last_ns = max((int(each.arrivals.last_ns[-1]) for each in channels), default=0)
         exchange = replace(
             exchange,
-            barriers_ns=_passed_on(self._aligned_ns[before], exchange.producers),
+            barriers_ns=passed_on(aligned_ns, exchange.producers),
             channels=tuple(channels),
             measured_to_ns=max(exchange.measured_to_ns, last_ns),
             has_instants=True,
@@ -236,28 +329,27 @@ class JobRun:
         )
         return exchange, origins
 
-    def _run(
-        self, number: int, exchange: RecordedExchange, origins: dict[int, IntArray]
-    ) -> str | None:
-        """Compute an exchange. Returns: why that is not possible; None if it was."""
-        if not exchange.records:
-            return NO_RECORDS
+    def _take_in(
+        self,
+        number: int,
+        exchange: RecordedExchange,
+        origins: Mapping[int, IntArray],
+        fast: FastOutcome,
+    ) -> None:
+        """Note what an exchange came to."""
         edge, setting = self._job.edges[number], self._settings[number]
-        fast = simulate_part(exchange, setting.network)
-        if fast is None:
-            return self._why_not(exchange, setting)
         delays = edge.delays
         if edge.unseen is not None and self._phase:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
         share = edge.exchange.waking_share(setting)
         spread_ns = delays.awake(share, self._flushes_factor).spread_ns
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
-        by_consumer: dict[int, list[Departures]] = {}
+        by_consumer: dict[int, dict[int, Departures]] = {}
         for each in exchange.channels:
             if not each.records:
                 continue
             done_ns, origins_ns = fast.departures_ns[each.channel], origins[each.channel]
-            delays_ns = _drawn(spread_ns, len(done_ns), number)
+            delays_ns = drawn_delays(spread_ns, len(done_ns), number)
             if each.connection < 0 and not edge.exchange.has_instants:
                 delays_ns = delays_ns // THREADS_WOKEN
             own_ns = done_ns - each.arrivals_ns + delays_ns
@@ -265,8 +357,11 @@ class JobRun:
             is_known = origins_ns != UNKNOWN_ORIGIN
             aged_ns = np.where(is_known, origins_ns - delays_ns, UNKNOWN_ORIGIN)
             since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
-            by_consumer.setdefault(each.consumer, []).append(Departures(done_ns, aged_ns))
-        self._departed.append({key: _in_order(own) for key, own in by_consumer.items()})
+            by_consumer.setdefault(each.consumer, {})[each.channel] = Departures(done_ns, aged_ns)
+        taken = self._joined[number].taken_from if number in self._joined else {}
+        self._departed.append(
+            {key: in_order(own, taken.get(key)) for key, own in by_consumer.items()}
+        )
         self._aligned_ns.append(dict(fast.aligned_ns))
         messages = fast.messages
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
@@ -283,7 +378,6 @@ class JobRun:
         )
         if number in self._job.ends:
             self.latency.merge(since_source)
-        return None
 
     def _hold_up(self, share: float) -> None:
         """Let all edges go on at the rate of the one that takes least of what comes. Where records
@@ -292,10 +386,13 @@ class JobRun:
         is_timed = all(each.exchange.has_instants for each in self._job.edges)
         for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
             window = edge.exchange.under(self._settings[number])
+            why = hop.why_unknown
+            if why is None or (why == _SATURATED_AT_TIMES and share < AT_TIMES_FROM):
+                why = HELD_UP
             self.hops[number] = HopOutcome(
                 records=round(window.records * share) if is_timed else 0,
                 duration_ns=window.duration_ns if is_timed else 0,
-                why_unknown=hop.why_unknown or HELD_UP,
+                why_unknown=why,
             )
 
     def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:
@@ -319,40 +416,4 @@ def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
     share = min(SATURATED_RECORDS / exchange.records, 1.0)
     part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
     came_per_s = part.records * 1e9 / part.duration_ns
-    return min((simulate_in_full(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
-
-
-def _passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
-    """When each producer passes on barriers: when it has aligned them as a consumer; of one that
-    no record came to nothing is known, so it does when the first of the others does.
-    """
-    found = [each for each in aligned_ns.values() if len(each)]
-    if not found:
-        return (np.zeros(0, np.int64),) * producers
-    most = max(map(len, found))
-    padded = np.full((len(found), most), np.iinfo(np.int64).max)
-    for row, each in zip(padded, found, strict=True):
-        row[: len(each)] = each
-    first: IntArray = padded.min(axis=0)
-    return tuple(aligned_ns.get(producer, first) for producer in range(producers))
-
-
-def _in_order(parts: Sequence[Departures]) -> Departures:
-    if len(parts) == 1:
-        return parts[0]
-    at_ns = np.concatenate([each.at_ns for each in parts])
-    order = np.argsort(at_ns, kind="stable")
-    return Departures(at_ns[order], np.concatenate([each.origins_ns for each in parts])[order])
-
-
-_STEPS = (197, 211, 223, 227, 229, 233)
-"""Prime to the number of quantiles of a spread, so that each comes as often."""
-
-
-def _drawn(spread_ns: IntArray, count: int, number: int) -> IntArray:
-    """Delays of successive records, unlike on successive edges."""
-    if not len(spread_ns):
-        return np.zeros(count, np.int64)
-    places = (np.arange(count) * _STEPS[number % len(_STEPS)] + 61 * number) % len(spread_ns)
-    found: IntArray = spread_ns[places]
-    return found
+    return min((simulate_quickly(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)

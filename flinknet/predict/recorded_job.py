@@ -19,7 +19,7 @@ WHOLE_WITHIN = 0.02
 
 UNKNOWN_ORIGIN = -1
 
-BEHIND_UNKNOWN = "what comes to it is unknown, for the edge before it is"
+BEHIND_UNKNOWN = "what comes to it is unknown, because the edge before it is unknown"
 SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
 NO_RECORDS = "the trace has no instants of its records"
 
@@ -144,14 +144,18 @@ class Passage:
     outputs_per_input: float
     routes: IntArray
 
+    def inputs(self, count: int) -> IntArray:
+        """Of each record out, the record of so many in that it follows from."""
+        outputs = np.arange(round(count * self.outputs_per_input))
+        found: IntArray = (outputs / self.outputs_per_input).astype(np.int64)
+        return np.minimum(found, max(count - 1, 0))
+
     def through(self, departures: Departures) -> Iterator[tuple[int, Departures]]:
         """What comes to each channel of departures of the task's inputs."""
-        count = round(len(departures.at_ns) * self.outputs_per_input)
-        if not count:
+        inputs = self.inputs(len(departures.at_ns))
+        if not len(inputs):
             return
-        inputs = (np.arange(count) / self.outputs_per_input).astype(np.int64)
-        np.minimum(inputs, len(departures.at_ns) - 1, out=inputs)
-        routes = np.resize(self.routes, count)
+        routes = np.resize(self.routes, len(inputs))
         for channel in np.unique(routes).tolist():
             own = inputs[routes == channel]
             yield channel, Departures(departures.at_ns[own], departures.origins_ns[own])

@@ -23,13 +23,13 @@ POLLS = (
 )
 
 SLEEPS = (
-    "consumers would sleep between messages that polled in the recorded run: what it takes to wake"
-    " them, 0.1 ms and more, is not in the trace"
+    "consumers that polled in the recorded run would sleep between messages: the trace does not"
+    " show how long they take to wake, 0.1 ms and more"
 )
 
 GROWS = (
-    "debloating begins with buffers of {}, as a task does, and the prediction holds the time until"
-    " they are as large as they come to be: for what it is worth afterwards record a run with it"
+    "debloating begins with buffers of {}, as in a task, and the prediction includes the time until"
+    " they have their final size: to see what it is worth after that, record a run with it"
 )
 
 NO_CHECKPOINT = (

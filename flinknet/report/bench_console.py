@@ -20,14 +20,21 @@ from flinknet.results import (
     Wiring,
     has_given_rate,
 )
-from flinknet.units import MISSING, counted, human_bytes, human_count, human_duration
+from flinknet.units import (
+    MISSING,
+    counted,
+    human_bytes,
+    human_count,
+    human_duration,
+    run_numbers,
+)
 
 from .checkpoint_table import checkpoint_table
 from .console import WIDTH_OFF_TERMINAL, print_line
 from .debloating_lines import debloating_lines
 from .live import channel_name
 from .number_table import UNNAMED_SETTING, NumberColumn, number_table
-from .trade_words import Trade, change_of, cpu_text, duration_text, ratio_of, trade_sentence
+from .trade_words import Range, Trade, change_of, ratio_of, trade_sentence
 from .warning_lines import merged_text, print_warnings, same_but_for_numbers
 
 CHANNELS_SHOWN = 16
@@ -45,10 +52,11 @@ _STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """All runs of one configuration."""
+    """All runs of one configuration, and the number of each in this call; none: unknown."""
 
     name: str
     results: Sequence[RunResult]
+    numbers: Sequence[int] = ()
 
     @property
     def validity(self) -> Validity:
@@ -104,9 +112,17 @@ def print_doubts(
         console,
         [(name, result.warnings) for name, result in results],
         [result.processors for _, result in results],
+        numbers=numbers_of(settings),
         is_explained=is_explained,
         explain=EXPLAIN,
     )
+
+
+def numbers_of(settings: Sequence[Setting]) -> list[int]:
+    """Of all runs of these settings their numbers, or nothing if some are unknown."""
+    if any(len(each.numbers) != len(each.results) for each in settings):
+        return []
+    return [number for each in settings for number in each.numbers]
 
 
 def limit_lines(settings: Sequence[Setting]) -> list[str]:
@@ -149,7 +165,10 @@ def trade_lines(settings: Sequence[Setting]) -> list[str]:
     others = [each for each in measured if each is not base]
     if len(others) > TRADES_SHOWN:
         others = _best(others)
-    return [_trade_line(each, base) for each in others]
+    lines = [_trade_line(each, base) for each in others]
+    if any(" … " in line for line in lines):
+        lines.append("In brackets: the smallest and the largest change in a round.")
+    return lines
 
 
 def _trade_line(setting: Setting, base: Setting) -> str:
@@ -157,39 +176,46 @@ def _trade_line(setting: Setting, base: Setting) -> str:
     key, equals, value = name.partition("=")
     if equals and " " not in name and before.startswith(f"{key}="):
         name, before = f"{key} {value}", before.partition("=")[2]
+    both = (setting, base)
+    if invalid := [each.name for each in both if each.validity is Validity.INVALID]:
+        return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
     rates = (_median(setting, _records_per_s), _median(base, _records_per_s))
+    ranges = [_range_over_rounds(setting, base, read) for read in (_p50_ns, _p99_ns, _cpu_cores)]
     trade = Trade(
         None if has_given_rate(setting.results[0].workload) else ratio_of(*rates),
         change_of(_median(setting, _p50_ns), _median(base, _p50_ns)),
         change_of(_median(setting, _p99_ns), _median(base, _p99_ns)),
         ratio_of(_median(setting, _buffers_per_s), _median(base, _buffers_per_s)),
         change_of(_median(setting, _cpu_cores), _median(base, _cpu_cores)),
+        None,
+        *ranges,
     )
-    doubtful = [each.name for each in (setting, base) if each.validity is not Validity.VALID]
     sentence = trade_sentence(name, before, trade)
-    if min(setting.validity, base.validity) is Validity.INVALID:
-        invalid = [each.name for each in (setting, base) if each.validity is Validity.INVALID]
-        return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
-    sentence += _over_rounds(setting, base)
     if setting.is_disturbed or base.is_disturbed:
         return f"disturbed by other processes, do not rely on it: {sentence}"
-    return f"{sentence} (doubtful)" if doubtful else sentence
+    return sentence + _doubtful_runs(both)
 
 
-def _over_rounds(setting: Setting, base: Setting) -> str:
-    """The smallest and largest change in any round; empty if each setting ran once."""
-    rounds = list(zip(setting.results, base.results, strict=False))
-    ranges = []
-    for label, read, text in (
-        ("p50 {} … {}", _p50_ns, duration_text),
-        ("p99 {} … {}", _p99_ns, duration_text),
-        ("{} … {} of a core", _cpu_cores, cpu_text),
-    ):
-        changes = [change_of(read(now), read(before)) for now, before in rounds]
-        known = [each for each in changes if each is not None]
-        if len(known) > 1:
-            ranges.append(label.format(text(min(known)), text(max(known))))
-    return f" (in {len(rounds)} rounds {', '.join(ranges)})" if ranges else ""
+def _doubtful_runs(settings: Sequence[Setting]) -> str:
+    """That runs of these settings are doubtful, and which; empty if none is."""
+    if all(each.validity is Validity.VALID for each in settings):
+        return ""
+    results = [result for each in settings for result in each.results]
+    known = zip(numbers_of(settings), results, strict=False)
+    numbers = [number for number, each in known if each.validity is not Validity.VALID]
+    return f" (doubtful: {run_numbers(numbers)})" if numbers else " (doubtful)"
+
+
+def _range_over_rounds(
+    setting: Setting, base: Setting, read: Callable[[RunResult], float | None]
+) -> Range | None:
+    """The smallest and the largest change in a round; None if each setting ran once."""
+    changes = [
+        change_of(read(now), read(before))
+        for now, before in zip(setting.results, base.results, strict=False)
+    ]
+    known = [each for each in changes if each is not None]
+    return (min(known), max(known)) if len(known) > 1 else None
 
 
 def _best(settings: Sequence[Setting]) -> list[Setting]:

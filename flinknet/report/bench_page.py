@@ -22,6 +22,7 @@ from .bench_console import (
     MEASURED_COLUMNS,
     Setting,
     limit_lines,
+    numbers_of,
     trade_lines,
     wiring_line,
 )
@@ -195,7 +196,8 @@ def _doubts(settings: Sequence[Setting]) -> list[Lines]:
         for each in settings
         for result in each.results
     ]
-    lines = [line.plain for line in warning_lines(runs, is_explained=True)]
+    known = warning_lines(runs, numbers=numbers_of(settings), is_explained=True)
+    lines = [line.plain for line in known]
     return [Lines(lines, is_doubt=True)] if lines else []
 
 

@@ -105,7 +105,8 @@ def _doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
         for run in x.runs
     ]
     steps = trend_lines(trends) if any(trend.step for trend in trends) else []
-    warnings = [line.plain for line in warning_lines(runs, is_explained=True)]
+    known = warning_lines(runs, numbers=comparison.numbers, is_explained=True)
+    warnings = [line.plain for line in known]
     lines = [*note_lines(comparison), *steps, *warnings]
     return [Lines(lines, is_doubt=True)] if lines else []
 
@@ -209,6 +210,8 @@ def _history(trends: Sequence[Trend]) -> Section:
             why = "; ".join(dict.fromkeys(each.why_not for each in points if each.why_not))
             series.append(Series("not counted", other, "grey", f"not counted: {why}"))
         dates = [(each.measured_at or "")[:10] for each in points]
+        if len(set(dates)) < len(dates):  # several a day: with their time
+            dates = [(each.measured_at or "")[5:16].replace("T", " ") for each in points]
         marks = {}
         if trend.step is not None:
             since = [each.measured_at for each in points]

@@ -235,7 +235,7 @@ def doubt_lines(comparison: Comparison) -> list[str]:
         for each in comparison.measured_here
         for run in each.runs
     ]
-    warnings = warning_lines(runs, LINE_CELLS)
+    warnings = warning_lines(runs, LINE_CELLS, numbers=comparison.numbers)
     return [*comparison.invalid_lines(), *(line.plain for line in warnings)]
 
 

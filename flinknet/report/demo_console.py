@@ -330,7 +330,13 @@ def fullest(modes: Sequence[HeadOfLine]) -> list[str]:
 
 def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
     """Warnings that touch the comparison."""
-    return doubts_of(run for mode in modes for run in (mode.solo, mode.shared))
+    return doubts_of(
+        [
+            (f"{mode.flow_control}, {name}", run)
+            for mode in modes
+            for name, run in (("alone", mode.solo), ("paused", mode.shared))
+        ]
+    )
 
 
 def limited_doubts(modes: Sequence[HeadOfLine]) -> list[str]:

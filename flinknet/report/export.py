@@ -199,6 +199,7 @@ def _configuration_document(
         runs = bench_document({}, results)["runs"]
     for document, run in zip(runs, configuration.runs, strict=True):
         document["tries"] = run.tries
+        document["number"] = run.number
     return {
         "name": configuration.name,
         "runs": runs,

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
-from flinknet.units import human_change, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration, run_numbers
 
 from .console import print_line
+from .trade_words import Trade, change_of, ratio_of, trade_text
 from .warning_lines import print_warnings
 
 OF_MACHINE = (
@@ -56,6 +57,8 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     if not document["is_complete"]:
         measured_of_asked = f"{len(document['runs'])} of {document['settings_asked']}"
         console.print(f"! ended early: {measured_of_asked} settings were measured")
+    for line in change_lines(document):
+        print_line(console, line)
     recording = document["recording"]
     for line in (*recording["notes"], *recording["warnings"]):
         print_line(console, f"! the recording: {line}")
@@ -70,7 +73,44 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
     names = [row["name"] for row in rows]
     uses = [_processor_use(row["processors"]) for row in rows]
-    print_warnings(console, list(zip(names, warnings, strict=True)), uses)
+    numbers = range(1, len(rows) + 1)
+    print_warnings(console, list(zip(names, warnings, strict=True)), uses, numbers=numbers)
+
+
+def change_lines(document: Mapping[str, Any]) -> list[str]:
+    """How each setting differs from the recorded one, as both were measured now, and as predicted;
+    nothing if the recorded one was not run.
+    """
+    rows = document["runs"]
+    base = next((row for row in rows if row.get("is_recorded")), None)
+    if base is None:
+        return []
+    lines = []
+    for row in rows:
+        if row is base:
+            continue
+        measured = trade_text(_trade(row, base, "measured"))
+        predicted = trade_text(_trade(row, base, "predicted"))
+        unsure = [rows.index(each) + 1 for each in (row, base) if is_doubtful(each)]
+        end = f" (doubtful: {run_numbers(unsure)})" if unsure else ""
+        name = row["name"]
+        lines.append(f"{name}: measured {measured}{end}; predicted {predicted}")
+    if lines:
+        lines.insert(0, f"Instead of {base['name']}:")
+    return lines
+
+
+def _trade(row: Mapping[str, Any], base: Mapping[str, Any], kind: str) -> Trade:
+    now, before = row[kind], base[kind]
+    then = before["latency_ns"]
+    cpu = [x["processors"] and x["processors"]["cpu_cores"] for x in (row, base)]
+    return Trade(
+        ratio_of(now["throughput_records_per_s"], before["throughput_records_per_s"]),
+        change_of(now["latency_ns"]["p50"], then["p50"]),
+        change_of(now["latency_ns"]["p99"], then["p99"]),
+        ratio_of(now["buffers_per_s"], before["buffers_per_s"]),
+        change_of(*cpu) if kind == "measured" else None,
+    )
 
 
 def is_doubtful(row: Mapping[str, Any]) -> bool:

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flinknet.results import RunWarning
-from flinknet.units import human_change, human_count, human_duration
+from flinknet.units import human_change, human_count, human_duration, parse_duration_ns
 
 from .bench_console import Setting
 from .bench_page import bench_page
-from .from_trace_console import OF_MACHINE, is_doubtful
+from .from_trace_console import OF_MACHINE, change_lines, is_doubtful
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
 from .warning_lines import warning_lines
 
 WIDTH = 1000
 """Of a line on the page, which is broken where there is no room."""
+
+_TIMEOUT = "buffer-timeout="
 
 _HEADS = (
     Head("setting"),
@@ -47,32 +49,50 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     if any(map(is_doubtful, rows)):
         doubts.append(f"{OF_MACHINE[2:].capitalize()}.")
     runs = [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows]
-    doubts += [line.plain for line in warning_lines(runs, WIDTH)]
+    known = warning_lines(runs, WIDTH, numbers=range(1, len(rows) + 1))
+    doubts += [line.plain for line in known]
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
-    labels = _labels([row["name"] for row in rows])
+    drawn = _in_order(rows)
+    labels = _labels([row["name"] for row in drawn])
     charts = [
         Curves(
             f"Latency {name}",
             labels,
             [
-                Series("measured", [_latency(row["measured"], name) for row in rows]),
-                Series("predicted", [_latency(row["predicted"], name) for row in rows], "orange"),
+                Series("measured", [_latency(row["measured"], name) for row in drawn]),
+                Series("predicted", [_latency(row["predicted"], name) for row in drawn], "orange"),
             ],
             unit="ns",
             is_log=True,
         )
         for name in ("p50", "p99")
     ]
+    changes, is_unsure = change_lines(document), any(map(is_doubtful, rows))
     table = Table(_HEADS, [Row(_cells(row)) for row in rows], notes=list(notes))
     return View(
         "predicted and measured",
         "Predicted from the trace, and measured over sockets",
         [
+            *([Lines(changes, is_doubt=is_unsure, is_headed=True)] if changes else []),
             *([Lines(doubts, is_doubt=True)] if doubts else []),
             Section("settings", "Each setting", "", [*charts, table]),
         ],
         f"The records of {document['trace']}, sent again.",
     )
+
+
+def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Buffer timeouts from the shortest on, the recorded one among them; other settings as they
+    were given.
+    """
+
+    def timeout_ns(row: Mapping[str, Any]) -> float:
+        value = row["name"].removeprefix(_TIMEOUT).partition(" ")[0]
+        ns = parse_duration_ns(value, "a timeout", allow_never=True)
+        return ns if ns >= 0 else float("inf")
+
+    is_of_timeouts = all(row["name"].startswith(_TIMEOUT) for row in rows)
+    return sorted(rows, key=timeout_ns) if is_of_timeouts else rows
 
 
 def _labels(names: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flinknet.units import MISSING, human_count, human_duration, signed
@@ -20,7 +21,8 @@ class Trade:
         throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
         cpu_cores: 0.06 for 6% of a core more.
         messages_per_s: data buffers and the credit for them, where that is known.
-        p50_range_ns, p99_range_ns: ends of the 90% interval of these changes.
+        p50_range_ns, p99_range_ns, cpu_range_cores: ends of these changes: of the 90% interval of a
+            prediction, or the smallest and the largest of several rounds.
     """
 
     throughput_ratio: float | None = None
@@ -31,12 +33,18 @@ class Trade:
     messages_per_s: float | None = None
     p50_range_ns: Range | None = None
     p99_range_ns: Range | None = None
+    cpu_range_cores: Range | None = None
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
     """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers, +1.90 k
-    messages/s, +6% of a core"; throughput only if it differs.
+    messages/s, +6% of a core".
     """
+    return f"{setting} instead of {before}: {trade_text(trade)}"
+
+
+def trade_text(trade: Trade) -> str:
+    """The changes alone; throughput only if it differs."""
     parts = []
     ratio = trade.throughput_ratio
     if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
@@ -50,8 +58,9 @@ def trade_sentence(setting: str, before: str, trade: Trade) -> str:
         if trade.messages_per_s is not None and not is_same:
             parts.append(f"{signed(trade.messages_per_s, human_count)} messages/s")
     if trade.cpu_cores is not None:
-        parts.append(f"{cpu_text(trade.cpu_cores)} of a core")
-    return f"{setting} instead of {before}: {', '.join(parts)}"
+        ends = _ends_text(trade.cpu_range_cores, cpu_text)
+        parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
+    return ", ".join(parts)
 
 
 def ratio_of(now: float | None, before: float | None) -> float | None:
@@ -91,10 +100,19 @@ def duration_text(change_ns: float | None, range_ns: Range | None = None) -> str
     if change_ns is None:
         return "unknown"
     change = signed(change_ns, human_duration) if change_ns else "unchanged"
-    if range_ns is None:
-        return change
-    ends = [signed(each, human_duration) for each in range_ns]
-    unit = change[change.find(" ") :]
-    if all(each.endswith(unit) for each in ends):
-        ends = [each.removesuffix(unit) for each in ends]
-    return f"{change} ({' … '.join(ends)})"
+    unit = change[change.find(" ") :] if " " in change else ""
+    return change + _ends_text(range_ns, lambda end: signed(end, human_duration), unit)
+
+
+def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "") -> str:
+    """Both ends in brackets, without the unit if they have this one; empty if there are none, or
+    if they are the same.
+    """
+    if ends is None:
+        return ""
+    texts = [text(each) for each in ends]
+    if texts[0] == texts[1]:
+        return ""
+    if unit and all(each.endswith(unit) for each in texts):
+        texts = [each.removesuffix(unit) for each in texts]
+    return f" ({' … '.join(texts)})"

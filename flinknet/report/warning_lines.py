@@ -20,6 +20,7 @@ from flinknet.results import (
     validity_by,
     without_consequences,
 )
+from flinknet.units import which_runs
 
 from .console import print_line
 
@@ -57,6 +58,7 @@ def print_warnings(
     runs: Sequence[tuple[str, Sequence[RunWarning]]],
     uses: Sequence[ProcessorUse | None] = (),
     *,
+    numbers: Sequence[int] = (),
     is_explained: bool = False,
     explain: str = "",
 ) -> None:
@@ -65,10 +67,11 @@ def print_warnings(
     Args:
         runs: of each run the name of its setting, and its warnings.
         uses: of each run the use of the processors.
+        numbers: of each run its number in this call; none: they are only counted.
         is_explained: print the whole text of each.
         explain: how to get that, for a last line if something of it was left out.
     """
-    lines = warning_lines(runs, console.width, is_explained=is_explained)
+    lines = warning_lines(runs, console.width, numbers=numbers, is_explained=is_explained)
     if uses:
         lines += other_process_lines(
             [(use, warnings) for use, (_, warnings) in zip(uses, runs, strict=True)]
@@ -81,9 +84,13 @@ def print_warnings(
 
 
 def warning_lines(
-    runs: Sequence[tuple[str, Sequence[RunWarning]]], width: int = 0, *, is_explained: bool = False
+    runs: Sequence[tuple[str, Sequence[RunWarning]]],
+    width: int = 0,
+    *,
+    numbers: Sequence[int] = (),
+    is_explained: bool = False,
 ) -> list[Text]:
-    """One line for each kind of warning, the worst first: how many runs, which settings if there is
+    """One line for each kind of warning, the worst first: which runs, which settings if there is
     room for them, and what it is about.
 
     Texts that differ in their numbers alone are of one kind, and shown with their ranges.
@@ -91,10 +98,11 @@ def warning_lines(
     Args:
         runs: of each run the name of its setting, and its warnings.
         width: that a line has, in cells.
+        numbers: of each run its number in this call; none: they are only counted.
         is_explained: the whole text of each, whatever its length.
     """
-    by_kind: dict[_Kind, list[tuple[str, str]]] = {}
-    for name, warnings in runs:
+    by_kind: dict[_Kind, list[tuple[int, str, str]]] = {}
+    for at, (name, warnings) in enumerate(runs):
         shown = warnings if is_explained else without_consequences(warnings)
         texts = {}
         for each in shown:
@@ -103,13 +111,13 @@ def warning_lines(
             kind = _Kind(validity_by(each), each.code, _NUMBER.sub("", own), own != text)
             texts[kind] = own
         for kind, text in texts.items():
-            by_kind.setdefault(kind, []).append((name, text))
+            by_kind.setdefault(kind, []).append((at, name, text))
     lines = []
     for kind, found in sorted(by_kind.items(), key=lambda item: item[0].validity):
         label, style = _LABELS[kind.validity]
-        text = merged_text([text for _, text in found])
+        text = merged_text([text for _, _, text in found])
         where = shown_names = ""
-        names = list(dict.fromkeys(name for name, _ in found if name))
+        names = list(dict.fromkeys(name for _, name, _ in found if name))
         is_of_settings = kind.validity is Validity.VALID and len(found) == sum(
             name in names for name, _ in runs
         )
@@ -119,6 +127,8 @@ def warning_lines(
             pass  # of every run: it is known before any begins
         elif len(runs) > 1:
             where = "" if is_of_settings else f" in {len(found)} of {len(runs)} runs"
+            if numbers and not is_of_settings:
+                where = f" in {which_runs([numbers[at] for at, _, _ in found], len(runs))}"
             shown_names = f" ({', '.join(names)})" if names else ""
         line = Text.assemble((label, style), f"{where}{shown_names}: {text}")
         is_needed = is_of_settings and len(names) <= NAMES_KEPT

@@ -1,3 +1,4 @@
+# mypyc
 """Checkers: what must hold in every run; safety (nothing wrong) and liveness (something happens).
 
 They stand outside: they read what probes are told and what the stack shows of itself.
@@ -224,12 +225,14 @@ def run_all_checked(
 
     Raises: InvariantViolatedError, StalledError.
     """
-    partitions = -1
+    watched_partitions = -1
     partitions_of = [each.cluster.partition_of for each in all_watched]
     flushes = [FlushChecker(each.cluster) for each in all_watched]
     first, others = all_watched[0].cluster, [each.cluster for each in all_watched[1:]]
     for steps in range(limit):
-        if partitions != (partitions := sum(map(len, partitions_of))):
+        partitions = sum(map(len, partitions_of))
+        if partitions != watched_partitions:
+            watched_partitions = partitions
             for each in all_watched:
                 if each.checker is not None:
                     each.checker.watch(each.cluster)

@@ -1,3 +1,4 @@
+# mypyc
 """Cluster: a job in virtual time, on the same core and tasks that the runtime drives."""
 
 from __future__ import annotations

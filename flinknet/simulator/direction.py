@@ -1,3 +1,4 @@
+# mypyc
 """Direction: the wire between two sockets, one way. Bytes arrive in order and whole, as TCP has it;
 what may differ is when, and in what pieces.
 """

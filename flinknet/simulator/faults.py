@@ -1,3 +1,4 @@
+# mypyc
 """FaultPlan: what goes wrong in a simulated run, as plain data.
 
 TCP neither loses nor reorders. What it does: cut bytes anywhere, deliver late, stand still, break,

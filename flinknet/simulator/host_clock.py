@@ -1,3 +1,4 @@
+# mypyc
 """HostClock: the clock of a host that does not show virtual time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypyc
 """JobCluster: the job of a program in virtual time.
 
 A streaming job is deployed at once, one with blocking exchanges stage by stage, whatever its input

@@ -1,3 +1,4 @@
+# mypyc
 """SimulatedLink: two sockets and the wire between, on five verbs of a Connection at each end."""
 
 from __future__ import annotations

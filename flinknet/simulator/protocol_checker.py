@@ -1,3 +1,4 @@
+# mypyc
 """ProtocolChecker: what must hold of the messages of every channel, at any moment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypyc
 """Scheduler: virtual time.
 
 A heap of (at_ns, order, action); what is due at one instant runs in the order it came.

@@ -1,3 +1,4 @@
+# mypyc
 """Stages: vertices that are deployed one after the other, and a log of when."""
 
 from __future__ import annotations

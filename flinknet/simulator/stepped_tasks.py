@@ -1,3 +1,4 @@
+# mypyc
 """The tasks of the load generator, with what their steps take of their loop's time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypyc
 """SimulatedTaskManager: an event loop whose turns take the virtual time of the work they do.
 
 One turn reads what has arrived, steps the tasks and sends, as the runtime's loop does. While it is

@@ -44,7 +44,7 @@ def test_changes_are_against_the_recorded_timeout(capsys: pytest.CaptureFixture[
 
 
 def test_the_load_steps_and_the_cluster_sets_the_timeout() -> None:
-    exchange = settings(arguments_parser().parse_args(["--step", "1s", "--recorded", "20ms"]))
+    exchange, _ = settings(arguments_parser().parse_args(["--step", "1s", "--recorded", "20ms"]))
     arguments = exchange.arguments()
     assert (arguments["arrivals"], arguments["on-ns"]) == ("steps", "1000000000")
     assert arguments["buffer-timeout-ms"] == "20"

@@ -249,7 +249,7 @@ def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet:
 
 def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet) -> None:
     result = flinknet("bench", "--no-trace", "--exclusive-buffers", "5", "--rate", "9k/s")
-    assert "Flink 2.x always uses 2" in result.stdout
+    assert "ignored by Flink 2.x, which always uses 2" in result.stdout
     assert (
         "was not reached" not in result.stdout
     )  # the run has seen no queue, whatever went through
@@ -369,7 +369,9 @@ def test_runs_that_came_to_nothing_leave_no_empty_directory(
     assert list(tmp_path.glob("flinknet-runs/*")) == []
 
 
-@pytest.mark.parametrize(("records", "where"), [([0], " in 2 of 2 runs"), ([5, 0], " in 1 of 2")])
+@pytest.mark.parametrize(
+    ("records", "where"), [([0], " in all 2 runs"), ([5, 0], " in run 2 of 2")]
+)
 def test_a_run_that_measured_nothing_fails_in_one_line_when_its_results_are_saved(
     flinknet: Flinknet, run: Any, tmp_path: Path, records: list[int], where: str
 ) -> None:
@@ -456,7 +458,7 @@ def test_flow_control_by_option_and_by_the_classic_key(
     result = flinknet("bench", "--no-trace", *arguments)
     assert result.exit_code == 0, result.output
     assert [each.flow_control for each in run.scenarios] == [flow_control]
-    has_note = "2.x always uses true" in result.stdout
+    has_note = "2.x, which always uses true" in result.stdout
     assert has_note == (f"{CREDIT_MODEL}=false" in arguments)
 
 

@@ -212,7 +212,7 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     limit = ("--fail-if", "p99>+10%")
     result = gate(*arguments, *limit)
     assert result.exit_code == 1
-    assert "Still disturbed: 2 of base, 2 of x; intervals, and how many runs" in result.stdout
+    assert "Still disturbed: 2 of 2 runs of base, 2 of 2 runs of x; intervals, and" in result.stdout
     assert "; 4 of 4 runs were disturbed\n" in result.stdout
     assert "runs like these" not in result.stdout
     assert len(run.scenarios) == 6  # those of the first round twice
@@ -254,7 +254,7 @@ def test_a_valid_try_counts_instead_of_an_invalid_one(
 ) -> None:
     run.warnings_of = [(INVALID,), (DISTURBED,), (INVALID,), (), (), ()]
     result = gate("base", "x:buffer-timeout=5ms", "--runs", "2", "--json", "result.json")
-    assert "Still disturbed: 1 of x;" in result.stdout
+    assert "Still disturbed: 1 of 2 runs of x (run 1);" in result.stdout
     assert "Invalid" not in result.stdout
     document = json.loads(Path("result.json").read_text())
     assert document["disturbed"] == {"repeated": 2, "still": 1}
@@ -271,7 +271,7 @@ def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run:
     assert f"{line}.\nx against base: higher in p99" in result.stdout
     assert "not counted: 2 of 2 runs invalid" in result.stdout
     blocks = Path("c.md").read_text().split("\n\n")
-    warning = "Invalid in 4 of 4 runs (base, x): rate not reached"
+    warning = "Invalid in all 4 runs (base, x): rate not reached"
     assert blocks[1] == f"- ⚠ {line}.\n- ⚠ {warning}"
     text = ElementTree.parse("j.xml").findtext(".//system-out")
     assert text is not None

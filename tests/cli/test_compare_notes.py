@@ -25,7 +25,7 @@ def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(flinknet
     arguments = ("base", FEW_BUFFERS, "--rate", "1k/s", "--runs", "3", "--fail-if", "p99>+10%")
     result = flinknet("compare-configs", *arguments, *files)
     note = "a shortage of buffers hardly shows at a fixed rate"
-    fixed = "buffers-per-channel: Flink 2.x always uses 2 and silently ignores this key"
+    fixed = "buffers-per-channel: ignored by Flink 2.x, which always uses 2"
     assert note in result.stderr
     assert note in result.stdout
     assert result.stdout.count(fixed) == 1
@@ -51,12 +51,15 @@ def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value
     Path("new.yaml").write_text("rest.port: 2\n")
     options = ("--runs", "2", "--markdown", "-")
     assert (
-        "ignored, not network keys"
+        "ignored by flinknet, not network keys"
         not in flinknet("compare-configs", "main.yaml", "new.yaml", *options).stdout
     )
     Path("new.yaml").write_text("rest.port: 1\nstate.backend.type: hashmap\n")
     result = flinknet("compare-configs", "main.yaml", "new.yaml", *options)
-    assert "- Note: ignored, not network keys: rest.port, state.backend.type" in result.stdout
+    assert (
+        "- Note: ignored by flinknet, not network keys: rest.port, state.backend.type"
+        in result.stdout
+    )
 
 
 def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(
@@ -152,6 +155,10 @@ def test_throughput_is_no_merit_at_a_rate_that_both_keep(flinknet: Flinknet, run
         run.scenarios.clear()
         call = ("compare-configs", "base", "x:flow-control=credit", "--runs", "2", *options)
         assert f"{verdict} in throughput" in flinknet(*call).stdout
+    run.rates_per_s = [1000, 1100, 1000, 900]
+    result = flinknet("compare-configs", "base", "x:flow-control=credit", "--rate", "1k/s")
+    assert result.stdout.count("rate kept") == 2
+    assert "unclear in throughput" not in result.stdout
 
 
 def test_network_memory_that_holds_every_buffer_is_no_shortage(flinknet: Flinknet) -> None:

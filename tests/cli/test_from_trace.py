@@ -49,16 +49,19 @@ def test_each_setting_stands_predicted_and_measured(
     result = flinknet("bench", "--from-trace", str(recorded), *options)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    assert (document["is_complete"], document["settings_asked"]) == (True, 2)
-    assert [row["name"] for row in document["runs"]] == ["buffer-timeout=0", "buffer-timeout=20ms"]
+    assert (document["is_complete"], document["settings_asked"]) == (True, 3)
+    names = [row["name"] for row in document["runs"]]
+    assert names == ["buffer-timeout=10ms (as recorded)", "buffer-timeout=0", "buffer-timeout=20ms"]
+    assert [row["is_recorded"] for row in document["runs"]] == [True, False, False]
     for row in document["runs"]:
         assert row["predicted"]["throughput_records_per_s"] == pytest.approx(2000, rel=0.05)
         assert row["measured"]["throughput_records_per_s"] == 1000
         assert row["error"]["throughput"] == pytest.approx(1, rel=0.1)
-    slow = document["runs"][1]
+    slow = document["runs"][2]
     assert slow["predicted"]["latency_ns"]["p50"] == pytest.approx(10 * MS, rel=0.2)
     assert slow["config"]["execution.buffer-timeout.interval"] == "20 ms"
-    first, second = run.scenarios
+    control, first, second = run.scenarios
+    assert control.network.buffer_timeout_ns == 10 * MS
     assert (first.network.buffer_timeout_ns, second.network.buffer_timeout_ns) == (0, 20 * MS)
     assert first.workload.arrivals.startswith(RECORDED)
     assert (first.workload.duration_ns, first.seed) == (1000 * MS, 7)
@@ -67,13 +70,42 @@ def test_each_setting_stands_predicted_and_measured(
 
 def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Command, run: Any) -> None:
     key = "taskmanager.memory.segment-size"
-    assert (
-        flinknet("bench", "--from-trace", str(recorded), "--no-trace", "-D", f"{key}=8kb").exit_code
-        == 0
-    )
+    options = ("--no-trace", "--no-control", "-D", f"{key}=8kb")
+    assert flinknet("bench", "--from-trace", str(recorded), *options).exit_code == 0
     (scenario,) = run.scenarios
     assert scenario.network.segment_size_bytes == 8192
     assert scenario.network.buffer_timeout_ns == 10 * MS
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--buffer-timeout", "10ms,50ms"], ["10ms (as recorded)", "50ms"]),
+        (["--buffer-timeout", "50ms"], ["10ms (as recorded)", "50ms"]),
+        (["--buffer-timeout", "50ms", "--no-control"], ["50ms"]),
+        ([], ["as recorded"]),
+        (["--flow-control", "tcp"], ["credit (as recorded)", "tcp"]),
+    ],
+)
+def test_the_recorded_setting_runs_once_as_a_control(
+    recorded: Path, flinknet: Command, options: list[str], names: list[str]
+) -> None:
+    result = flinknet("bench", "again", str(recorded), "--no-trace", *options, "--json", "-")
+    rows = json.loads(result.stdout)["runs"]
+    assert [row["name"].rpartition("=")[2] for row in rows] == names
+    assert sum(row["is_recorded"] for row in rows) == ("--no-control" not in options)
+
+
+def test_a_change_is_against_the_recorded_setting_as_it_is_now(
+    recorded: Path, flinknet: Command
+) -> None:
+    options = ("--no-trace", "--buffer-timeout", "20ms", "--report", "page.html")
+    text = flinknet("bench", "again", str(recorded), *options).stdout
+    assert "Instead of buffer-timeout=10ms (as recorded):" in text
+    (line,) = (each for each in text.splitlines() if each.startswith("buffer-timeout=20ms: "))
+    assert "measured p50 unchanged, p99 +10.0 ms" in line
+    assert "; predicted p50 +" in line
+    assert "Instead of buffer-timeout=10ms" in Path("page.html").read_text(encoding="utf-8")
 
 
 def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command) -> None:
@@ -103,9 +135,10 @@ def test_what_to_doubt_of_a_measurement_is_reported(
     recorded: Path, flinknet: Command, run: Any
 ) -> None:
     run.warnings = (RunWarning("p99-disturbed", "a TaskManager waited for a CPU."),)
-    command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
+    timeouts = ("--no-trace", "--no-control", "--buffer-timeout", "5ms,-1")
+    command = ("bench", "--from-trace", str(recorded), *timeouts)
     text = flinknet(*command).stdout
-    assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): a TaskManager" in text
+    assert "Warning in all 2 runs (buffer-timeout=5ms, buffer-timeout=-1): a TaskManager" in text
     rows = json.loads(flinknet(*command, "--json", "-").stdout)["runs"]
     assert [each["code"] for row in rows for each in row["warnings"]].count("p99-disturbed") == 2
 
@@ -116,7 +149,8 @@ def test_what_was_measured_is_reported_where_a_later_run_ends_it(
 ) -> None:
     run.fail_at, run.error = 2, error
     out, file = tmp_path / "out", tmp_path / "p.json"
-    command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
+    timeouts = ("--no-trace", "--no-control", "--buffer-timeout", "5ms,-1")
+    command = ("bench", "--from-trace", str(recorded), *timeouts)
     page = tmp_path / "page.html"
     result = flinknet(*command, "--out", str(out), "--json", str(file), "--report", str(page))
     assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 1)

@@ -169,7 +169,7 @@ def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
         *("-D", "slot.idle.timeout=1s"),
     )
     assert "pipeline.operator-chaining: this key is deprecated" in result.stderr
-    assert "slot.idle.timeout: flinknet ignores this key" in result.stderr
+    assert "slot.idle.timeout: ignored by flinknet" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        ((), "give the file of a JOB, or --rest URL"),
+        ((), "--vertices N,N for a job without one, or --rest URL"),
         (("--rest", "ftp://host"), "is not a URL"),
         (("--rest", "http://name:word@host"), "no user or password in the URL"),
         (("--rest", "nowhere"), "neither a URL"),
@@ -301,7 +301,7 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
         (("--rest", SAVED, "--job-name", "other"), "there are: exchange"),
         (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),
         (("--rest", SAVED, "--parallelism", "0"), "is not a number of subtasks"),
-        (("--rest", SAVED, "--layer", "job"), "takes no JOB and no --layer"),
+        (("--rest", SAVED, "--layer", "job"), "takes no JOB, no --vertices and no --layer"),
         (
             (JOBS / "shuffle.py", "--parallelism", "2"),
             "--parallelism needs --rest; a JOB that takes",
@@ -315,3 +315,29 @@ def test_what_is_wrong_with_rest_is_one_line(
     assert result.exit_code == 2
     assert text in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_job_without_a_program_is_planned_by_its_numbers_of_subtasks(flinknet: Flinknet) -> None:
+    where = ("--task-managers", 2, "--slots", 4)
+    result = flinknet("plan", "--vertices", "8,8", *where, "--format", "json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert list(document) == ["schema_version", "physical"]
+    assert document["physical"]["local_channels"] + document["physical"]["remote_channels"] == 64
+    text = flinknet("plan", "--vertices", "8,8", *where).stdout
+    of_program = flinknet("plan", JOBS / "shuffle.py", *where, "--layer", "physical", "--", 8)
+    needs = [line for line in text.splitlines() if "needs at least" in line]
+    assert needs
+    assert needs[0] in of_program.stdout
+
+
+@pytest.mark.parametrize("text", ["4", "4,x", "4,0", "4,,4", ""])
+def test_a_number_of_subtasks_that_is_none_is_refused(flinknet: Flinknet, text: str) -> None:
+    result = flinknet("plan", "--vertices", text)
+    assert result.exit_code == 2
+    assert "write 4,16,16" in result.stderr
+
+
+def test_vertices_stand_for_a_job(flinknet: Flinknet) -> None:
+    result = flinknet("plan", JOBS / "shuffle.py", "--vertices", "4,4")
+    assert (result.exit_code, "--vertices stands for a JOB" in result.stderr) == (2, True)

@@ -129,7 +129,7 @@ WRONG = {
     f"compare-configs {TWO} --runs 1": "--runs: 1 is out of range: give 2 or more",
     f"compare-configs {TWO} --history notes.txt": "notes.txt is not a directory",
     "compare-configs buffer-timeout=5ms --baseline list.json": "not a result of compare-configs",
-    "plan": "give the file of a JOB, or --rest URL for a running job",
+    "plan": "give the file of a JOB, --vertices N,N for a job without one, or --rest URL",
     "plan missing.py": "no such file",
     "plan job.py": "it has no function main(env); define one",
     "plan broken.py": "SyntaxError",

@@ -52,8 +52,8 @@ def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
         "keys-left-out",
         "deprecated-key",
     ]
-    assert "ignored, not of the form `key: value`: line 5, line 6" in warnings[0].text
-    assert "ignored, not network keys: env.java.opts" in warnings[1].text
+    assert "ignored by flinknet, not of the form `key: value`: line 5, line 6" in warnings[0].text
+    assert "ignored by flinknet, not network keys: env.java.opts" in warnings[1].text
 
 
 @pytest.mark.parametrize("kind", ["FlinkDeployment", "FlinkSessionJob"])
@@ -77,7 +77,7 @@ def test_a_resource_of_the_operator_has_its_settings_below_its_spec(
     )
     settings, (warning,) = read_flink_conf(path)
     assert settings == {TIMEOUT: "5 ms", "taskmanager.data.port": "7001"}
-    assert warning.text == f"{path}: ignored, not network keys: rest.port"
+    assert warning.text == f"{path}: ignored by flinknet, not network keys: rest.port"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_config_map_has_its_settings_in_a_file_of_its_data(tmp_path: Path, nam
     text = f"kind: ConfigMap\ndata:\n  {name}: |\n    {TIMEOUT}: 5 ms\n    rest.port: 8081\n"
     settings, (warning,) = read_flink_conf(write(tmp_path, text, "map.yaml"))
     assert settings == {TIMEOUT: "5 ms"}
-    assert warning.text.endswith("map.yaml: ignored, not network keys: rest.port")
+    assert warning.text.endswith("map.yaml: ignored by flinknet, not network keys: rest.port")
 
 
 @pytest.mark.parametrize(

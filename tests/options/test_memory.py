@@ -128,7 +128,7 @@ def test_a_process_of_both_totals_leaves_the_overhead() -> None:
 def test_a_size_that_says_nothing_alone_is_reported() -> None:
     _, warnings = network_config({FRACTION: "0.2"})
     assert [warning.code for warning in warnings] == ["option-not-acted-on"]
-    assert "has no effect alone" in warnings[0].text
+    assert "ignored by Flink and flinknet without" in warnings[0].text
     assert network_config({FRACTION: "0.2", FLINK: "1g"})[1] == ()
 
 

@@ -113,3 +113,31 @@ def test_barriers_of_sources_that_end_while_these_are_watched() -> None:
         aligned_checkpoint_timeout_ns=3 * MS,
     )
     assert run_if_covered(exchange, network) is None
+
+
+def test_hundreds_of_records_at_once_where_barriers_end_buffers() -> None:
+    """A turn that only writes them into open buffers holds up the other task of its TaskManager."""
+    exchange = steady(
+        1.0,
+        1.0,
+        producers=2,
+        channels=tuple(
+            RecordedChannel(
+                number,
+                number,
+                0,
+                0,
+                ramps(
+                    (1, 500_000, 500_000),
+                    (290, 1_000_000 + number, 1_000_000 + number),
+                    (200, 5_000_000, 9_000_000),
+                ),
+                105.0,
+            )
+            for number in range(2)
+        ),
+        measured_to_ns=FROM_NS + 20 * MS,
+        task_managers=((0, 0), (1,)),
+    )
+    network = NetworkConfig(buffer_timeout_ns=10 * MS, checkpoint_interval_ns=7 * MS)
+    assert_alike(run_if_covered(exchange, network), exchange, network)

@@ -23,7 +23,8 @@ from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.unseen import Unseen
 from flinknet.predict.job_checked import _follows, checked
 from flinknet.predict.job_outcome import JobOutcome
-from flinknet.predict.job_run import _passed_on, leaves_barriers_out, simulate_job
+from flinknet.predict.job_run import leaves_barriers_out, simulate_job
+from flinknet.predict.passing_on import passed_on
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.recorded_job import (
@@ -220,9 +221,9 @@ def test_rare_barriers_that_the_kernel_does_not_know_are_left_out() -> None:
 def test_a_task_without_records_passes_barriers_on_with_the_first_of_the_others() -> None:
     at_ns = [np.array(each, np.int64) for each in ([30, 70], [20, 90, 110], [])]
     aligned_ns = dict(enumerate(at_ns))
-    passed_on = _passed_on(aligned_ns, 4)
-    assert [each.tolist() for each in passed_on] == [[30, 70], [20, 90, 110], [], [20, 70, 110]]
-    assert [each.tolist() for each in _passed_on({0: at_ns[2]}, 2)] == [[], []]
+    found = passed_on(aligned_ns, 4)
+    assert [each.tolist() for each in found] == [[30, 70], [20, 90, 110], [], [20, 70, 110]]
+    assert [each.tolist() for each in passed_on({0: at_ns[2]}, 2)] == [[], []]
 
 
 def test_a_saturated_edge_holds_the_job_up() -> None:

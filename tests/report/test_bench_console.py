@@ -155,13 +155,19 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
     key = "execution.buffer-timeout.interval"
     short, long = ({key: "5 ms"}, {key: "100 ms"})
     settings = [
-        tables.Setting("5ms", [measured(each, 10, 0.12, **short) for each in (2e6, 3e6, 4e6)]),
+        tables.Setting(
+            "5ms",
+            [
+                measured(ns, 10, cores, **short)
+                for ns, cores in ((2e6, 0.12), (3e6, 0.11), (4e6, 0.13))
+            ],
+        ),
         tables.Setting("100ms", [measured(each, 10, 0.08, **long) for each in (50e6, 48e6, 48e6)]),
     ]
-    (line,) = tables.trade_lines(settings)
-    assert line.startswith("5ms instead of 100ms: p50 −45.0 ms, ")
-    assert " (in 3 rounds p50 −48.0 ms … −44.0 ms, " in line
-    assert line.endswith(", +4.0% … +4.0% of a core)")
+    line, note = tables.trade_lines(settings)
+    assert line.startswith("5ms instead of 100ms: p50 −45.0 ms (−48.0 … −44.0), p99 unchanged, ")
+    assert line.endswith(", +4.0% (+3.0% … +5.0%) of a core")
+    assert note == "In brackets: the smallest and the largest change in a round."
 
 
 @pytest.mark.parametrize(
@@ -230,36 +236,47 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     ]
     tables.print_doubts(out, settings)
     assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
+    numbered = [replace(settings[0], numbers=[1, 3]), replace(settings[1], numbers=[2])]
+    tables.print_doubts(out, numbered)
+    assert lines(stream)[1:] == ["Warning in runs 1 and 3 of 3 (a=1): a record was late [5 ms]."]
+    tables.print_doubts(out, numbered[:1])
+    assert lines(stream)[2:] == ["Warning in all 2 runs (a=1): a record was late [5 ms]."]
 
 
 def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
     out, stream = console()
-    ignored = RunWarning("ignored-keys", "main.yaml: ignored, not network keys: rest.port")
+    ignored = RunWarning(
+        "ignored-keys", "main.yaml: ignored by flinknet, not network keys: rest.port"
+    )
     settings = [
         tables.Setting("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
         tables.Setting("new.yaml", [result(1.0)]),
     ]
     tables.print_doubts(out, settings)
-    assert lines(stream)[-1].endswith(": main.yaml: ignored, not network keys: rest.port")
+    assert lines(stream)[-1].endswith(
+        ": main.yaml: ignored by flinknet, not network keys: rest.port"
+    )
     assert "runs" not in lines(stream)[-1]
-    same = RunWarning("ignored-keys", "new.yaml: ignored, not network keys: rest.port")
+    same = RunWarning("ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port")
     both = [settings[0], tables.Setting("new.yaml", [result(1.0, same)])]
     tables.print_doubts(out, both)
-    assert lines(stream)[-1].endswith(": main.yaml, new.yaml: ignored, not network keys: rest.port")
+    assert lines(stream)[-1].endswith(
+        ": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port"
+    )
 
 
 def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
     out, stream = console()
-    known = RunWarning("option-not-acted-on", "flinknet ignores this key of Flink")
-    fixed = RunWarning("fixed-in-flink-2", "Flink 2.x ignores this key" + 20 * " indeed")
+    known = RunWarning("option-not-acted-on", "ignored by flinknet")
+    fixed = RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
     settings = [
         tables.Setting("main.yaml", [result(1.0, known), result(1.0, known)]),
         tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
     ]
     tables.print_doubts(out, settings)
     text = " ".join(lines(stream))
-    assert "Note: flinknet ignores this key of Flink" in text
-    assert "Note (new.yaml): Flink 2.x ignores this key" in text
+    assert "Note: ignored by flinknet" in text
+    assert "Note (new.yaml): ignored by Flink 2.x" in text
 
 
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:

@@ -148,7 +148,7 @@ def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
         RunWarning("disturbed", "others took it"),
     )
     out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
-    assert "Warning: others took it" in out
+    assert 'Warning: run "tcp, paused": others took it' in out
     assert "it was late" not in out
 
 

@@ -98,6 +98,27 @@ def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     assert drawn.index("█") > drawn.index("relay 1.0") + 15
 
 
+def test_relays_that_seem_to_wait_out_of_order_are_not_called_an_order() -> None:
+    run = chain()
+    metrics = run.result.metrics
+    assert metrics is not None
+    source, relay, sink = metrics.tasks.items()
+    tasks = dict((source, relay, ("relay 2.0", relay[1]), sink))
+    samples = []
+    for sample in run.samples:
+        later = replace(
+            sample.tasks[1],
+            name="relay 2.0",
+            back_pressured=max(0, sample.elapsed_ns // MS - 300)
+            / max(1, sample.elapsed_ns // MS - 100),
+        )
+        samples.append(replace(sample, tasks=(*sample.tasks[:2], later, sample.tasks[2])))
+    result = replace(run.result, metrics=replace(metrics, tasks=tasks))
+    shown = back_pressure([demo_run("chain", result, *samples)], LOAD)
+    assert shown.lesson[0].startswith("relay 2.0 was back-pressured 300 ms after")
+    assert "out of order" in shown.lesson[0]
+
+
 def test_a_chain_whose_source_seems_to_wait_first_teaches_nothing() -> None:
     run = chain()
     names = {"source 0": "relay 1.0", "relay 1.0": "source 0"}

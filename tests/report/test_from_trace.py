@@ -10,6 +10,7 @@ from rich.console import Console
 from flinknet.report.from_trace_console import OF_MACHINE, print_predictions
 from flinknet.report.from_trace_page import from_trace_page
 from flinknet.report.page import page_of_parts
+from flinknet.report.page_parts import Curves, Lines, Section
 
 
 def document(*codes: str | None) -> dict[str, Any]:
@@ -55,3 +56,24 @@ def test_the_page_marks_the_same_rows() -> None:
     page = page_of_parts(from_trace_page(document(None, "disturbed"), [], {}))
     assert "! buffer-timeout=1ms" in page
     assert "Doubtful: this machine disturbed" in page
+
+
+def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_them() -> None:
+    found = document(None, None, "disturbed")
+    names = ("buffer-timeout=5ms (as recorded)", "buffer-timeout=-1", "buffer-timeout=0")
+    for row, name in zip(found["runs"], names, strict=True):
+        row |= {"name": name, "is_recorded": "recorded" in name}
+        for kind in ("measured", "predicted"):
+            row[kind] = row[kind] | {"buffers_per_s": 100.0}
+    first, *_ = from_trace_page(found, [], {}).views
+    changes, _, section = first.parts
+    assert isinstance(changes, Lines)
+    assert changes.lines[0] == "Instead of buffer-timeout=5ms (as recorded):"
+    assert " (doubtful: run 3); predicted p50 unchanged" in changes.lines[2]
+    assert isinstance(section, Section)
+    curve = section.parts[0]
+    assert isinstance(curve, Curves)
+    assert curve.labels == ["0", "5ms (as recorded)", "-1"]
+    found["runs"][1]["name"] = "segment-size=4kb"
+    curve = from_trace_page(found, [], {}).views[0].parts[-1].parts[0]  # type: ignore[union-attr]
+    assert curve.labels[0] == "buffer-timeout=5ms (as recorded)"  # type: ignore[union-attr]

@@ -297,9 +297,8 @@ def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
 ) -> None:
     browser = show(advised(situation(knee=0, choice=CHOICE)), width=width)
     marks = browser.run(
-        "[...document.querySelector('#trade-offs svg').querySelectorAll('line')]"
-        ".filter((each) => ['mark', 'recorded'].includes(each.getAttribute('class')))"
-        ".map((each) => each.nextSibling.textContent)"
+        "[...document.querySelector('#trade-offs svg').querySelectorAll('.of-mark')]"
+        ".map((each) => each.textContent)"
     )
     assert marks == ["knee", "recorded", "choice"]
     table = text_of(browser, "#trade-offs tbody")

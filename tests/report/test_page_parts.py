@@ -255,6 +255,21 @@ def test_every_part_is_drawn_and_nothing_runs_over(
 
 
 @browser_test
+def test_text_grows_for_a_projector_and_nothing_runs_over(show: Callable[..., Chromium]) -> None:
+    browser = show(EVERYTHING)
+    height = "document.querySelector('h1').getBoundingClientRect().height"
+    before = browser.run(height)
+    browser.run("[1, 2, 3, 4, 5].map(() => document.querySelector('#sizes :last-child').click())")
+    assert browser.run(height) == pytest.approx(2 * before, rel=0.1)
+    assert browser.run("location.hash") == "#size=200"
+    assert browser.run("document.documentElement.scrollWidth") == 1280
+    browser.mouse("mouseMoved", *place_of(browser, "#all .pair svg:nth-of-type(1)", 0.5))
+    assert tooltip(browser)
+    browser.run("[1, 2, 3, 4].map(() => document.querySelector('#sizes :first-child').click())")
+    assert browser.run(height) == pytest.approx(before)
+
+
+@browser_test
 def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> None:
     browser = show(EVERYTHING)
     heights = "[...document.querySelectorAll('.level')].map((each) => each.style.height)"

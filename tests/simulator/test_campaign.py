@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from tests.campaign.disk import Disk, DiskFaults
 from tests.campaign.draw import Draw
 from tests.campaign.marks import MARKS
 from tests.campaign.trial import Marks, failure_of, smaller
+from tests.mutants import kept as kept_mutants
+from tests.mutants.kept import keep, kept
 from tests.mutants.mutants import FLINKNET, MUTANTS
 from tests.pair import partition_id
 
@@ -53,6 +57,20 @@ def test_states_are_listed_once_and_mutants_fit_their_sources() -> None:
     assert len(MUTANTS) >= 60
     for mutant in MUTANTS:
         compile(mutant.applied_to((FLINKNET / mutant.path).read_text()), mutant.path, "exec")
+
+
+def test_who_has_found_a_mutant_is_known_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "mutants.jsonl"
+    assert kept(path) == {}
+    keep(3, "nobody", path)
+    keep(3, "simulation (run 4)", path)
+    keep(5, "nobody", path)
+    assert kept(path) == {3: "simulation (run 4)", 5: "nobody"}
+    changed = (*MUTANTS[:5], replace(MUTANTS[5], after="pass"), *MUTANTS[6:])
+    monkeypatch.setattr(kept_mutants, "MUTANTS", changed)
+    assert kept(path) == {3: "simulation (run 4)"}
 
 
 CLOCKS = {

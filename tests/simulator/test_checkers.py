@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.producer.request_queue import PartitionRequestQueue
 from flinknet.errors import InvariantViolatedError
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.simulator.checkers import (
@@ -248,16 +247,25 @@ def test_a_consumer_that_wants_other_buffers_than_its_backlog_says_is_noticed() 
         check_credits(cluster, checker)
 
 
-def line_of(*channels: int) -> Any:
-    """A connection whose channels are 0 and 1, and those of them that stand in its line."""
-    readers = {each: SimpleNamespace(channel=each, receiver_id=each) for each in (0, 1)}
-    queue = SimpleNamespace(readers=readers, available=[readers[each] for each in channels])
-    return SimpleNamespace(queue=queue)
+def with_a_line_of(checker: ProtocolChecker, *channels: int) -> PartitionRequestQueue:
+    """Let a checker see the line of a connection whose channels are 0 and 1, and in which these
+    stand.
+    """
+    cluster = Cluster.of_scenario(scenario(consumers=2, partitioner="rebalance", records=10))
+    cluster.run_until(START_NS - 1)
+    (connection,) = cluster.producer_connections
+    checker._connections = (connection,)
+    queue = connection.queue
+    reader_of = {each.channel: each for each in queue.readers.values()}
+    assert set(reader_of) == {0, 1}
+    queue.available.clear()
+    queue.available.extend(reader_of[each] for each in channels)
+    return queue
 
 
 def test_two_turns_in_a_row_are_noticed_if_somebody_waited() -> None:
     checker = ProtocolChecker(seed=42)
-    checker._connections = (line_of(1, 0),)
+    with_a_line_of(checker, 1, 0)
     tell(checker, FIRST_TWO[:2])
     with pytest.raises(InvariantViolatedError, match=r"two turns in a row, and \{1\} had none"):
         tell(checker, FIRST_TWO[2:])
@@ -265,10 +273,9 @@ def test_two_turns_in_a_row_are_noticed_if_somebody_waited() -> None:
 
 def test_who_left_the_line_is_owed_nothing() -> None:
     checker = ProtocolChecker(seed=42)
-    connection = line_of(1)
-    checker._connections = (connection,)
+    queue = with_a_line_of(checker, 1)
     tell(checker, FIRST_TWO[:2])
-    connection.queue.available.clear()
+    queue.available.clear()
     tell(checker, FIRST_TWO[2:])
 
 

@@ -2,52 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from flinknet.config import WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.probe import NullProbe
+from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.errors import TransportError
+from flinknet.job.load.arrivals import RecordedArrivals
+from flinknet.job.load.generator import RecordBatcher
+from flinknet.job.selectors import create_selector
+from flinknet.simulator.direction import LinkSettings
+from flinknet.simulator.link import LinkEnd
 from flinknet.simulator.scheduler import Scheduler
-from flinknet.simulator.task_manager import NEVER_NS, SimulatedTaskManager
+from flinknet.simulator.socket_costs import SendCosts
+from flinknet.simulator.stepped_tasks import SimulatedSource
+from flinknet.simulator.task_manager import SimulatedTaskManager
+from tests.load_tasks import source_task
+from tests.pair import partition_of
 
 WORK_NS = 100
+END_NS = 10_000
+"""When the source ends; nobody looks any more."""
 
 
-class End:
-    """A socket with bytes that come at given instants; it notes what is done with it."""
+class Noting:
+    """A connection that notes when it receives and when it is asked for something to send."""
 
-    def __init__(self, done: list[str], *arrivals_ns: int) -> None:
-        self.arrivals_ns = list(arrivals_ns)
-        self.sent_bytes = 0
-        self.connection = SimpleNamespace(next_deadline_ns=lambda: None)
+    is_closing = False
+    wants_data = True
+
+    def __init__(self, done: list[str]) -> None:
         self.wake: Callable[[int], None] = lambda at_ns: None
         self._done = done
 
-    @property
-    def next_arrival_ns(self) -> int | None:
-        return self.arrivals_ns[0] if self.arrivals_ns else None
-
-    def receive(self, *, now_ns: int) -> int:
+    def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         self._done.append(f"receives at {now_ns}")
-        self.arrivals_ns.pop(0)
         self.wake(now_ns)
-        return now_ns
 
-    def pump(self, *, now_ns: int) -> int:
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        raise AssertionError("nobody closes")
+
+    def data_to_send(self, *, now_ns: int, **_: int) -> Sequence[bytes]:
         self._done.append("sends")
-        return now_ns
+        return ()
+
+    def next_deadline_ns(self) -> int | None:
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        raise AssertionError("there is no deadline")
 
 
-class Reader:
-    """A task that works for a while in every turn."""
+def working(done: list[str], *instants_ns: int) -> SimulatedSource:
+    """A source that is stepped in each turn, and works for WORK_NS on each record that is due."""
+    flusher = OutputFlusher(-1, start_ns=0)
+    partition, _ = partition_of(segment_size_bytes=1024)
+    writer = RecordWriter(partition, create_selector("forward", 1, 1), buffer_timeout_ns=-1)
+    arrivals = RecordedArrivals(np.array(instants_ns, np.int64), END_NS)
+    batcher = RecordBatcher(WorkloadConfig(rate_per_s=1.0), (0,), epoch_ns=0, seed=1)
+    task = source_task(writer, batcher, flusher, NullProbe(), 1, arrivals=arrivals)
 
-    def __init__(self, done: list[str]) -> None:
-        self.task = SimpleNamespace(times=SimpleNamespace(is_busy=False))
-        self.is_blocked = self.is_cancelled = False
-        self._done = done
+    def idle_ns() -> int:
+        done.append("works")
+        return 0
 
-    def step(self, now_ns: int) -> tuple[int, int]:
-        self._done.append("works")
-        return now_ns + WORK_NS, NEVER_NS
+    return SimulatedSource(
+        task,
+        writer,
+        flusher,
+        arrivals,
+        None,
+        END_NS,
+        emit_ns_per_record=WORK_NS,
+        jitter_ns=iter(()),
+        idle_ns=idle_ns,
+    )
 
 
 def turns(*arrivals_ns: int, answers_at_once: bool, is_woken_meanwhile: bool = False) -> list[str]:
@@ -56,13 +88,17 @@ def turns(*arrivals_ns: int, answers_at_once: bool, is_woken_meanwhile: bool = F
     scheduler = Scheduler(start_ns=0)
     pool = NetworkBufferPool(4, 1024)
     each = SimulatedTaskManager("tm-0", scheduler, pool, answers_at_once=answers_at_once)
-    end, reader = End(done, *arrivals_ns), Reader(done)
+    connection, settings = Noting(done), LinkSettings(latency_ns=0)
+    end, peer = (LinkEnd(connection, settings, SendCosts(), lambda at_ns: None) for _ in range(2))
+    end.join(peer)
+    for at_ns in arrivals_ns:
+        peer.inject(b"x", now_ns=at_ns)
     if is_woken_meanwhile:
-        end.wake = each.wake
-    each.ends, each.tasks = [end], [reader]  # type: ignore[list-item]
+        connection.wake = each.wake
+    each.ends, each.tasks = [end], [working(done, arrivals_ns[0])]
     each.wake(arrivals_ns[0])
-    while scheduler.step():
-        pass
+    while (next_ns := scheduler.next_ns) is not None and next_ns < END_NS:
+        scheduler.step()
     assert each.idle_ns >= 0
     return done
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
@@ -21,6 +22,9 @@ from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
 
 STREAM_BYTES_MAX: Final = 1 << 20
 """Streams with full stack traces take 1 to 5 KB."""
+
+REPEATED_BYTES_MAX: Final = 2048
+"""Longer ones are not remembered."""
 
 DEPTH_MAX: Final = 64
 """Limit for nested elements (mostly causes), and for superclasses of a class."""
@@ -266,9 +270,17 @@ def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
     Raises: FrameCorruptedError if the stream is truncated, invalid, contains no Throwable, or is
     too large or too deep.
     """
+    return (_parsed_again if len(data) <= REPEATED_BYTES_MAX else _parsed)(data)
+
+
+def _parsed(data: bytes) -> tuple[JavaThrowable, int]:
     parser = _Parser(data[:STREAM_BYTES_MAX])
     instance = parser.parse()
     return _throwable_of(instance), parser.at
+
+
+_parsed_again = lru_cache(maxsize=32)(_parsed)
+"""Who repeats a request that is refused receives the same answer each time."""
 
 
 def _throwable_of(instance: _Object) -> JavaThrowable:

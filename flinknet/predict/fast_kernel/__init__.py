@@ -20,6 +20,7 @@ come as ramps: a number of them, evenly spaced between two instants.
   `acknowledgements`: tasks have done their part.
 - `debloating`: gates say how large buffers are to be.
 - `sink`: buffers are taken (`input_channel`), and the `latencies` of their records counted.
+- `relays`: tasks that read one exchange and write others, in a run of several (`joint_words`).
 - `quiet_turns`: turns in which nothing leaves are made up for later, all at once.
 - `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
   half a second.

@@ -183,6 +183,7 @@ def _finish_if_aligned(m: Words, f: Numbers, sink: int, now: int) -> None:
     if m[sink + w.ALIGNED] < m[sink + w.TO_ALIGN]:
         return
     m[sink + w.IS_ALIGNING] = 0
+    m[sink + w.FINISHED_ALIGNMENTS] += 1
     m[sink + w.DEADLINE_NS] = w.NEVER
     blocked = m[sink + w.BLOCKED]
     for place in range(blocked, blocked + m[sink + w.BLOCKED_COUNT]):

@@ -12,7 +12,7 @@ from .words import Numbers, Words
 from .writer import emit_until, take_until, write_taken
 
 _RECORDS_MAX = 256
-"""Records that one of these turns takes at most."""
+"""Records that one of these turns takes at most. Where more come at once, all turns are taken."""
 
 
 @compiled
@@ -83,7 +83,7 @@ def catch_up(m: Words, f: Numbers, task_manager: int, until_ns: int) -> int:
     while now < until_ns - most_ns:
         free_ns = _take_turn(m, f, task_manager, now)
         if most_ns and free_ns - now > most_ns:
-            m[w.ENDED] = w.TOO_LONG
+            m[w.ENDED] = w.ORDER_UNKNOWN
         now = max(next_record_ns(m, sources, sources_end), free_ns)
     for place in range(sources, sources_end):
         write_taken(m, m[place])

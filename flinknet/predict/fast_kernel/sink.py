@@ -128,10 +128,26 @@ def _read_mail(m: Words, f: Numbers, sink: int, now: int) -> int:
 
 
 @compiled
+def _hand_on(m: Words, sink: int, channel: int, records: int, now: int, done_ns: int) -> int:
+    """Note a buffer whose records a task writes to others when it is done with each. Returns: when
+    it takes the next one.
+    """
+    m[sink + w.TOOK] = channel
+    m[sink + w.TOOK_RECORDS] = records
+    m[sink + w.TOOK_NS] = now
+    m[sink + w.HAS_TAKEN] = 1
+    m[sink + w.BUSY_UNTIL_NS] = done_ns
+    return done_ns
+
+
+@compiled
 def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[int, int]:
     """SimulatedSink.step. Returns: when the loop is done with that, and when to step again."""
     if now < m[sink + w.BUSY_UNTIL_NS]:
         return now, _read_mail(m, f, sink, now)
+    if m[sink + w.IS_HELD_UP]:
+        _take_priority_barriers(m, f, sink, now)
+        return now, w.NEVER
     delay_ns = m[sink + w.CONSUME_NS]
     for _ in range(m[w.STEPS_PER_TURN]):
         has_barriers, is_ready = _has_barriers(m, sink), _is_available(m, sink)
@@ -160,6 +176,8 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
                 count_bounds(m, f, slopes, records, low_ns, low_ns + m[message + 4])
             m[sink + w.HELD] = channel
             m[sink + w.IS_HELD_FLOATING] = m[message + 2]
+            if m[sink + w.RELAY]:
+                return now, _hand_on(m, sink, channel, records, now, done_ns)
             if done_ns == now:
                 recycle_held(m, sink)
         elif m[message] == w.RECOVERY:

@@ -12,6 +12,7 @@ from .words import Numbers, Words
 from .writer import (
     emit_until,
     follow_segment,
+    is_inside_record,
     next_record_ns,
     skip_segments,
 )
@@ -41,10 +42,10 @@ def _flush_all(m: Words, source: int, now: int) -> None:
 
 @compiled
 def _next_barrier_ns(m: Words, source: int) -> int:
-    """When a source passes on the next barrier. One waits until those before it have left: a
-    checkpoint begins only when the one before it is complete.
+    """When a source passes on the next barrier. One waits for the end of a record, and until those
+    before it have left: a checkpoint begins only when the one before it is complete.
     """
-    if m[source + w.NEXT_BARRIER] == m[source + w.BARRIERS_END]:
+    if m[source + w.NEXT_BARRIER] == m[source + w.BARRIERS_END] or is_inside_record(m, source):
         return w.NEVER
     low = m[source + w.OUTPUTS]
     for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
@@ -130,6 +131,16 @@ def _end_data(m: Words, source: int) -> None:
 
 
 @compiled
+def _write_until(m: Words, f: Numbers, source: int, until_ns: int) -> int:
+    """Write the records and barriers that came up to an instant. Returns: the number of records."""
+    if not m[w.HAS_BARRIERS]:
+        return emit_until(m, source, until_ns)
+    watch_barriers(m, f, source, until_ns)
+    emitted = _pass_barriers(m, source, until_ns)
+    return emitted + emit_until(m, source, until_ns)
+
+
+@compiled
 def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tuple[int, int]:
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if m[source + w.STATE] != w.RUNNING:
@@ -141,16 +152,14 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     emitted = 0
     if m[source + w.FLUSH_NS] <= now:
         if not m[source + w.HAS_ENDED]:
-            watch_barriers(m, f, source, m[source + w.FLUSH_NS] - 1)
-            emitted += _pass_barriers(m, source, m[source + w.FLUSH_NS] - 1)
-            emitted += emit_until(m, source, m[source + w.FLUSH_NS] - 1)
+            emitted += _write_until(m, f, source, m[source + w.FLUSH_NS] - 1)
         _flush_all(m, source, now)
-    watch_barriers(m, f, source, now)
-    emitted += _pass_barriers(m, source, now)
-    emitted += emit_until(m, source, now)
+    emitted += _write_until(m, f, source, now)
     next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
-    timers_ns = min(m[source + w.FLUSH_NS], _barriers_due_ns(m, source))
+    timers_ns = m[source + w.FLUSH_NS]
+    if m[w.HAS_BARRIERS]:
+        timers_ns = min(timers_ns, _barriers_due_ns(m, source))
     if m[source + w.HAS_WAITED]:
         next_ns = w.NEVER
     elif next_ns <= now and not has_records:

@@ -132,6 +132,8 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
+SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
+HAS_BARRIERS = 90  # whether there are checkpoints
 HEAD_WORDS = 96
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
@@ -139,83 +141,87 @@ HEAD_WORDS = 96
 CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
 TIME_KINDS, TIME_WORDS = 4, 4
 
-# A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
-# reader, its messages under way, its input channel; whether it has come to its end, at either side;
-# what its source has counted of it; where it is unknown when records came, what was sent last;
-# where to note when its next record is done with, 0 for nowhere; the aligned barrier in its
-# subpartition, if there is one, and whether there is an unaligned one; barriers close segments: a
-# queue of the bytes behind which they did, the bytes where the first segment and the open one are
-# counted from, and how many segments are closed so; whether an unaligned barrier waits to be read,
-# the message that it came behind; bytes read, whether the channel's barrier is missing in the
-# checkpoint that its consumer has begun, and how many had been read then; the size of the next
-# buffers, where the open one is full, and the size that waits to be announced, 0 for none; how many
-# data buffers are before the aligned barrier, and the bytes behind which it is; whether what the
-# task reads is counted for an unaligned checkpoint; whether the priority event that waits to be
-# read announces an aligned barrier; records taken and not written yet, and where its arrivals stood
-# before; the bytes up to which it is to be written when there are buffers; buffers that its local
-# consumer works on, and whether the last one polled has left the subpartition; how long its barrier
-# travelled, and one more, 0 while it has not been read.
+# A channel, first what each record needs: whose it is; its arrivals, where these stand, and where
+# they end; the bytes written and read; its subpartition: segments read of the first stretch, the
+# byte that this begins at, data buffers, these and events, whether its reader has something to
+# read, the events at either end, barriers (an unaligned one, and where an aligned one is); a queue
+# of the bytes behind which barriers closed segments; its reader: a local channel has no CONNECTION;
+# when a record opens the next segment, the byte that the open one begins at; whether the last
+# buffer polled has left the subpartition, and buffers that its local consumer works on; data
+# buffers before the aligned barrier; whether its source has ended; its messages under way; its
+# input channel; what has been done and is counted; where to note when its next record is done with,
+# 0 for nowhere; bytes read. Then, where it is unknown when records came, what was sent last; how
+# many segments barriers have closed; whether an unaligned barrier waits to be read, the message
+# that it came behind; whether the channel's barrier is missing in the checkpoint that its consumer
+# has begun, and how many bytes had been read then; the size of the next buffers, where the open one
+# is full, and the size that waits to be announced, 0 for none; the bytes before the aligned
+# barrier; whether what the task reads is counted for an unaligned checkpoint; whether the priority
+# event that waits to be read announces an aligned barrier; records taken and not written yet, and
+# where its arrivals stood before; the bytes up to which it is to be written when there are buffers;
+# how long its barrier travelled, and one more, 0 while it has not been read.
 (
     SOURCE,
     PLACE,
-    CONNECTION,
-    SINK,
-    RAMP_END,
     RAMP,
+    RAMP_END,
     POSITION,
-    OPENS_RAMP,
-    OPENS_BASE,
-    OPENS_RECORD,
     EMITTED,
     POLLED,
     HEAD,
+    SEGMENTS_FROM,
+    SEGMENTS,
+    ELEMENTS,
+    IS_AVAILABLE,
     FRONT_EVENT,
     TAIL_EVENT,
-    FLUSH_REQUESTED,
+    HAS_PRIORITY_BARRIER,
+    BARRIER_PLACE,
+    BOUNDARIES_BEGIN,
+    BOUNDARIES_END,
     IS_BLOCKED,
-    CREDIT,
-    IS_ENQUEUED,
+    FLUSH_REQUESTED,
+    CONNECTION,
     IS_NOTIFIED,
+    IS_ENQUEUED,
+    CREDIT,
+    OPENS_RAMP,
+    OPENS_BASE,
+    OPENS_RECORD,
+    OPEN_FROM,
+    IS_TAKEN_WHOLE,
+    LENT_BUFFERS,
+    SEGMENTS_BEFORE,
+    IS_FINISHED,
     SENT,
     RECEIVED,
     CONSUMED,
     RING,
+    SINK,
     FREE_EXCLUSIVE,
     FREE_FLOATING,
     REQUIRED,
     IS_WAITING,
     UNANNOUNCED,
     IS_QUEUED,
+    IS_RELEASED,
     DONE_RAMP,
     DONE_POSITION,
     COUNTED_RAMP,
     COUNTED_RAMP_END,
-    IS_FINISHED,
-    IS_RELEASED,
-    SEGMENTS,
-    ELEMENTS,
-    IS_AVAILABLE,
+    DEPARTURES,
+    CHANNEL_BYTES,
     SENT_RAMP,
     SENT_POSITION,
     LAST_SENT_NS,
-    DEPARTURES,
-    BARRIER_PLACE,
-    HAS_PRIORITY_BARRIER,
     BOUNDARIES,
-    BOUNDARIES_BEGIN,
-    BOUNDARIES_END,
-    SEGMENTS_FROM,
-    OPEN_FROM,
     CLOSED_SEGMENTS,
     IS_BARRIER_RECEIVED,
     BARRIER_BEHIND,
-    CHANNEL_BYTES,
     IS_MISSING,
     COUNTED_FROM_BYTES,
     BUFFER_BYTES,
     OPEN_UNTIL,
     TO_ANNOUNCE,
-    SEGMENTS_BEFORE,
     BYTES_BEFORE,
     IS_COUNTED,
     HAS_ANNOUNCEMENT,
@@ -223,8 +229,6 @@ TIME_KINDS, TIME_WORDS = 4, 4
     SAVED_RAMP,
     SAVED_POSITION,
     WAITING_UNTIL,
-    LENT_BUFFERS,
-    IS_TAKEN_WHOLE,
     TRAVELLED,
 ) = range(70)
 CHANNEL_WORDS = 70
@@ -306,8 +310,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     HAS_ENDED,
     MOST_RECORDS,
     WRITTEN_NS,
-) = range(29)
-SOURCE_WORDS = 29
+    LINK,
+) = range(30)
+SOURCE_WORDS = 30
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -319,7 +324,10 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 # changed; the rate, instant, bytes and time without data when its gate was last looked at, and the
 # buffer size that it announced last. Of the checkpoint whose barriers it waits for: whether one has
 # come, whether they overtake data, whether it has been taken, when it times out, and the channels
-# whose barriers are announced.
+# whose barriers are announced. Of a task that writes, too: its relay, 0 for none; whether it waits
+# for buffers; the buffer that it took last, whether its records are passed on, and when it began.
+# How many checkpoints it has aligned, how many of them were looked at, and whether the coordinator
+# of an exchange before waits for the next.
 (
     INPUTS,
     INPUTS_COUNT,
@@ -368,8 +376,17 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     DEADLINE_NS,
     ANNOUNCED,
     ANNOUNCED_COUNT,
-) = range(47)
-SINK_WORDS = 47
+    RELAY,
+    IS_HELD_UP,
+    TOOK,
+    TOOK_RECORDS,
+    TOOK_NS,
+    HAS_TAKEN,
+    FINISHED_ALIGNMENTS,
+    SEEN_ALIGNMENTS,
+    OWES_ALIGNMENT,
+) = range(56)
+SINK_WORDS = 56
 
 # A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
 # its place in the timetable of turns, the number of its request for the next one,

@@ -38,8 +38,8 @@ SATURATED_RECEIVE_SHARE = 0.55
 KiB, 10.9 and 17.1."""
 
 BYTES_COST = (
-    "assumed: besides what turns take, sending and receiving cost by the byte; one run does not"
-    " separate it from a share of each message"
+    "assumed: in addition to the time of each turn, sending and receiving take time for each byte;"
+    " one run does not separate that from time for each message"
 )
 
 _SIZES_DIFFER = 2.0

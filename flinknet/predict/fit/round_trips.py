@@ -68,8 +68,8 @@ HELD_UP_NS = 100_000
 that waited for as long shows the task's work and not what the machine does to messages."""
 
 ALL_HELD_UP = (
-    "assumed: nothing delays messages but the tasks; these were always at work when one came, so"
-    " what the machine adds does not show"
+    "assumed: only tasks delay messages; they were busy whenever one came, so delays of the machine"
+    " do not show"
 )
 
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message

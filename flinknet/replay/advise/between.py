@@ -27,8 +27,8 @@ from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
 _NOTHING_SHOWS = (
-    "nothing that shows between TaskManagers holds the job up: no barrier blocks a channel long,"
-    " and data waits for credit at most {:.0%} of the time on any channel"
+    "nothing between the TaskManagers holds the job up: no barrier blocks a channel for long, and"
+    " data waits for credit at most {:.0%} of the time on any channel"
 )
 
 

@@ -171,7 +171,7 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
     waiting_ns = int(rows.regimes["waiting_for_credit"].sum())
     starved, waiting = human_duration(starved_ns), human_duration(waiting_ns)
     return (
-        f"'starved' is not 'waiting for credit': for {starved} over all channels a producer had"
-        f" buffers queued and no credit; for {waiting} nothing older of its channel was still"
-        " before the consumer, and only then does the channel's time go to waiting for credit"
+        "'starved' is not 'waiting for credit': over all channels, producers had buffers queued and"
+        f" no credit for {starved}; the oldest record of a channel was among them for {waiting},"
+        " and only that time counts as waiting for credit"
     )

@@ -308,7 +308,8 @@ _OF_CONSUMERS = (
     (
         "in_socket",
         "network-bound",
-        "the way to {who} of {count}: {share} of the time the oldest record for {them} was on it",
+        "the network to {who} of {count}: the oldest record for {them} was in it {share} of the"
+        " time",
     ),
 )
 """The same of some of the consumers."""

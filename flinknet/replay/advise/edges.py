@@ -23,8 +23,8 @@ PRESSED = frozenset({"bottleneck", "credit-starved"})
 """Verdicts of an edge whose producers have to wait for its consumers."""
 
 NOT_FROM_SOURCES = (
-    "its records come from another task, as that gets to them, and not at instants of their own;"
-    " what is predicted for it stands with the job from end to end"
+    "its records come when the task before it has processed them, not at instants of their own; its"
+    " predictions are with those of the job from end to end"
 )
 
 
@@ -134,8 +134,8 @@ class Pressure:
         else:
             text = (
                 f"pressed: {of.share:.0%} of the time data waited for credit; {those} {are} pressed"
-                " as well; which of them is further downstream cannot be seen between"
-                " TaskManagers; the one furthest downstream holds the job up"
+                " as well; messages between TaskManagers do not show which of them is further"
+                " downstream; the one furthest downstream holds the job up"
             )
         return replace(of, kind="pressed", text=text)
 

@@ -90,7 +90,9 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         table,
         [*charts, *([task_bars("Share of the time", metrics.tasks)] if metrics else [])],
         _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
-        doubts_of([run.result], (DISTURBED, DISTURBED_BY_STRANGERS)),  # not of four on few cores
+        doubts_of(
+            [(run.name, run.result)], (DISTURBED, DISTURBED_BY_STRANGERS)
+        ),  # not of four on few cores
         {
             "tasks": {
                 name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))
@@ -192,9 +194,18 @@ def _lesson(
             f"Unexpected: {last_relay}, next to the sink, should wait before {source} does. Try a"
             " quiet machine: a sample that comes late hides the order."
         ]
+    upstream = [waits_after_ns[name] for name in reversed(names[:-1])]
+    is_in_order = all(
+        near is not None and far is not None and near <= far for near, far in pairwise(upstream)
+    )
+    end = (
+        "the buffers next to the sink fill up first"
+        if is_in_order
+        else "tasks in between are out of order, which samples that come late cause"
+    )
     return [
         f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
-        f" {source} after {human_duration(last_ns)}: the buffers next to the sink fill up first.",
+        f" {source} after {human_duration(last_ns)}: {end}.",
         f"The sink consumes {human_count(taken_per_s)} of {asked_rate(rate_per_s)}"
         f"{_short_of(taken_per_s, rate_per_s)}.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"

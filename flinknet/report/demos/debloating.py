@@ -61,7 +61,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     off, on = (_seen(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
-    doubts = doubts_of(each.result for each in runs)
+    doubts = doubts_of([(each.name, each.result) for each in runs])
     heads = [
         Head("debloating"),
         Head("records/s", "Records that the consumer read per second."),
@@ -240,8 +240,8 @@ def _other_reckoning(on: _Seen) -> str:
         at_its_rate_ns = on.in_flight_bytes / rate * 1e9
         if on.in_flight_ns / at_its_rate_ns > at_its_rate_ns / expected_ns:
             return (
-                f"it counts on {human_bytes(rate)}/s, its rate while it has data, and over the"
-                f" whole time it took {human_bytes(on.in_flight_bytes / on.in_flight_ns * 1e9)}/s"
+                f"it counts on {human_bytes(rate)}/s, its rate while it has data; over the"
+                f" whole time it read {human_bytes(on.in_flight_bytes / on.in_flight_ns * 1e9)}/s"
             )
     return (
         "it counts its queue and the backlog that was announced, not what lies in the sockets or"

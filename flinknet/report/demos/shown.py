@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from flinknet.results import (
 from flinknet.units import human_count, without_zeros
 
 from ..page_parts import Lines, OverTime, Page, Part, Section, Table, View
+from ..warning_lines import merged_text, same_but_for_numbers
 
 OWN_STACK = (
     "Measured with flinknet's own network stack, which speaks Flink's protocol over real sockets"
@@ -131,9 +132,19 @@ def asked_rate(per_s: float) -> str:
 
 
 def doubts_of(
-    results: Iterable[RunResult],
+    runs: Sequence[tuple[str, RunResult]],
     codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS),
 ) -> list[str]:
-    """The first warning that touches a comparison; that a blocked source is late belongs to it."""
-    found = [each.text for run in results for each in run.warnings if each.code in codes]
-    return found[:1]
+    """The first warning that touches a comparison, and in which of the runs, by name; that a
+    blocked source is late belongs to it.
+    """
+    found = [(name, each) for name, run in runs for each in run.warnings if each.code in codes]
+    if not found:
+        return []
+    code = found[0][1].code
+    same = {name: each.text for name, each in found if each.code == code}
+    kind = same_but_for_numbers(found[0][1].text)
+    alike = {name: text for name, text in same.items() if same_but_for_numbers(text) == kind}
+    names = ", ".join(f'"{name}"' for name in alike)
+    where = f"{'run' if len(alike) == 1 else 'runs'} {names}: " if len(alike) < len(runs) else ""
+    return [f"{where}{merged_text(list(alike.values()))}"]

@@ -59,7 +59,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         table,
         [chart],
         _lesson(found[ALIGNED], found[UNALIGNED]),
-        doubts_of(each.result for each in runs),
+        doubts_of([(each.name, each.result) for each in runs]),
         {name: None if each is None else asdict(each) for name, each in found.items()},
     )
 

@@ -92,16 +92,17 @@ function curves(spec, width, height = 250) {
   const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);
   bandAxis(svg, spec.labels, centers, bottom);
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
-  const taken = [];
+  const taken = [], names = [];
   for (const [index, name] of spec.marks) {
     const half = name.length * STRONG_CHAR_PX / 2, x = centers[index];
     const middle = Math.min(Math.max(x, left + half), right - half);
     const row = [0, 1, 2].find((number) => taken.every(([other, from, to]) => other !== number || middle + half < from || middle - half > to)) ?? 2;
     taken.push([row, middle - half - LABEL_GAP_PX, middle + half + LABEL_GAP_PX]);
     const kind = index === spec.recorded ? "recorded" : "mark";
-    svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 14 * row, y2: bottom}),
-      s("text", {class: kind === "mark" ? "strong" : null, x: middle, y: top - 7 - 14 * row, "text-anchor": "middle"}, name));
+    svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 14 * row, y2: bottom}));
+    names.push(s("text", {class: kind === "mark" ? "strong of-mark" : "of-mark", x: middle, y: top - 7 - 14 * row, "text-anchor": "middle"}, name));
   }
+  svg.append(...names); // in front of the lines of other marks
   for (const one of spec.series) {
     const at = one.values.map((value, index) => value === null ? null : [centers[index], y(value)]);
     if (one.band) {

@@ -62,12 +62,20 @@ addEventListener("scroll", () => { if (Math.abs(scrollY - tip.scrolled) > 2) tip
 // A cell of more characters is a sentence, which may break between its words.
 const LONG_CELL = 26;
 
+// A column of words, which stand on the left; numbers stand on the right.
+function isOfWords(rows, index) {
+  const texts = rows.map((row) => row.cells[index]).filter((cell) => !(cell instanceof Element)).map(String).filter((text) => text && text !== MISSING && text !== "unknown");
+  return texts.length > 0 && (texts.every((text) => !/^[−+<>~]?\d/.test(text)) || texts.some((text) => text.length > LONG_CELL));
+}
+
 function table(heads, rows) {
+  const sides = heads.map((_, index) => isOfWords(rows, index) ? "left" : null);
+  const classOf = (text, index) => [text.length > LONG_CELL && "wrap", sides[index]].filter(Boolean).join(" ") || null;
   const hint = h("div", {class: "scrolls", hidden: ""}, "more columns: scroll sideways →");
   const place = h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
-    h("thead", {}, h("tr", {}, heads.map(([name, meaning]) => h("th", {scope: "col"}, term(name, meaning))))),
+    h("thead", {}, h("tr", {}, heads.map(([name, meaning], index) => h("th", {scope: "col", class: sides[index]}, term(name, meaning))))),
     h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
-      row.cells.map((cell) => cell instanceof Element ? cell : h("td", {class: String(cell).length > LONG_CELL ? "wrap" : null}, String(cell))))))));
+      row.cells.map((cell, index) => cell instanceof Element ? cell : h("td", {class: classOf(String(cell), index)}, String(cell))))))));
   new ResizeObserver(() => {
     hint.hidden = place.scrollWidth <= place.clientWidth + 1;
     place.classList.toggle("wide", !hint.hidden);

@@ -8,7 +8,8 @@ function linesOverTime(spec, width, height = 210) {
   const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
   const x = timeAxis(svg, spec, {left, right, top, bottom, width});
   const unit = spec.format === bytes ? 1024 ** Math.floor(Math.log(most || 1) / Math.log(1024)) : 1;
-  yAxis(svg, y, linearTicks(0, most * 1.08 / unit || 1, 4).map((tick) => tick * unit), spec.format, left, right);
+  const few = linearTicks(0, most * 1.08 / unit || 1, 4), ticks = few.length > 2 ? few : linearTicks(0, most * 1.08 / unit || 1, 6);
+  yAxis(svg, y, ticks.map((tick) => tick * unit), spec.format, left, right);
   for (const one of spec.series) {
     const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
@@ -135,7 +136,7 @@ function changeIntervals(spec, width) {
   const svg = canvas(width, height);
   const measured = rows.filter((row) => row.change !== null);
   if (!measured.length) return empty(svg, width, height);
-  const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left, right]);
+  const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left + 12, right]); // room for an arrow
   const x = (value) => scale(Math.min(Math.max(logRatio(value), low), high));
   [x.left, x.right] = [left, right];
   xAxis(svg, x, ratioTicks(x, low, high), ratioText, top, bottom, width);

@@ -34,7 +34,7 @@ const PARTS = {
   section: ({id, title, lead, parts}) => h("section", {id: id || null}, h("h2", {}, title), lead ? h("p", {class: "lead"}, lead) : null, inRows(parts)),
   lines: ({lines, is_doubt: isDoubt, is_headed: isHeaded}) => h("div", {class: `banner${isDoubt ? " doubt" : ""}`},
     lines.map((line, index) => isHeaded && !index ? h("strong", {}, line) : h("p", {class: "small"}, line))),
-  facts: ({facts}) => h("dl", {class: "facts"}, facts.map(({name, value, meaning}) =>
+  facts: ({facts}) => h("dl", {class: facts.length % 5 === 1 ? "facts six" : "facts"}, facts.map(({name, value, meaning}) =>
     h("div", {class: "fact"}, h("dt", {}, term(name, meaning)), h("dd", {}, value)))),
   table: ({heads, rows, title, notes}) => h("div", {}, title ? h("h3", {}, title) : null,
     table(heads.map(({name, meaning}) => [name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),

@@ -179,7 +179,7 @@ function environment(answer) {
     h("div", {}, h("dt", {}, name), h("dd", {}, plain(value)))));
   const parts = [["Flink's keys", trace.config], ["Workload", about.workload], ["Host", about.host], ["Versions", about.versions]];
   return h("section", {id: "environment"}, h("h2", {}, "Environment"),
-    h("p", {class: "lead"}, `Recorded at ${trace.started_at}: ${count(trace.events)} events on ${count(trace.channels)} channels, `
+    h("p", {class: "lead"}, `Recorded at ${trace.started_at}: ${count(trace.events)} events on ${count(trace.channels)} ${trace.channels === 1 ? "channel" : "channels"}, `
       + `${duration(trace.measured_duration_ns)} measured${trace.is_max_rate ? ", at the highest rate" : ""}.`),
     parts.filter(([, values]) => values && Object.keys(values).length).map(([name, values]) =>
       h("details", {}, h("summary", {}, name), pairs(values))));

@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flinknet.units import run_numbers
+
 from ..disturbances import is_disturbed
 from ..measures import FlushCounts, RunWarning
 from ..run import Measured, has_given_rate
 from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, validity_of
-from .differences import Difference, difference, summary
+from .differences import Difference, as_kept, difference, summary
 from .limits import Limit, LimitDecision, Outcome
 from .metrics import METRICS, label_of
 
@@ -29,6 +31,7 @@ class ComparedRun:
         cpu_cores: that the TaskManagers used for work; None if unknown.
         tries: how often it was run; of invalid or disturbed tries the least disturbed valid one
             counts, whatever it measured.
+        number: that of the run in its call; None for one of an earlier result.
     """
 
     measured: Measured
@@ -37,6 +40,7 @@ class ComparedRun:
     warnings: tuple[RunWarning, ...]
     cpu_cores: float | None = None
     tries: int = 1
+    number: int | None = None
 
     @property
     def is_disturbed(self) -> bool:
@@ -62,14 +66,14 @@ class Configuration:
         return sum(each.tries for each in self.runs)
 
     @property
-    def disturbed(self) -> int:
-        """How many of the runs that count are disturbed."""
-        return sum(each.is_disturbed for each in self.runs)
+    def disturbed(self) -> list[ComparedRun]:
+        """The disturbed ones of the runs that count."""
+        return [each for each in self.runs if each.is_disturbed]
 
     @property
-    def invalid(self) -> int:
-        """How many of the runs that count are invalid."""
-        return sum(each.is_invalid for each in self.runs)
+    def invalid(self) -> list[ComparedRun]:
+        """The invalid ones of the runs that count."""
+        return [each for each in self.runs if each.is_invalid]
 
     @property
     def flushes(self) -> FlushCounts:
@@ -164,6 +168,12 @@ class Comparison:
         return self.configurations[self.baseline is not None :]
 
     @property
+    def numbers(self) -> list[int]:
+        """Of all runs that count and are of this call, in the order of the configurations."""
+        runs = [run for each in self.measured_here for run in each.runs]
+        return [run.number for run in runs if run.number is not None]
+
+    @property
     def repeated(self) -> int:
         """How many tries of this call were repeated because they were disturbed or invalid."""
         return sum(each.tries - len(each.runs) for each in self.measured_here)
@@ -176,12 +186,12 @@ class Comparison:
     @property
     def disturbed(self) -> int:
         """How many runs that count are disturbed."""
-        return sum(each.disturbed for each in self.configurations)
+        return sum(len(each.disturbed) for each in self.configurations)
 
     @property
     def invalid(self) -> int:
         """How many runs that count are invalid."""
-        return sum(each.invalid for each in self.configurations)
+        return sum(len(each.invalid) for each in self.configurations)
 
     @property
     def is_refused(self) -> bool:
@@ -256,7 +266,7 @@ class Comparison:
             )
         if self.disturbed:
             names = ", ".join(
-                f"{each.disturbed} of {each.name}" for each in self.configurations if each.disturbed
+                _which(each.disturbed, each) for each in self.configurations if each.disturbed
             )
             end = (
                 ", so the result is undecided"
@@ -291,10 +301,11 @@ def compare(
     """
     is_elsewhere = baseline is not None and bool(baseline.elsewhere)
     invalid = _invalid_runs((base, candidate))
-    is_uncertain = base.invalid > 0 or any(x.is_invalid and x.is_disturbed for x in candidate.runs)
+    is_uncertain = bool(base.invalid) or any(
+        x.is_invalid and x.is_disturbed for x in candidate.runs
+    )
     is_undirected = bool(unlike) or is_elsewhere or is_uncertain
-    if _is_rate_kept(base, candidate):
-        neutral = {*neutral, *_RATES}
+    given = _RATES if _is_rate_kept(base, candidate) else frozenset[str]()
     disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
     runs = len(base.runs) + len(candidate.runs)
     remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
@@ -302,7 +313,7 @@ def compare(
         name: difference(
             base.values(name),
             candidate.values(name),
-            direction=0 if is_undirected or name in neutral else metric.direction,
+            direction=0 if is_undirected or name in {*neutral, *given} else metric.direction,
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
@@ -310,6 +321,7 @@ def compare(
         )
         for name, metric in METRICS.items()
     }
+    differences |= {name: as_kept(differences[name]) for name in given}
     decisions = []
     for limit in limits:
         decision = limit.decision(differences[limit.metric])
@@ -349,9 +361,13 @@ def _why_unmeasured(base: Configuration, candidate: Configuration, metric: str) 
 
 
 def _invalid_runs(configurations: Sequence[Configuration]) -> str:
-    """How many runs of each are invalid; empty if none is."""
-    return ", ".join(
-        f"{each.invalid} of {len(each.runs)} runs of {each.name}"
-        for each in configurations
-        if each.invalid
-    )
+    """Which runs of each are invalid; empty if none is."""
+    return ", ".join(_which(each.invalid, each) for each in configurations if each.invalid)
+
+
+def _which(runs: Sequence[ComparedRun], configuration: Configuration) -> str:
+    """How many runs of a configuration these are, and which."""
+    known = [each.number for each in runs if each.number is not None]
+    total = len(configuration.runs)
+    which = f" ({run_numbers(known)})" if known and len(known) < total else ""
+    return f"{len(runs)} of {total} runs of {configuration.name}{which}"

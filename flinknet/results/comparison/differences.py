@@ -42,6 +42,7 @@ class Verdict(StrEnum):
     HIGHER = "higher"  # of a metric that is neither good nor bad
     LOWER = "lower"
     NONE = "no difference"  # the whole interval lies below what matters
+    KEPT = "rate kept"  # of a throughput that the load sets
     UNCLEAR = "unclear"  # the interval is too wide; more runs narrow it
     UNKNOWN = "not measured"
 
@@ -209,6 +210,12 @@ def difference(
         negligible=negligible,
         remedy=remedy,
     )
+
+
+def as_kept(found: Difference) -> Difference:
+    """The difference of a throughput that the load sets, so that no more runs have to decide it."""
+    is_unclear = found.verdict is Verdict.UNCLEAR
+    return replace(found, verdict=Verdict.KEPT) if is_unclear else found
 
 
 def summary(

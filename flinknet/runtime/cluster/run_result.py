@@ -79,7 +79,10 @@ def assemble(
         taken: CPU time that others took meanwhile; None if it was not measured.
     """
     scenario, reports = load.scenario, collected.reports_in_order
-    consumers = [each for report in reports for each in report.consumer_channels]
+    consumers = sorted(
+        (each for report in reports for each in report.consumer_channels),
+        key=lambda each: each.channel,
+    )
     producers = {each.channel: each for report in reports for each in report.producer_channels}
     last = [each for each in consumers if load.is_last(load.channels[each.channel])]
     latency = latency_of(each.latency for each in last)

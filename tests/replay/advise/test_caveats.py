@@ -164,7 +164,8 @@ def test_time_without_credit_is_told_apart_from_waiting_for_it(
     spark: Any, sawtooth_run: Path
 ) -> None:
     (remark,) = answer_of(spark, sawtooth_run)["remarks"]
-    assert remark.startswith("'starved' is not 'waiting for credit': for 241 ms over all")
+    assert remark.startswith("'starved' is not 'waiting for credit': over all channels, producers")
+    assert "no credit for 241 ms;" in remark
 
 
 def test_over_time_goes_on_until_the_last_record(

@@ -106,7 +106,7 @@ def test_each_edge_has_an_answer(spark: Any, sawtooth_run: Path, tmp_path: Path)
     assert all(each["throughput_records_per_s"] for each in first["trade_offs"])
     for point in second["trade_offs"]:
         assert point["throughput_records_per_s"] is None
-        assert "its records come from another task" in point["notes"][-1]
+        assert "its records come when the task before it" in point["notes"][-1]
     assert not first["is_bottleneck"]
     assert "is_bottleneck" not in whole
 

@@ -1,0 +1,86 @@
+"""What one edge of a job passes on to the next: records, barriers, and delays of the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+
+from .recorded_job import UNKNOWN_ORIGIN, Departures
+
+AT_TIMES_FROM = 0.995
+"""From this share of what comes on, an edge takes all of it in the end."""
+
+LATE_PART = 0.75
+"""Behind this part of a window come the records that show whether a job falls behind."""
+
+
+def falls_behind(
+    departed: Iterable[Departures], start_ns: int, duration_ns: int, beats_ns: int
+) -> bool:
+    """Whether any consumer lags behind the sources ever farther: of records that come late, all are
+    older than the youngest of a window by what more than AT_TIMES_FROM would leave over.
+
+    Args:
+        start_ns, duration_ns: the window.
+        beats_ns: that a record waits for flushers at most, on all its way.
+    """
+    for own in departed:
+        is_known = own.origins_ns != UNKNOWN_ORIGIN
+        ages_ns, origins_ns = (own.at_ns - own.origins_ns)[is_known], own.origins_ns[is_known]
+        late_ns = ages_ns[origins_ns >= start_ns + LATE_PART * duration_ns]
+        if not len(late_ns):
+            continue
+        chance_ns = beats_ns * min(5.0 / np.sqrt(len(late_ns)), 1.0) + 1_000_000
+        lag_ns = (1.0 - AT_TIMES_FROM) * LATE_PART * duration_ns
+        if late_ns.min() - ages_ns.min() > max(lag_ns, chance_ns):
+            return True
+    return False
+
+
+def passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
+    """When each producer passes on barriers: when it has aligned them as a consumer; of one that
+    no record came to nothing is known, so it does when the first of the others does.
+    """
+    found = [each for each in aligned_ns.values() if len(each)]
+    if not found:
+        return (np.zeros(0, np.int64),) * producers
+    most = max(map(len, found))
+    padded = np.full((len(found), most), np.iinfo(np.int64).max)
+    for row, each in zip(padded, found, strict=True):
+        row[: len(each)] = each
+    first: IntArray = padded.min(axis=0)
+    return tuple(aligned_ns.get(producer, first) for producer in range(producers))
+
+
+def in_order(parts: Mapping[int, Departures], taken_from: IntArray | None) -> Departures:
+    """The departures of all channels of a consumer, in the order in which it took them.
+
+    Args:
+        taken_from: the channels of these; None where only instants say.
+    """
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    own = [parts[channel] for channel in sorted(parts)]
+    at_ns = np.concatenate([each.at_ns for each in own])
+    origins_ns = np.concatenate([each.origins_ns for each in own])
+    if taken_from is None:
+        order = np.argsort(at_ns, kind="stable")
+    else:
+        order = np.argsort(np.argsort(taken_from, kind="stable"), kind="stable")
+    return Departures(at_ns[order], origins_ns[order])
+
+
+_STEPS = (197, 211, 223, 227, 229, 233)
+"""Prime to the number of quantiles of a spread, so that each comes as often."""
+
+
+def drawn_delays(spread_ns: IntArray, count: int, number: int) -> IntArray:
+    """Delays of successive records, unlike on successive edges."""
+    if not len(spread_ns):
+        return np.zeros(count, np.int64)
+    places = (np.arange(count) * _STEPS[number % len(_STEPS)] + 61 * number) % len(spread_ns)
+    found: IntArray = spread_ns[places]
+    return found
