@@ -43,7 +43,7 @@ from flinknet.replay.candidates import candidates_of
 from flinknet.replay.job_answers import plan_jobs
 from flinknet.replay.job_rows import predict_jobs
 from flinknet.replay.observe import notebook_tables
-from flinknet.replay.observe.observed import ObservedTables, collect, observe
+from flinknet.replay.observe.observed import TABLES, ObservedTables, collect, observe
 from flinknet.replay.opening import FileReads
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import RecordedRun, open_runs
@@ -138,7 +138,7 @@ class Tables:
         return names[0] if len(names) == 1 else counted(len(names), "run")
 
     def __getattr__(self, name: str) -> DataFrame:
-        if name.startswith("_") or name not in {each.name for each in fields(ObservedTables)}:
+        if name not in TABLES:
             names = ", ".join(_MEANINGS)
             raise AttributeError(f"there is no table {name!r}; there are {names}")
         return _with_units(getattr(self.summaries, name))

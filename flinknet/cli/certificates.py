@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from flinknet.errors import ConfigError
+
 from .wrong_calls import WholeNumber
 
 
@@ -63,6 +65,8 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
     from flinknet.config import HIDDEN
     from flinknet.options import find_option
 
+    if password == "":
+        raise ConfigError("--password: is empty; leave it out for a random one")
     directory = Path(out)
     settings = generate(directory, password or secrets.token_urlsafe(12), hosts=hosts, days=days)
     for key, value in settings.items():

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from .completion import complete_paths
+from .wrong_calls import did_you_mean
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Comparison": (
@@ -189,5 +190,4 @@ class CommandGroup(_Named, click.Group):
             and name in command.list_commands(ctx)
         ]
         near = below or difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        ctx.fail(f"No such command {name!r}.{hint}")
+        ctx.fail(f"No such command {name!r}{did_you_mean(near)}")

@@ -26,7 +26,6 @@ from flinknet.results.comparison import (
     smaller_changes,
 )
 from flinknet.storage import AnyPath, path_of
-from flinknet.units import parse_percent
 
 from .compare_notes import described, neutral_metrics, note_on_equals, notes_on
 from .configs import plan_configs, setting_changes, unlike_options, warned_of_workloads
@@ -208,7 +207,11 @@ def _compared(finished: Finished) -> ComparedRun:
 
 
 def _confidence(text: str) -> float:
-    ratio = parse_percent(text if text.endswith("%") else text + "%", "--confidence")
+    number = text.strip().removesuffix("%")
+    try:
+        ratio = float(number) / 100
+    except ValueError:
+        raise ConfigError(f"--confidence: {text!r} is not a percentage; write 95%") from None
     if not 0.5 <= ratio < 1:
         raise ConfigError(f"--confidence: {text} is out of range: use 50% to 99.9%, such as 95%")
     return ratio

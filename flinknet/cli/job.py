@@ -138,7 +138,10 @@ def cancel(directory: Path) -> None:
 
     contact = Contact.load(directory)
     if contact is None:
-        raise ConfigError(f"{directory}: no job is running there")
+        raise ConfigError(
+            f"{directory}: no job is running there; give the directory that `flinknet job run …"
+            " --detached` printed"
+        )
     if not contact.job_id:
         raise ConfigError(
             f"{directory}: that is a cluster; give the directory of one of its jobs, or end all of"

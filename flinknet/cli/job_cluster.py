@@ -98,7 +98,10 @@ def stop(directory: Path) -> None:
 
     contact = Contact.load(directory)
     if contact is None:
-        raise ConfigError(f"{directory}: no cluster is running there")
+        raise ConfigError(
+            f"{directory}: no cluster is running there; give the directory that `flinknet job"
+            " cluster start` printed"
+        )
     if contact.job_id:
         raise ConfigError(
             f"{directory}: that is the directory of a job; `flinknet job cancel` ends it, and a"

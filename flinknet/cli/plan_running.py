@@ -49,22 +49,23 @@ def show_running_plan(
 
     from .rest_options import answers_of
 
+    wanted_of = _wanted(parallelism)
+    if wanted_of is None and (task_managers is not None or slots is not None):
+        raise ConfigError("with --rest, --task-managers and --slots need --parallelism")
     answers = answers_of(rest, token_file, None if save_to is None else Path(save_to))
     chosen = _chosen(ask.read_jobs(answers), job)
     managers = ask.read_task_managers(answers, with_memory=True)
     config = _config(managers, ask.read_settings(answers), settings)
     now = running_plan(chosen, config, managers)
     planned = None
-    if parallelism is not None:
-        wanted = chosen.with_parallelism(_parallelism(chosen, parallelism))
+    if wanted_of is not None:
+        wanted = chosen.with_parallelism(_parallelism(chosen, wanted_of))
         planned = other_plan(
             wanted,
             config,
             task_managers=task_managers,
             slots_per_task_manager=slots or now.slots_per_task_manager,
         )
-    elif task_managers is not None or slots is not None:
-        raise ConfigError("with --rest, --task-managers and --slots need --parallelism")
     if as_json:
         from flinknet.report.export import dump
 
@@ -106,21 +107,34 @@ def _config(
     return job_config(merged)[0]
 
 
-def _parallelism(job: RunningJob, text: str) -> dict[JobVertexID, int]:
-    """Of each vertex that gets another one: N for all that have the highest now, or NAME=N."""
-    highest = max(each.parallelism for each in job.vertices)
-    found: dict[JobVertexID, int] = {}
+def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:
+    """What --parallelism says: names of vertices, None for those with the highest, each with a
+    number; None if it is not given."""
+    if text is None:
+        return None
+    found: list[tuple[str | None, int]] = []
     for part in text.split(","):
         name, equals, number = part.rpartition("=")
         if not number.strip().isdecimal() or not int(number):
             raise ConfigError(
                 f"--parallelism: {part.strip()!r} is not a number of subtasks; write 8, or NAME=8"
             )
-        if equals:
-            vertices = _named(job, name.strip())
+        found.append((name.strip() if equals else None, int(number)))
+    return found
+
+
+def _parallelism(
+    job: RunningJob, wanted: Sequence[tuple[str | None, int]]
+) -> dict[JobVertexID, int]:
+    """Of each vertex that gets another one."""
+    highest = max(each.parallelism for each in job.vertices)
+    found: dict[JobVertexID, int] = {}
+    for name, number in wanted:
+        if name is not None:
+            vertices = _named(job, name)
         else:
             vertices = [each for each in job.vertices if each.parallelism == highest]
-        found |= {each.id: int(number) for each in vertices}
+        found |= {each.id: number for each in vertices}
     return found
 
 

@@ -53,6 +53,13 @@ GRID_OPTIONS = {
 }
 """Option -> list of the grid, help."""
 
+GRID_WORDS = {
+    "alignment": ("aligned", "unaligned"),
+    "debloating": ("on", "off"),
+    "flow-control": tuple(FLOW_CONTROLS),
+}
+"""What a shell completes behind some of them."""
+
 
 def grid_of(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
     """What is asked for; many timeouts if none are named and `is_fine`.

@@ -84,7 +84,7 @@ def convert(
     if channel is not None:
         options["channels"] = ",".join(map(str, value_parsers.channels(channel)))
     if kind is not None:
-        options["kinds"] = kind
+        options["kinds"] = ",".join(value_parsers.kinds(kind))
     if "://" not in out:
         check_new_directory(Path(out))
         if Path(out).exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -15,9 +16,10 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 
 from .commands import SPARK_SECTION, SectionedCommand
+from .completion import words
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import path_of_runs
-from .replay_values import GRID_OPTIONS, edge_timeouts_of, grid_of, number_or, offset
+from .replay_values import GRID_OPTIONS, GRID_WORDS, edge_timeouts_of, grid_of, number_or, offset
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
@@ -55,7 +57,9 @@ _SECTIONS = {
 
 def _grid_options(command: Any) -> Any:
     for name, (_, text) in reversed(GRID_OPTIONS.items()):
-        command = click.option(f"--{name}", metavar="LIST", help=text)(command)
+        complete = words(GRID_WORDS.get(name, ()))
+        option = click.option(f"--{name}", metavar="LIST", help=text, shell_complete=complete)
+        command = option(command)
     return command
 
 
@@ -226,7 +230,7 @@ def replay(
     {"schema_version": 1, "replays": [...]}, with "jobs" next to it for jobs from end to end.
     """
     from flinknet.replay.advise.targets import Target
-    from flinknet.replay.spark.settings import WORK_UNITS_MAX
+    from flinknet.replay.spark.settings import OF_REPLAYS, WORK_UNITS_MAX
 
     from . import value_parsers
 
@@ -248,6 +252,7 @@ def replay(
     page = pictures.page
     out_dir = _new_directory(out) if out else None
 
+    session = replace(session, defaults=OF_REPLAYS)
     with loading_spark(session, _say) as spark:  # its JVM loads while Python does
         from flinknet.replay.advise.advice import all_meet
         from flinknet.replay.joining import Together
@@ -297,7 +302,7 @@ def replay(
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
-            write_tables(found.tables, out_dir)
+            write_tables(found.tables(), out_dir)
     if page is not None:
         page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
     if pictures.plot is not None:

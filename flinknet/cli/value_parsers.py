@@ -19,6 +19,7 @@ from flinknet.config import (
     SlowConsumer,
     check_arrivals,
 )
+from flinknet.core.probe import MessageKind
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
 
@@ -181,3 +182,13 @@ def channels(text: str) -> list[int]:
     if not all(part.isdecimal() for part in parts):
         raise ConfigError(f"--channel: {text!r} is not a list of channel numbers, such as 0,3")
     return [int(part) for part in parts]
+
+
+def kinds(text: str) -> list[str]:
+    """The kinds of messages in a list such as "ADD_CREDIT,BUFFER_RESPONSE"."""
+    known = [each.name for each in MessageKind]
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if part not in known:
+            raise ConfigError(f"--kind: there is no {part!r}; there are {', '.join(known)}")
+    return parts

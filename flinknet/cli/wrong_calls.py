@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,6 +12,9 @@ PROGRAM = "flinknet"
 
 _NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Raised for a group alone; click 8.1 prints its help instead."""
+
+
+_NEAR = 0.7
 
 
 class WholeNumber(click.IntRange):
@@ -43,9 +48,22 @@ def line_of(error: click.UsageError) -> str:
         names = ", ".join(context.command.list_commands(context))
         return f"{path}: give a command: {names} (see {path} --help)"
     text = error.format_message()
-    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+    if isinstance(error, click.NoSuchOption):
+        near = [each for each in error.possibilities or () if _is_near(error.option_name, each)]
+        text = error.message.rstrip(".") + did_you_mean(near)
+    elif isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
         text = f"{_name_of(error.param, context)}: {error.message}" if error.param else text
     return f"{text.rstrip('.')} (see {path} --help)"
+
+
+def did_you_mean(near: Sequence[str]) -> str:
+    """The end of a line about a name that there is not."""
+    return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _is_near(name: str, other: str) -> bool:
+    """Whether one may be meant by the other; what all options begin with says nothing."""
+    return difflib.SequenceMatcher(a=name.strip("-"), b=other.strip("-")).ratio() >= _NEAR
 
 
 def _name_of(parameter: click.Parameter, context: click.Context | None) -> str:

@@ -54,7 +54,7 @@ class Layout(Addresses):
             channel = recorded[planned.index]
             arrivals = channel.arrivals
             counted = channel.counted or (0, len(arrivals))
-            columns = arrivals.records, arrivals.first_ns, arrivals.last_ns
+            columns = arrivals.records, arrivals.first_ns, arrivals.ends_ns
             first = memory.table_of(columns)
             before_bytes = channel.records_before * self.record_bytes
             departures = 0
@@ -132,7 +132,7 @@ class Layout(Addresses):
         """The sources, each with its channels, its pool and the first beat of its flusher."""
         exchange, timeout_ns = self.exchange, self.network.buffer_timeout_ns
         end_ns = exchange.data_ends_ns(self.network)
-        ends_ns = {each.channel: int(each.arrivals.last_ns[-1]) for each in exchange.channels}
+        ends_ns = {each.channel: int(each.arrivals.ends_ns[-1]) for each in exchange.channels}
         tasks = zip(self.load.sources, self.source_at, strict=True)
         for source, (task, address) in enumerate(tasks):
             output = task.outputs[0]

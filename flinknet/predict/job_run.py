@@ -77,8 +77,12 @@ _SATURATED = (
     " everything upstream waits, too; the latency in that state was not recorded"
 )
 _SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and everything upstream waits, too; with buffer"
-    " debloating or aligned timeouts of checkpoints the latency at these times is unknown"
+    "its producers wait for buffers at times, and everything upstream waits, too; with aligned"
+    " timeouts of checkpoints the latency at these times is unknown"
+)
+_FALLS_BEHIND = (
+    "its producers wait for buffers, and with its neighbors it falls behind what comes; how long"
+    " records wait then depends on how long the job runs"
 )
 
 
@@ -150,6 +154,7 @@ class JobRun:
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
         self._joined: dict[int, Joined] = {}  # by edge
+        self._has_fallen_behind = False
         self._tried: set[int] = set()  # first edges of those that were to be joined
         self._begin()
         while len(self.hops) < len(job.edges):
@@ -194,6 +199,7 @@ class JobRun:
                 self._take_in(number, exchange, origins, fast)
                 if number in self._joined and self._falls_behind(exchange):
                     self._joined.clear()
+                    self._has_fallen_behind = True
                     return False
         self.arrived.append(channels)
         if why is not None:
@@ -279,7 +285,9 @@ class JobRun:
             return _NO_MODEL
         self._taken_shares.append(_taken_share(exchange, setting.network))
         share = self._taken_shares[-1]
-        return _SATURATED_AT_TIMES if share >= AT_TIMES_FROM else _SATURATED.format(share)
+        if share < AT_TIMES_FROM:
+            return _SATURATED.format(share)
+        return _FALLS_BEHIND if self._has_fallen_behind else _SATURATED_AT_TIMES
 
     def _exchange(
         self,
@@ -387,7 +395,9 @@ class JobRun:
         for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
             window = edge.exchange.under(self._settings[number])
             why = hop.why_unknown
-            if why is None or (why == _SATURATED_AT_TIMES and share < AT_TIMES_FROM):
+            if why is None or (
+                why in (_SATURATED_AT_TIMES, _FALLS_BEHIND) and share < AT_TIMES_FROM
+            ):
                 why = HELD_UP
             self.hops[number] = HopOutcome(
                 records=round(window.records * share) if is_timed else 0,

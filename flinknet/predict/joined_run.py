@@ -97,7 +97,7 @@ class _Part:
         """Whether the kernel can compute it with others."""
         network = self.edge.network
         has_checkpoints = network.checkpoint_interval_ns is not None
-        if network.debloating_enabled or not knows_checkpoints(network):
+        if not knows_checkpoints(network):
             return False
         if self.edge.before is not None and has_checkpoints and self.relayed != self.producers:
             return False  # who begins the barriers of the others is unknown

@@ -38,6 +38,11 @@ class Ramps:
         """Number of records."""
         return int(self.records.sum())
 
+    @property
+    def ends_ns(self) -> IntArray:
+        """When the last record of each stretch came; one alone comes at its beginning."""
+        return np.where(self.records > 1, self.last_ns, self.first_ns)
+
     def instants(self) -> tuple[IntArray, IntArray]:
         """For each record the index of its stretch, and its instant."""
         records = self.records

@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Answers of all runs, of their jobs as a whole, and the tables that they were made from."""
+    """Answers of all runs, of their jobs as a whole, and what gives the tables that they were made
+    from: each would take Spark a tenth of a second, read or not."""
 
     answers: list[ReplayAnswer]
-    tables: dict[str, DataFrame]
+    tables: Callable[[], dict[str, DataFrame]]
     jobs: list[JobAnswer] = field(default_factory=list)
 
 
@@ -123,7 +124,11 @@ def replay_runs(
         on_progress("reading details")
     found = run_details(spark, units, tables, runs) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
-    named = tables.named() | {"trade_offs": predicted.table}
+
+    def named() -> dict[str, DataFrame]:
+        of_jobs = {"jobs": jobs.table} if jobs is not None else {}
+        return tables.named() | {"trade_offs": predicted.table} | of_jobs
+
     if jobs is None:
         return Replay(answers, named)
     of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
@@ -137,4 +142,4 @@ def replay_runs(
         priced_job(whole, [of_run.get(run.run) for run in plan.edges])
         for whole, plan in zip(answered, jobs.plans, strict=True)
     ]
-    return Replay(with_remarks(answers, observed, jobs), named | {"jobs": jobs.table}, wholes)
+    return Replay(with_remarks(answers, observed, jobs), named, wholes)

@@ -26,6 +26,7 @@ from flinknet.units import (
 from .console import print_line
 from .demos.shown import UNEXPECTED, DemoRun, DemoShown, doubts_of, measured_document
 from .page_parts import OverTime, TimeSeries
+from .places import PLACES, levels_of
 from .small_plots import resampled, sparkline
 
 NEIGHBOUR, PAUSED = 0, 1
@@ -55,15 +56,6 @@ UNAFFECTED = (
 
 REPEATED_MIN = 3
 """Equal rates at the end of a run are no measurements any more if there are so many."""
-
-_PLACES: Sequence[tuple[str, Callable[[FillSample], int]]] = (
-    ("1 subpartitions", lambda sample: sample.levels.subpartition_bytes),
-    ("2 Netty, sender", lambda sample: sample.levels.netty_outbound_bytes),
-    ("3 socket, sender", lambda sample: sample.levels.socket_send_bytes),
-    ("4 socket, receiver", lambda sample: sample.levels.socket_receive_bytes),
-    ("5 Netty, receiver", lambda sample: sample.levels.netty_inbound_bytes),
-    ("6 input channels", lambda sample: sample.levels.input_channel_bytes),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +249,9 @@ def _plots(modes: Sequence[HeadOfLine], pause: tuple[int, int], width: int) -> T
         lines = [_rates(mode, consumer) for mode in modes]
         _add_plot(table, name, lines, width, alone * RATE_HEADROOM or _largest(lines), human_count)
     table.add_section()
-    for name, level in _PLACES:
-        lines = [[float(level(each)) for each in _samples(mode)] for mode in modes]
+    levels = [[levels_of(each.levels) for each in _samples(mode)] for mode in modes]
+    for place, (name, _) in enumerate(PLACES):
+        lines = [[float(each[place]) for each in of_mode] for of_mode in levels]
         _add_plot(table, name, lines, width, _largest(lines), human_bytes)
     return table
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
 
 from flinknet.errors import LocalTransportError
+
+_OF_THE_PORT = (errno.EADDRINUSE, errno.EACCES)
+"""Errors for which another port is a remedy."""
 
 _REQUEST_BYTES_MAX = 16 * 1024
 _CONNECTIONS_MAX = 32
@@ -35,8 +39,10 @@ class MetricsEndpoint:
         except (OSError, OverflowError) as error:
             self._sock.close()
             why = getattr(error, "strerror", None) or str(error)
+            is_port = not isinstance(error, OSError) or error.errno in _OF_THE_PORT
+            advice = "choose another port" if is_port else "give an address of this machine"
             raise LocalTransportError(
-                f"--metrics-port {host}:{port}: cannot listen there ({why}); choose another port"
+                f"--metrics-port {host}:{port}: cannot listen there ({why}); {advice}"
             ) from error
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         self._text = ""

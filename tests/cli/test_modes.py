@@ -178,6 +178,8 @@ def test_a_mistyped_command_gets_the_nearest_one(call: str, near: str) -> None:
         ("job run --slo", {"--slots"}),
         ("bench --partitioner re", {"rebalance", "rescale"}),
         ("bench --arrivals p", {"poisson"}),
+        ("trace replay --alignment u", {"unaligned"}),
+        ("trace replay --flow-control ", {"credit", "tcp"}),
         ("bench -D execution.buffer-timeout.i", {"execution.buffer-timeout.interval="}),
     ],
 )

@@ -3,6 +3,7 @@
     python -m tests.kills                        100 trials, of every kind in turn
     python -m tests.kills --times 300 --seed 7   more, and others
     python -m tests.kills --only bench:tm-0:SIGKILL
+    python -m tests.kills --first 100            another 100, of the same seed
 
 A trial fails if anything hangs, if a process outlives its command, if the exit code is not one
 that the documentation promises, if a traceback is printed or an error without a line that says why,
@@ -58,6 +59,7 @@ def main(arguments: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--only", default="", help="SUBJECT[:VICTIM[:SIGNAL]]")
     options = parser.parse_args(arguments)
     kinds = [each for each in _kinds() if _name(each).startswith(options.only)]
@@ -65,7 +67,7 @@ def main(arguments: list[str]) -> int:
         parser.error(f"nothing is called {options.only}")
     outcomes: Counter[str] = Counter()
     failed, began_s = 0, time.monotonic()
-    for number in range(options.times):
+    for number in range(options.first, options.first + options.times):
         kind = kinds[number % len(kinds)]
         seed = f"{options.seed}.{number}"
         place = Path(tempfile.mkdtemp(prefix="kills-"))

@@ -34,10 +34,10 @@ QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
 def bursts(count: int, gap_ns: int, per_burst: int, seed: int) -> Ramps:
-    """Records in ramps of uneven length and distance."""
+    """Records in ramps of uneven length and distance, also of single records."""
     random = np.random.default_rng(seed)
     records = random.integers(1, 2 * per_burst, count)
-    lengths_ns = random.integers(0, gap_ns, count) * (records > 1)
+    lengths_ns = random.integers(0, gap_ns, count)
     pauses_ns = random.integers(1, 2 * gap_ns, count)
     first_ns = FROM_NS + np.cumsum(pauses_ns + lengths_ns) - lengths_ns
     return Ramps(records, first_ns, first_ns + lengths_ns)

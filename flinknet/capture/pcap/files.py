@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from flinknet.errors import TraceFormatError
+from flinknet.errors import ConfigError, TraceFormatError
 
 LONGEST_BLOCK_BYTES = 1 << 26
 """Whatever claims to be longer is taken for damage."""
@@ -69,6 +69,8 @@ class CaptureFile:
                 for packet in self._pcapng(file) if is_pcapng else self._pcap(file):
                     self.packets += 1
                     yield packet
+        except IsADirectoryError:
+            raise ConfigError(f"{self.path}: is a directory; give a pcap or pcapng file") from None
         except OSError as error:
             raise TraceFormatError(f"{self.path}: cannot read it ({error.strerror})") from error
 

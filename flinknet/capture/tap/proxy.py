@@ -139,9 +139,13 @@ class Proxy:
             sock.setblocking(False)
         except OSError as error:
             sock.close()
+            advice = (
+                "stop what uses the port, or choose another and set it as taskmanager.data.port"
+                if error.errno in (errno.EADDRINUSE, errno.EACCES)
+                else "give an address of this machine, such as 0.0.0.0 for all"
+            )
             raise LocalTransportError(
-                f"--listen {_text(address)}: cannot listen there ({error.strerror}); stop what"
-                " uses the port, or choose another and set it as taskmanager.data.port"
+                f"--listen {_text(address)}: cannot listen there ({error.strerror}); {advice}"
             ) from error
         listener = Listener(
             sock,

@@ -28,6 +28,8 @@ _pointer_to: Any = types.CPointer
 
 _HOW: dict[str, Any] = {"error_model": "numpy"}
 
+_kept: list[Any] = []
+
 
 def compiled(function: _Function) -> _Function:
     """Compiled together with whoever calls it, and called by nobody else."""
@@ -39,7 +41,20 @@ def kept_on_disk(function: _Function) -> _Function:
     dispatcher = numba.njit(**_HOW)(function)
     with suppress(RuntimeError):  # no directory can be written to
         dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        _kept.append(dispatcher)
     return cast(_Function, dispatcher)
+
+
+def load_kept() -> None:
+    """Load the machine code that is on disk of the functions imported so far, without a call: who
+    is forked from this process has it. Nothing is compiled.
+    """
+    for dispatcher in _kept:
+        cache, target = dispatcher._cache, dispatcher.targetctx
+        target.refresh()
+        for key in cache._cache_file._load_index():
+            if key == cache._index_key(key[0], target.codegen()):  # of this processor and code
+                dispatcher.compile(key[0])
 
 
 class _ByContent(caching._CacheLocator):
@@ -107,6 +122,13 @@ def _pointer(_context: Any, array: Any) -> Any:
     return _pointer_to(array.dtype)(array), code
 
 
+def _moved(_context: Any, numbers: Any, _places: Any) -> Any:
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return numbers(numbers, types.int64), code
+
+
 def _bits(_context: Any, _number: Any) -> Any:
     def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
@@ -117,6 +139,9 @@ def _bits(_context: Any, _number: Any) -> Any:
 pointer: Callable[[Any], Any] = _intrinsic(_pointer)
 """Where the numbers of an array begin; indexed as the array is, and twice as fast for the whole
 kernel: an index into an array may count from its end, and each access looks whether it does."""
+
+moved: Callable[[Any, int], Any] = _intrinsic(_moved)
+"""Such a pointer, so many numbers farther on."""
 
 bits: Callable[[float], int] = _intrinsic(_bits)
 """The 64 bits of a number: sign, exponent, mantissa; frexp is a call that takes longer."""

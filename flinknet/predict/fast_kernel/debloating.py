@@ -24,8 +24,9 @@ def resume(m: Words, sink: int, now: int) -> None:
 
 @compiled
 def rest(m: Words, sink: int, now: int) -> None:
-    """StreamTask.rest: a sink that does nothing waits, unless there is something to read."""
-    if m[sink + w.IDLE_SINCE_NS] >= 0 or now < m[sink + w.BUSY_UNTIL_NS]:
+    """StreamTask.rest: a sink that does nothing waits, unless there is something to read, or its
+    output holds it up."""
+    if m[sink + w.IDLE_SINCE_NS] >= 0 or now < m[sink + w.BUSY_UNTIL_NS] or m[sink + w.IS_HELD_UP]:
         return
     has_barriers = m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]
     if has_barriers or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]:

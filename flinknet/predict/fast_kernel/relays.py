@@ -10,29 +10,29 @@ from __future__ import annotations
 from . import joint_words as joint
 from . import words as w
 from .acknowledgements import complete
-from .compiling import compiled, pointer
+from .compiling import compiled, moved
 from .connection import wake
 from .timetable import due_ns, earliest_ns, set_due
-from .words import Floats, Ints, Numbers, Words
+from .words import Numbers, Words
 from .writer import emit_until, next_record_ns
 
 
 @compiled
-def memory_of(memory: Ints, j: Words, exchange: int) -> Words:
+def memory_of(memory: Words, j: Words, exchange: int) -> Words:
     """The words of an exchange of a job."""
-    words: Words = pointer(memory[j[joint.EXCHANGE_AT + 2 * exchange] :])
+    words: Words = moved(memory, j[joint.EXCHANGE_AT + 2 * exchange])
     return words
 
 
 @compiled
-def numbers_of(numbers: Floats, j: Words, exchange: int) -> Numbers:
+def numbers_of(numbers: Numbers, j: Words, exchange: int) -> Numbers:
     """Its floating-point numbers."""
-    own: Numbers = pointer(numbers[j[joint.EXCHANGE_AT + 2 * exchange + 1] :])
+    own: Numbers = moved(numbers, j[joint.EXCHANGE_AT + 2 * exchange + 1])
     return own
 
 
 @compiled
-def next_exchange(memory: Ints, j: Words) -> int:
+def next_exchange(memory: Words, j: Words) -> int:
     """The exchange that has the next turn; of several at one instant the one farthest down."""
     found, found_ns = 0, w.NEVER
     for exchange in range(j[joint.EXCHANGES]):
@@ -114,7 +114,7 @@ def _write_onwards(
 
 
 @compiled
-def _hand_on(memory: Ints, j: Words, m: Words, sink: int, now: int) -> None:
+def _hand_on(memory: Words, j: Words, m: Words, sink: int, now: int) -> None:
     """What a task has taken in its turn comes to the exchanges that it writes."""
     m[sink + w.HAS_TAKEN] = 0
     relay, records = m[sink + w.RELAY], m[sink + w.TOOK_RECORDS]
@@ -132,7 +132,7 @@ def _hand_on(memory: Ints, j: Words, m: Words, sink: int, now: int) -> None:
 
 
 @compiled
-def _pass_barriers_on(memory: Ints, j: Words, m: Words, sink: int, now: int) -> None:
+def _pass_barriers_on(memory: Words, j: Words, m: Words, sink: int, now: int) -> None:
     """What a task has aligned in its turn it passes on."""
     relay = m[sink + w.RELAY]
     count = m[sink + w.ALIGNMENTS] - j[relay + joint.SEEN_BARRIERS]
@@ -188,7 +188,7 @@ def _release(m: Words, j: Words, link: int, since_ns: int, now: int) -> None:
 
 
 @compiled
-def _wait(memory: Ints, j: Words, link: int, since_ns: int) -> None:
+def _wait(memory: Words, j: Words, link: int, since_ns: int) -> None:
     """A writer waits for buffers: its task stops where it is."""
     j[link + joint.WAITS_SINCE_NS] = since_ns
     relay = j[link + joint.LINK_RELAY]
@@ -204,7 +204,7 @@ def _wait(memory: Ints, j: Words, link: int, since_ns: int) -> None:
 
 
 @compiled
-def _go_on(memory: Ints, j: Words, link: int, now: int) -> None:
+def _go_on(memory: Words, j: Words, link: int, now: int) -> None:
     """A writer has buffers again: with the last of its task, that goes on."""
     j[link + joint.WAITED_NS] += now - j[link + joint.WAITS_SINCE_NS]
     j[link + joint.WAITS_SINCE_NS] = w.NEVER
@@ -233,7 +233,7 @@ def _go_on(memory: Ints, j: Words, link: int, now: int) -> None:
 
 
 @compiled
-def write_before(memory: Ints, j: Words, m: Words, task_manager: int, now: int) -> None:
+def write_before(memory: Words, j: Words, m: Words, task_manager: int, now: int) -> None:
     """Tasks that may read in this turn first write what they have: for more they need buffers."""
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -253,7 +253,7 @@ def write_before(memory: Ints, j: Words, m: Words, task_manager: int, now: int) 
 
 
 @compiled
-def pass_on(memory: Ints, numbers: Floats, j: Words, exchange: int, owner: int, now: int) -> None:
+def pass_on(memory: Words, numbers: Numbers, j: Words, exchange: int, owner: int, now: int) -> None:
     """What a turn of a TaskManager comes to in the other exchanges."""
     m = memory_of(memory, j, exchange)
     sinks = m[owner + w.OWN_SINKS]
@@ -281,7 +281,7 @@ def pass_on(memory: Ints, numbers: Floats, j: Words, exchange: int, owner: int, 
 
 
 @compiled
-def ask_sinks_behind(memory: Ints, j: Words) -> None:
+def ask_sinks_behind(memory: Words, j: Words) -> None:
     """A checkpoint begins: the sinks of all exchanges have to align it."""
     count = 0
     for exchange in range(1, j[joint.EXCHANGES]):
@@ -297,7 +297,7 @@ def ask_sinks_behind(memory: Ints, j: Words) -> None:
 
 
 @compiled
-def _acknowledge(memory: Ints, numbers: Floats, j: Words, m: Words, sink: int, now: int) -> None:
+def _acknowledge(memory: Words, numbers: Numbers, j: Words, m: Words, sink: int, now: int) -> None:
     """A sink of an exchange behind the first has done its part of a checkpoint."""
     has_aligned = m[sink + w.FINISHED_ALIGNMENTS] != m[sink + w.SEEN_ALIGNMENTS]
     if not has_aligned and m[sink + w.OPEN_INPUTS] > 0:

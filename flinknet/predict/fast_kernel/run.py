@@ -238,16 +238,17 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
     Returns: DONE, or why it must be run otherwise: ORDER_UNKNOWN with all quiet turns, the rest by
         the simulator.
     """
-    m: Words = pointer(memory)
-    f: Numbers = pointer(numbers)
+    all_words: Words = pointer(memory)
+    all_numbers: Numbers = pointer(numbers)
+    m, f = all_words, all_numbers
     j: Words = pointer(joined)
     is_joined, exchange = j[joint.EXCHANGES] > 0, 0
     for number in range(max(j[joint.EXCHANGES], 1)):
-        _start(memory_of(memory, j, number))
+        _start(memory_of(all_words, j, number))
     while True:
         if is_joined:
-            exchange = next_exchange(memory, j)
-            m, f = memory_of(memory, j, exchange), numbers_of(numbers, j, exchange)
+            exchange = next_exchange(all_words, j)
+            m, f = memory_of(all_words, j, exchange), numbers_of(all_numbers, j, exchange)
         now = earliest_ns(m, m[w.WAKES])
         if now == w.NEVER:
             break
@@ -260,7 +261,7 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
                 break
             if late == 0:
                 if is_joined and exchange == 0:
-                    ask_sinks_behind(memory, j)
+                    ask_sinks_behind(all_words, j)
                 _take_clocks_turn(m, f, owner, now)
                 continue
             owner, now, is_unordered = late, begin_ns, True
@@ -271,10 +272,10 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
             is_unordered = begin_ns < now or m[w.TIED_NS] == now
             now = begin_ns
         if is_joined:
-            write_before(memory, j, m, owner, now)
+            write_before(all_words, j, m, owner, now)
         _turn(m, f, w.COUNTS + buckets, owner, now)
         if is_unordered:
             _doubt_all(m)
         if is_joined:
-            pass_on(memory, numbers, j, exchange, owner, now)
+            pass_on(all_words, all_numbers, j, exchange, owner, now)
     return m[w.ENDED]

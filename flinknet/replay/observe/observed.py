@@ -7,7 +7,7 @@ an answer about a channel only of those that matter most; the tables have all.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -119,27 +119,39 @@ if TYPE_CHECKING:
 CHANNELS_TOLD_MAX = 20_000
 """Of all runs together, of which the answers have all figures: 4 KB for each."""
 
-_WHOLE = "whole"
+TABLES = (
+    *("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"),
+)
+"""Answers that are tables of their own; others are for the summaries."""
+
 _WINDOW = ("run", "from_ns", "width_ns")
 _SAMPLES = ("buffers", "backlog_buffers_sum"), ("backlog_buffers_max",)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTables:
-    """One table a question, over all runs; small, kept by Spark once computed."""
+    """One table a question, over all runs; small, kept by Spark once computed.
 
-    messages: DataFrame
-    throughput: DataFrame
-    backlog: DataFrame
-    latency: DataFrame
-    credit_starved: DataFrame
-    arrivals: DataFrame
-    regimes: DataFrame
-    whole: DataFrame = field(repr=False)  # all of them in one, and the summaries of each run
+    Attributes:
+        whole: all of them in one, and the summaries of each run: rows of NamedTable.
+        rows: the dataclass of the rows of each table.
+    """
+
+    whole: DataFrame
+    rows: Mapping[str, type]
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name not in TABLES:
+            raise AttributeError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+        table = named_table(self.whole, name, self.rows[name])
+        if name != "latency":
+            return table
+        totals = named_table(self.whole, _PREFIX + _TOTAL_LATENCY, LatencyRow)
+        return merged(totals, total_latency, LatencyRow).union(table)
 
     def named(self) -> dict[str, DataFrame]:
         """The tables by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != _WHOLE}
+        return {name: getattr(self, name) for name in TABLES}
 
     def packed_arrivals(self) -> DataFrame:
         """The table `arrivals` in parts: rows of NamedTable."""
@@ -163,10 +175,7 @@ def observe(
     read_indexes(lambda: spark, [file for run in runs for file in run.files])
     tree = replace(tree_of(runs, split), checkpoint=checkpoint)
     whole = tables_of(spark, pass_units(runs, split), tree, _buckets(runs))
-    tables = {name: named_table(whole, name, tree.row(name)) for name in _TABLES}
-    totals = named_table(whole, _PREFIX + _TOTAL_LATENCY, LatencyRow)
-    totals = merged(totals, total_latency, LatencyRow)
-    return ObservedTables(**tables | {"latency": totals.union(tables["latency"])}, whole=whole)
+    return ObservedTables(whole, {name: tree.row(name) for name in TABLES})
 
 
 def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[ObservedRun]:
@@ -212,12 +221,6 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
     )
     summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
     return Tree(questions, slices, summaries, digest(edges))
-
-
-_TABLES = (
-    *("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"),
-)
-"""Answers that are tables of their own; others are for the summaries."""
 
 
 def _only(rows: pa.Table, *, kind: type) -> pa.Table:

@@ -7,6 +7,7 @@ the `settings` of flinknet, the platform and the user at one of the `masters`, a
 below it (`class_archive`: what lets it start faster), or finds it by `connect` (Spark Connect);
 `shipping` is what executors elsewhere get of flinknet, `results` what they leave as Parquet.
 `indexes` has executors read the indexes of many files, `damage` look for damaged blocks;
-`checkpoint` keeps what units found, and `worker` is for the Python processes that Spark starts. The
+`checkpoint` keeps what units found, and `worker` is for the Python processes that Spark starts
+(`early_daemon`: what they are forked from, before Spark asks for it). The
 questions to a run are in other rooms.
 """

@@ -180,6 +180,9 @@ def _replace_with_symlink(link: Path, target: Path) -> None:
 _LOOK_S = 0.05
 _EXIT_WAIT_S = 10.0
 _DEATH_WAIT_S = 0.2
+_CUT_OFF = (ConnectionRefusedError, ConnectionResetError)
+"""What py4j raises at a call to a JVM that ends; it listens no longer before it has ended."""
+
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 
 _NOT_REGISTERED = "spark-application-"
@@ -210,7 +213,11 @@ def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[
         except Exception as error:  # what PySpark meets in its clean-up without a JVM
             if ending.raised is not None:
                 raise ending.raised from error
-            if (death := ending.death()) is not None:
+            is_cut_off = ending.is_used and isinstance(error, _CUT_OFF)
+            death = ending.death(_EXIT_WAIT_S if is_cut_off else _DEATH_WAIT_S)
+            if death is None and is_cut_off:
+                death = f"does not answer any more ({error})"
+            if death is not None:
                 raise FlinknetError(f"Spark failed: its JVM {death}") from error
             raise
 
@@ -265,7 +272,7 @@ class _Jvm:
                     "SPARK_CONNECT_MODE": "0",
                     "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
                 },
-                preexec_fn=_ignore_interrupts,
+                preexec_fn=ignore_interrupts,
             )
 
     def connection(self) -> dict[str, str]:
@@ -305,7 +312,7 @@ class _Jvm:
             self.process.wait()
 
 
-def _ignore_interrupts() -> None:
+def ignore_interrupts() -> None:
     """Ctrl-C reaches all processes of a terminal; what becomes of the JVM is for us to say."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -358,15 +365,15 @@ class _Ending:
         if self._before:
             signal.signal(signal.SIGINT, self._handle)  # PySpark has put its own in place
 
-    def death(self) -> str | None:
-        """How the JVM ended by itself, in words; None if it runs, or never did.
+    def death(self, wait_s: float) -> str | None:
+        """How the JVM ended by itself, in words; None if it runs on for so long, or never did.
 
         The connection to it may break a moment before the process has ended.
         """
         if self._process is None or not self.is_used:
             return None
         try:
-            code = self._process.wait(_DEATH_WAIT_S)
+            code = self._process.wait(wait_s)
         except subprocess.TimeoutExpired:
             return None
         if code < 0:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import flinknet
@@ -25,6 +24,8 @@ from flinknet.errors import FlinknetError
 
 from .class_archive import ClassArchive, start_unnoticed
 from .connect import connected_session, is_connected
+from .early_daemon import VARIABLE as EARLY_DAEMON
+from .early_daemon import early_daemon
 from .jvm import JavaRuntime, cause_in, find_java, launcher_home, loading_jvm
 from .masters import is_here, is_local
 from .settings import (
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+_DAEMON_MODULE = "spark.python.daemon.module"
 
 DAEMON = "flinknet.replay.daemon"
 """What Python workers on this machine are forked from."""
@@ -128,8 +131,8 @@ def _own_session(
     options: SessionOptions, work_dir: Path, record: Path | None
 ) -> Iterator[Callable[[], SparkSession]]:
     settings = settings_of(options, work_dir)
-    if is_local(settings["spark.master"]):
-        settings.setdefault("spark.python.daemon.module", DAEMON)
+    is_alone = is_local(settings["spark.master"])
+    has_daemon = is_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
     _, archive = java_and_archive()
     settings[_JAVA_OPTIONS] = " ".join(
         [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
@@ -141,30 +144,27 @@ def _own_session(
         "JAVA_HOME": str(archive.directory),
         "SPARK_CONF_DIR": str(conf_dir() or archive.empty_directory),
     }
-    with loading_jvm(environment, work_dir / "stderr") as context:
+    with ExitStack() as stack:
+        if has_daemon:
+            socket = work_dir / "daemon"
+            environment[EARLY_DAEMON] = str(socket)
+            stack.enter_context(early_daemon(DAEMON, environment, socket))
+        context = stack.enter_context(loading_jvm(environment, work_dir / "stderr"))
 
         def started() -> SparkSession:
+            _import_ahead()
             own = context()
-            if not is_local(settings["spark.master"]):
-                return _with_code(_session_of(own), options, work_dir)
-            Thread(target=_start_workers, args=(own,), daemon=True).start()
-            session = _session_of(own)
-            Thread(target=_warm_up, args=(session,), daemon=True).start()
-            return _with_code(session, options, work_dir)
+            return _with_code(_session_of(own), options, work_dir)
 
         yield started
 
 
-def _start_workers(context: SparkContext) -> None:
-    """Have the process load that Python workers are forked from, while a session is made."""
-    with suppress(Exception):
-        context.parallelize([0], 1).mapPartitions(lambda rows: rows).collect()
-
-
-def _warm_up(session: SparkSession) -> None:
-    """Have the JVM load what queries need, and a worker run, while the first query is made."""
-    with suppress(Exception):  # the session may end before; who has work for it meets what is wrong
-        session.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+def _import_ahead() -> None:
+    """Import what PySpark's first calls do, while the JVM loads; not each release has all of it."""
+    with suppress(ImportError):
+        import pyspark.testing.utils  # for each argument it looks whether there is numpy
+    with suppress(ImportError):
+        import pyspark.sql.classic.dataframe  # noqa: F401
 
 
 def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:

@@ -65,6 +65,15 @@ OF_SESSIONS = OF_QUERIES | {
 }
 """Defaults of any session that has a Spark of its own."""
 
+OF_REPLAYS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Defaults of the session of one replay, whose queries have a few rows for each unit and say how
+many partitions they want: to compile them, and to plan them anew after each shuffle, takes Spark
+longer than to compute them."""
+
 TOLD_TO_EXECUTORS = (
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
     *("AZURE_TENANT_ID", "GOOGLE_CLOUD_PROJECT"),
@@ -87,6 +96,7 @@ class SessionOptions:
         has_ui: whether Spark's page is served while it runs.
         event_log: directory for Spark's event log; None for none.
         ship: one of SHIPMENTS.
+        defaults: of the command, where nobody states anything else.
     """
 
     master: str | None = None
@@ -96,6 +106,7 @@ class SessionOptions:
     has_ui: bool = False
     event_log: AnyPath | None = None
     ship: str = SHIP_NOTHING
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raises: ConfigError for what does not go together or cannot be; FlinknetError if nobody
@@ -139,7 +150,9 @@ def settings_of(
 
     Raises: ConfigError for a file that cannot be read.
     """
-    settings = OF_SESSIONS | {
+    settings = {
+        **OF_SESSIONS,
+        **options.defaults,
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
         "spark.driver.memory": DRIVER_MEMORY,
         **submitted_settings(options, environ),
@@ -152,6 +165,7 @@ def settings_of(
         *([f"-Dlog4j2.configurationFile={work_dir}/{LOG_CONFIGURATION}"] if is_bare else []),
         "-XX:+UseParallelGC",
         "-XX:-UsePerfData",
+        "-XX:MetaspaceSize=192m",  # Spark's classes; else they grow through several collections
         "-XX:TieredStopAtLevel=1",  # a replay lasts seconds: 7 instead of 10 s
         settings.get("spark.driver.extraJavaOptions", ""),
     ]

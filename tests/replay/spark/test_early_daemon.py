@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.replay.spark.early_daemon import VARIABLE, early_daemon
+from flinknet.replay.spark.session import DAEMON
+
+pytestmark = pytest.mark.spark
+
+PORT = struct.Struct(">i")
+
+
+def started_by_spark(variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    """The daemon as a JVM starts it: it answers on its stdout where it listens."""
+    return subprocess.Popen(
+        [sys.executable, "-m", DAEMON, "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | variables,
+    )
+
+
+def answer_of(daemon: Any) -> int:
+    port: int = PORT.unpack(daemon.stdout.read(PORT.size))[0]
+    return port
+
+
+def test_the_early_daemon_takes_the_place_of_the_one_that_spark_starts(tmp_path: Path) -> None:
+    path = tmp_path / "daemon"
+    with early_daemon(DAEMON, {}, path):
+        daemon = started_by_spark({VARIABLE: str(path)})
+        with daemon:
+            assert 0 < answer_of(daemon) < 65536
+            assert not path.exists()
+            assert daemon.stdin is not None
+            daemon.stdin.close()  # as a JVM does that ends
+            assert daemon.wait() == 0
+
+
+def test_without_an_early_daemon_the_one_that_spark_starts_loads_by_itself(tmp_path: Path) -> None:
+    with started_by_spark({VARIABLE: str(tmp_path / "nobody")}) as daemon:
+        assert 0 < answer_of(daemon) < 65536
+
+
+def test_an_early_daemon_that_nobody_asks_for_ends_with_its_session(tmp_path: Path) -> None:
+    path = tmp_path / "daemon"
+    with early_daemon(DAEMON, {}, path):
+        (early,) = children_of_this_process()
+    assert early not in children_of_this_process()
+
+
+def children_of_this_process() -> list[int]:
+    tasks = Path("/proc/self/task").iterdir()
+    texts = [(each / "children").read_text().split() for each in tasks]
+    return [int(number) for text in texts for number in text]
