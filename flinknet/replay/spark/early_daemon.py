@@ -101,8 +101,9 @@ class Early:
 
         Returns: False if the session has ended before.
         """
-        ready, _, _ = select.select([self._listener, _STANDARD[0]], [], [])
-        if self._listener not in ready:
+        asked = self._listener.fileno()
+        ready, _, _ = select.select([asked, _STANDARD[0]], [], [])
+        if asked not in ready:
             return False
         self._replaced, _ = self._listener.accept()
         os.unlink(self._listener.getsockname())  # others load by themselves
