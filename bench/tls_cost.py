@@ -71,6 +71,7 @@ class End:
     """One end of a connection: says one AddCredit whenever it is asked, decodes what it hears."""
 
     is_closing = False
+    is_ready = False
     wants_data = True
 
     def __init__(self) -> None:

@@ -66,6 +66,16 @@ class Connection(Protocol):
         Changes only in `receive_data` and `handle_deadline`.
         """
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has something to send, or is due, since it was asked last.
+
+        The driver must look when all its connections have sent, and take another turn at once if
+        the socket of one that is ready takes more: what one connection sent may have been waited
+        for by another that was asked before it, as memory of the same pool. Flink's threads notify
+        the event loop then.
+        """
+
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take bytes from the peer, in order, split anywhere. The view may be reused after the
         call.

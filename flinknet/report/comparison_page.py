@@ -80,7 +80,8 @@ def _view(
 ) -> View:
     invalid = comparison.invalid_lines()
     verdict = [*invalid, *(line for line in (outcome_line(comparison), sentence) if line)]
-    is_doubt = bool(invalid) or comparison.outcome is not Outcome.PASS
+    is_unsure = bool(invalid) or comparison.is_mostly_disturbed
+    is_doubt = is_unsure or comparison.outcome is not Outcome.PASS
     return View(
         candidate.name,
         f"{candidate.name} against {comparison.base.name}",

@@ -194,9 +194,20 @@ class EventLoop:
             sent_bytes = transport.sent_bytes
             transport.pump()
             has_sent = has_sent or transport.sent_bytes != sent_bytes
-        if has_sent and any(task.is_blocked for task in self.tasks):
-            wake_ns = 0  # sent buffers are free for the tasks that wait for them
+        if (has_sent or self._has_closed) and self._may_go_on():
+            wake_ns = 0
         return wake_ns
+
+    def _may_go_on(self) -> bool:
+        """Whether somebody who had a turn already may have waited for the memory of what was sent:
+        a task, or a connection.
+        """
+        has_local_channels = self.has_local_channels
+        for task in self.tasks:
+            if task.is_blocked or (has_local_channels and task.is_ready):
+                return True
+        transports = self._transports
+        return len(transports) > 1 and any(each.is_ready for each in transports)
 
     def _take(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> None:
         """Read from and write to the sockets that are ready.

@@ -68,6 +68,13 @@ class TcpTransport:
         return self._is_reading
 
     @property
+    def is_ready(self) -> bool:
+        """Whether the connection would be heard if it were asked again: it is ready, and nothing
+        waits for the socket.
+        """
+        return not self.is_closed and not self.unsent_bytes and self.connection.is_ready
+
+    @property
     def wants_to_write(self) -> bool:
         """Whether the transport waits for the socket to become writable."""
         return self._is_waiting

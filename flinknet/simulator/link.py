@@ -94,6 +94,13 @@ class LinkEnd:
         return max(0, self.in_flight_bytes - self._settings.capacity_bytes)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether the connection would be heard if it were asked again: it is ready, and nothing
+        waits for the socket.
+        """
+        return not self.is_closed and self.connection.is_ready and not self.unsent_bytes
+
+    @property
     def next_arrival_ns(self) -> int | None:
         """When there is something to read, None if nothing is under way or nobody wants it."""
         pieces = self._incoming.pieces

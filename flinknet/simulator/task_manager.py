@@ -165,8 +165,6 @@ class SimulatedTaskManager:
             if next_step_ns > now_ns and each.task.times.is_busy:
                 each.task.rest(now_ns=now_ns)
             next_ns = min(next_ns, next_step_ns)
-        if self.has_local_channels and any(each.task.is_ready for each in self.tasks):
-            next_ns = now_ns  # what a later task did lets an earlier one go on
         self._free_since_ns = self.virtual_ns(now_ns)
         if self._answers_at_once and self._has_arrivals(now_ns):
             self._is_unsent = True
@@ -190,11 +188,22 @@ class SimulatedTaskManager:
                 next_ns = max(deadline_ns, now_ns)
                 if deadline_ns <= now_ns:
                     end.connection.handle_deadline(now_ns=now_ns)
-        if is_blocked and any(e.task.is_blocked and e.task.is_ready for e in self.tasks):
-            next_ns = now_ns  # buffers came back, also where nothing was sent
+        if self._may_go_on(is_blocked):
+            next_ns = now_ns
         self._free_since_ns = self.virtual_ns(now_ns)
         if next_ns != NEVER_NS:
             self.wake(self.virtual_ns(next_ns))
+
+    def _may_go_on(self, is_blocked: bool) -> bool:
+        """Whether somebody who had a turn already can go on, since a later task or connection had
+        its own: what one wrote can be read here, what was sent, now or before, came back.
+        """
+        if self.has_local_channels:
+            if any(each.task.is_ready for each in self.tasks):
+                return True
+        elif is_blocked and any(e.task.is_blocked and e.task.is_ready for e in self.tasks):
+            return True
+        return len(self.ends) > 1 and any(end.is_ready for end in self.ends)
 
     def _fail(self, of: SteppedTask | LinkEnd, error: FlinknetError) -> None:
         if of.fail is None or isinstance(error, SimulationError):

@@ -31,7 +31,12 @@ from tests.pair import partition_id
 
 from .disk import SOUND, DiskFaults
 from .draw import Draw
-from .hostile import cancels_a_channel, ends_within_a_frame, hostile_bytes
+from .hostile import (
+    announces_a_backlog,
+    cancels_a_channel,
+    ends_within_a_frame,
+    hostile_bytes,
+)
 
 MS = 1_000_000
 NEVER = -1
@@ -46,7 +51,8 @@ LOOP_COSTS = replace(
 
 SILENCE_NS = 200 * MS
 """After which a connection is reset that may wait for what never comes, as in Flink: the rest of a
-message, data of a channel that was cancelled in its name."""
+message, data of a channel that was cancelled in its name, credit for buffers that a blocked channel
+got from an announcement in the name of its producer."""
 
 CHECKPOINTS_END_NS = 2 * DURATION_NS
 """After which no checkpoint begins: barriers that come faster than they pass a channel would make
@@ -307,7 +313,10 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         partition = read_partition(load)
         data = hostile_bytes(draw, "injection", receivers, partition)
         injections = (Injection(link, side, end_ns, data),)
-        if ends_within_a_frame(data) or cancels_a_channel(data, receivers):
+        may_wait = ends_within_a_frame(data) or cancels_a_channel(data, receivers)
+        if side == 0 and scenario.flow_control == CREDIT and not scenario.network.exclusive_buffers:
+            may_wait = may_wait or announces_a_backlog(data, receivers)
+        if may_wait:
             resets = ((link, SILENCE_NS),)
     pieces = one_of("pieces", (0, 0, 10, 40))
     late_ns = one_of("late partitions", (None, None, None, None, None, MS // 2, 3 * MS, 50 * MS))

@@ -15,6 +15,7 @@ from flinknet.core.wire.events import (
     Event,
     data_type_of,
 )
+from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import (
     BUFFER_RESPONSE_HEADER_BYTES,
     PARTIAL_BUFFERS,
@@ -22,6 +23,7 @@ from flinknet.core.wire.header import (
     SIZE,
 )
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,
@@ -37,7 +39,7 @@ from flinknet.core.wire.plain_frames import (
     decode_buffer_response_header,
     encode_buffer_response_header,
 )
-from flinknet.errors import FrameCorruptedError, TransportError
+from flinknet.errors import FrameCorruptedError, RemoteProtocolError, TransportError
 from tests.pair import partition_id
 from tests.peers.frames import LYING_LENGTHS, MAGIC, OF_NO_PROTOCOL, frame
 
@@ -136,6 +138,20 @@ def cancels_a_channel(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
     return any(CancelPartitionRequest(each).encode() in data for each in receivers)
 
 
+def announces_a_backlog(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
+    """Whether a producer announces buffers to a channel of the job. Without exclusive ones it takes
+    as many floating buffers. Behind a blocking event it has them when it resumes, which voids their
+    credit; what its producer announces then is what it has, and it waits on, as in Flink.
+    """
+    try:
+        return any(
+            isinstance(message, BacklogAnnouncement) and message.receiver_id in receivers
+            for message in FrameDecoder(Direction.PRODUCER_TO_CONSUMER).messages(data)
+        )
+    except RemoteProtocolError:
+        return False
+
+
 @cache
 def _strange_requests() -> bytes:
     """More than a connection may make."""
@@ -158,6 +174,7 @@ class Stranger:
     def __init__(self, words: Sequence[bytes], *, hears: bool, goes: bool) -> None:
         self.heard_bytes = 0
         self.is_closing = False
+        self.is_ready = False
         self.wants_data = hears
         self._words = [each for each in words if each]
         self._goes = goes

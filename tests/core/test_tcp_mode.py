@@ -80,8 +80,10 @@ def test_a_recycled_buffer_takes_one_staged_message_and_reading_goes_on_with_the
     for _ in range(2):
         pair.take(0)
         assert pair.consumer.next_deadline_ns() == 0
+        assert pair.consumer.is_ready
         pair.turn()
         assert pair.consumer.next_deadline_ns() is None
+        assert not pair.consumer.is_ready
         wants.append(pair.consumer.wants_data)
     assert wants == [False, True]
     assert pair.waiting(0) == 2

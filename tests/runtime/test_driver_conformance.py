@@ -38,6 +38,7 @@ class Endless:
         self.received = bytearray()
         self.ends = 0
         self.is_closing = False
+        self.is_ready = False
         self.wants_data = True
         self.deadline_ns: int | None = None
         self.deadlines_ns: list[int] = []
@@ -376,6 +377,7 @@ class Counting:
     """A task that wants to be stepped so often at once, then at an instant."""
 
     is_blocked = False
+    is_ready = False
 
     def __init__(self, at_once: int, wake_ns: int | None) -> None:
         self.steps_ns: list[int] = []
@@ -441,6 +443,51 @@ def test_a_task_that_waits_for_buffers_is_stepped_again_when_some_were_sent(
     loop.run_once()
     # Nothing comes back from the other side, so a loop without a blocked task sleeps.
     assert (loop.slept_ns == 0) is is_blocked
+    driver.end()
+
+
+class LettingGo(Endless):
+    """A connection whose bytes let somebody else go on, once they are sent."""
+
+    def __init__(self, total_bytes: int, other: Endless | Counting) -> None:
+        super().__init__(total_bytes)
+        self._other = other
+
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, **_: int
+    ) -> Sequence[bytes | memoryview]:
+        pieces = super().data_to_send(now_ns=now_ns, unsent_bytes=unsent_bytes)
+        self._other.is_ready = self._other.is_ready or bool(pieces)
+        return pieces
+
+
+@pytest.mark.socket
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(goes_on: bool) -> None:
+    waiting = Endless()
+    loop = EventLoop(may_spin=False)
+    drivers = []
+    for connection in (waiting, LettingGo(1000 if goes_on else 0, waiting)):
+        drivers.append(TcpDriver((Endless(), Endless())))
+        loop.add_transport(drivers[-1].transports[0].sock.dup(), connection)
+    loop.run_once()
+    # Nothing comes back from the other side, so a loop whose connections have nothing to do sleeps.
+    assert waiting.is_ready is goes_on
+    assert (loop.slept_ns == 0) is goes_on
+    for driver in drivers:
+        driver.end()
+    loop.close()
+
+
+@pytest.mark.socket
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_task_that_reads_what_came_back_to_its_own_host_is_stepped_again(goes_on: bool) -> None:
+    task = Counting(0, None)
+    driver = TcpDriver((LettingGo(1000 if goes_on else 0, task), Endless()))
+    (loop, _) = driver.loops
+    loop.tasks, loop.has_local_channels = (task,), True
+    loop.run_once()
+    assert (loop.slept_ns == 0) is goes_on
     driver.end()
 
 

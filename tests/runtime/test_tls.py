@@ -54,6 +54,7 @@ class Line:
         self.to_say = list(to_say)
         self.heard = bytearray()
         self.is_closing = False
+        self.is_ready = False
         self.wants_data = True
         self.end: list[object] = []
         self.deadlines_ns: list[int] = []
@@ -320,10 +321,15 @@ def test_a_handshake_that_takes_too_long_is_given_up(sets: Path) -> None:
     assert create_tls(network_of(sets)).handshake_timeout_ns == HANDSHAKE_TIMEOUT_NS
 
 
-def test_deadlines_and_the_wish_for_data_are_those_of_the_inner_connection(sets: Path) -> None:
+def test_deadlines_and_wishes_are_those_of_the_inner_connection(sets: Path) -> None:
     client, server = Line(), Line(b"first")
+    client.is_ready = True
     wire = Wire(client, server, network_of(sets))
+    assert not wire.client.is_ready  # it is not asked before the handshake
     wire.run()
+    assert wire.client.is_ready
+    client.is_ready = False
+    assert not wire.client.is_ready
     assert wire.client.next_deadline_ns() == 77
     client.wants_data = False
     server.to_say.append(b"second")

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.core.wire.messages import AddCredit, BacklogAnnouncement
 from flinknet.errors import LocalTransportError
 from flinknet.simulator.host_clock import ClockChange, HostClock
 from tests.campaign import trial
 from tests.campaign.disk import Disk, DiskFaults
 from tests.campaign.draw import Draw
+from tests.campaign.hostile import announces_a_backlog
 from tests.campaign.marks import MARKS
 from tests.campaign.trial import Marks, failure_of, smaller
 from tests.mutants import kept as kept_mutants
 from tests.mutants.kept import keep, kept
 from tests.mutants.mutants import FLINKNET, MUTANTS
-from tests.pair import partition_id
+from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id
 
 
 def too_large(draw: Draw, marks: Marks) -> None:
@@ -71,6 +73,22 @@ def test_who_has_found_a_mutant_is_known_until_it_changes(
     changed = (*MUTANTS[:5], replace(MUTANTS[5], after="pass"), *MUTANTS[6:])
     monkeypatch.setattr(kept_mutants, "MUTANTS", changed)
     assert kept(path) == {3: "simulation (run 4)"}
+
+
+@pytest.mark.parametrize(
+    ("data", "is_one"),
+    [
+        (BacklogAnnouncement(1, RECEIVER).encode(), True),
+        (BacklogAnnouncement(1, RECEIVER).encode() + b"garbage", True),
+        (BacklogAnnouncement(0, RECEIVER).encode(), False),
+        (BacklogAnnouncement(1, RECEIVER).encode()[:-1], False),
+        (BacklogAnnouncement(1, OTHER_RECEIVER).encode(), False),
+        (AddCredit(1, RECEIVER).encode(), False),
+        (b"garbage of any kind", False),
+    ],
+)
+def test_an_announced_backlog_is_one_that_a_consumer_would_take(data: bytes, is_one: bool) -> None:
+    assert announces_a_backlog(data, [RECEIVER]) is is_one
 
 
 CLOCKS = {

@@ -116,6 +116,16 @@ ONCE_FAILED = {
         | {"record bytes": 2, "buffer timeout": 1, "rate": 2, "records": 4}
         | {"disk": 4, "disk byte": 748},
     ),
+    "a connection gave back what a reader of another one waited for, which had had its turn": (
+        18155938339,
+        {"parallelism": 1, "partition type": 11, "flow control": 5, "segment size bytes": 1}
+        | {"record bytes": 3, "records": 3, "neighbour": 9, "neighbour records": 2}
+        | {"pieces": 2, "delay": 2, "capacity bytes": 2},
+    ),
+    "a blocked channel without exclusive buffers heard of a backlog that its producer had not": (
+        296433639,
+        {"exclusive buffers": 1, "end": 12, "injection receiver": 1, "injection message": 33},
+    ),
     "a relay flushed less often than the network says": (
         2667960297,
         {"relays": 11, "rate": 1, "records": 2},

@@ -27,6 +27,7 @@ class Line:
         self.to_say: list[bytes | memoryview] = list(to_say)
         self.asked = 0
         self.is_closing = False
+        self.is_ready = False
         self.wants_data = True
         self.heard: list[tuple[int, bytes]] = []
         self.ended_ns: int | None = None

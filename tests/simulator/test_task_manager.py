@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 
 from flinknet.config import WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
@@ -32,6 +33,7 @@ class Noting:
     """A connection that notes when it receives and when it is asked for something to send."""
 
     is_closing = False
+    is_ready = False
     wants_data = True
 
     def __init__(self, done: list[str]) -> None:
@@ -131,3 +133,46 @@ def test_a_turn_that_is_asked_for_in_the_middle_of_another_begins_behind_it() ->
         *("receives at 110", "works", "sends"),
         *("works", "sends"),
     ]
+
+
+class Waiting(Noting):
+    """A connection that another one lets go on."""
+
+    def data_to_send(self, *, now_ns: int, **_: int) -> Sequence[bytes]:
+        self._done.append(f"goes on at {now_ns}" if self.is_ready else "waits")
+        self.is_ready = False
+        return ()
+
+
+class LettingGo(Noting):
+    """A connection whose first sending lets another one go on."""
+
+    def __init__(self, done: list[str], other: Waiting) -> None:
+        super().__init__(done)
+        self._other = other
+
+    def data_to_send(self, *, now_ns: int, **_: int) -> Sequence[bytes]:
+        self._other.is_ready = "sends" not in self._done
+        return super().data_to_send(now_ns=now_ns)
+
+
+@pytest.mark.parametrize("answers_at_once", [False, True])
+def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(
+    answers_at_once: bool,
+) -> None:
+    done: list[str] = []
+    scheduler = Scheduler(start_ns=0)
+    pool = NetworkBufferPool(4, 1024)
+    each = SimulatedTaskManager("tm-0", scheduler, pool, answers_at_once=answers_at_once)
+    waiting = Waiting(done)
+    for connection in (waiting, LettingGo(done, waiting)):
+        ends = [
+            LinkEnd(one, LinkSettings(), SendCosts(), lambda at_ns: None)
+            for one in (connection, Noting([]))
+        ]
+        ends[0].join(ends[1])
+        each.ends.append(ends[0])
+    each.wake(10)
+    while scheduler.step():
+        pass
+    assert done == ["waits", "sends", "goes on at 10", "sends"]

@@ -98,6 +98,15 @@ class ConsumerConnection:
         """Whether to read from the socket."""
         return self._handler.wants_data
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a channel has new credit, a message waits or a staged one has got its buffer."""
+        return (
+            bool(self._with_credit)
+            or self._control.is_waiting
+            or self._handler.next_deadline_ns() is not None
+        )
+
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Handle buffers and messages of the producer.
 

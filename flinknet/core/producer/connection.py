@@ -108,6 +108,15 @@ class ProducerConnection:
         return self._peer.is_read
 
     @property
+    def is_ready(self) -> bool:
+        """Whether a reader was notified, an answer waits, or the peer has read its answers."""
+        return (
+            bool(self._handler.notified)
+            or self._control.is_waiting
+            or self._peer.may_resume_reading
+        )
+
+    @property
     def is_of_run(self) -> bool:
         """Whether the peer has requested something of the run."""
         return self._peer.is_of_run

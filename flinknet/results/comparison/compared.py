@@ -189,6 +189,11 @@ class Comparison:
         return sum(len(each.disturbed) for each in self.configurations)
 
     @property
+    def is_mostly_disturbed(self) -> bool:
+        """Whether most runs that count are disturbed, so that all figures are doubtful."""
+        return 2 * self.disturbed > sum(len(each.runs) for each in self.configurations)
+
+    @property
     def invalid(self) -> int:
         """How many runs that count are invalid."""
         return sum(len(each.invalid) for each in self.configurations)
@@ -332,7 +337,7 @@ def compare(
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
         elif invalid and (is_uncertain or decision.outcome is not Outcome.REGRESSION):
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}")
-        elif decision.outcome is Outcome.REGRESSION and 2 * disturbed > runs:
+        elif decision.outcome is not Outcome.INCONCLUSIVE and 2 * disturbed > runs:
             decision = replace(decision, reason=f"{disturbed} of {runs} runs were disturbed")
         decisions.append(decision)
     return Candidate(

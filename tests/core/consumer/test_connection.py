@@ -76,6 +76,23 @@ def test_each_channel_asks_once_for_its_subpartition_with_its_exclusive_buffers_
     assert consumer.sent() == []
 
 
+def test_a_connection_is_ready_while_it_has_credit_or_a_message_to_send() -> None:
+    consumer = Consumer(channels=1)
+    (channel,), connection = consumer.channels, consumer.connection
+    found = []
+    for happens in (
+        lambda: None,  # its request waits
+        lambda: consumer.receive(response(channel.receiver_id)),  # it gets a floating buffer
+        consumer.consume,  # which goes back
+        lambda: consumer.receive(BacklogAnnouncement(1, OTHER_RECEIVER)),  # it is to be cancelled
+    ):
+        happens()
+        found.append(connection.is_ready)
+        consumer.sent()
+        assert not connection.is_ready
+    assert found == [True, True, False, True]
+
+
 @pytest.mark.row("S094")
 def test_data_events_and_empty_buffers_each_go_their_way() -> None:
     consumer = consumer_of()

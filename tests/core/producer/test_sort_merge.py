@@ -382,6 +382,27 @@ def test_two_partitions_share_the_read_pool() -> None:
     assert [view.queued_elements for view in views] == [0, 1]
 
 
+def test_a_connection_is_ready_when_another_one_gave_back_what_its_reader_waited_for() -> None:
+    read_pool = SortMerge(1, read_buffers=6).read_pool
+    connections = []
+    for _ in range(2):
+        made = SortMerge(1)
+        made.sorting.scheduler._pool = read_pool
+        made.partition.emit(0, records_of([100] * 4))
+        made.finish()
+        connection, _ = producer_of(made.partition)
+        request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 0), RECEIVER, 4)
+        connection.receive_data(memoryview(request.encode()), now_ns=0)
+        connections.append(connection)
+    last, first = connections  # the one that has the buffers is asked after the other
+    assert sent_bytes(first) == b""
+    assert not first.is_ready
+    assert sent_bytes(last)
+    assert first.is_ready
+    assert sent_bytes(first)
+    assert not first.is_ready
+
+
 def test_readers_are_independent_and_may_come_again() -> None:
     made = SortMerge()
     with pytest.raises(RuntimeError, match="not finished"):
