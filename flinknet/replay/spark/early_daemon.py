@@ -86,7 +86,8 @@ class Early:
 
         Returns: False if the session has ended before.
         """
-        ready, _, _ = select.select([self._listener, _STANDARD[0]], [], [])
+        watched: list[socket.socket | int] = [self._listener, _STANDARD[0]]
+        ready, _, _ = select.select(watched, [], [])
         if self._listener not in ready:
             return False
         self._replaced, _ = self._listener.accept()

@@ -78,6 +78,11 @@ class ControlConnection:
         """Whether no received message waits and the connection is open."""
         return not self.received and self.loss is None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether messages wait to be sent."""
+        return bool(self._unsent)
+
     def send(self, message: Any) -> None:
         """Queue a message; without effect after the connection has ended."""
         if self.loss is not None or self.is_closing:
