@@ -69,11 +69,6 @@ class ControlConnection:
         return self.loss is None and (self.peer_role is not None or not self._is_server)
 
     @property
-    def is_ready(self) -> bool:
-        """Whether a message waits to be sent."""
-        return bool(self._unsent)
-
-    @property
     def is_quiet(self) -> bool:
         """Whether no received message waits and the connection is open."""
         return not self.received and self.loss is None
