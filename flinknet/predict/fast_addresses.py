@@ -13,12 +13,18 @@ from .fast_kernel import words as k
 from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
 
+RESERVED_WORDS = 1 << 21
+"""Of a memory that has its size from the beginning, at most: to grow by and by takes half as long
+again. Larger ones grow: they would be new memory each time."""
+
 
 class Addresses:
     """Addresses of everything in a run, in a memory that has room for it."""
 
     def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
-        self.memory = memory = KernelMemory(k.HEAD_WORDS)
+        arrivals_words = k.RAMP_WORDS * sum(len(each.arrivals) for each in exchange.channels)
+        is_small = arrivals_words < RESERVED_WORDS
+        self.memory = memory = KernelMemory(k.HEAD_WORDS, arrivals_words if is_small else 0)
         self.exchange, self.network, self.load = exchange, network, load
         self.record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
         self.period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns

@@ -12,10 +12,15 @@ from .fast_kernel import words as k
 
 
 class KernelMemory:
-    """Words that are handed out once, and filled by address."""
+    """Words that are handed out once, and filled by address.
 
-    def __init__(self, first: int) -> None:
-        self._array = np.zeros(1 << 16, np.int64)
+    Args:
+        first: the first one that is handed out.
+        reserved: so many are to come at least.
+    """
+
+    def __init__(self, first: int, reserved: int = 0) -> None:
+        self._array = np.zeros(reserved + (1 << 16), np.int64)
         self._words = first
 
     def take(self, words: int) -> int:

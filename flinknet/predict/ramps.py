@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -59,11 +59,11 @@ class Ramps:
     def cut(self, from_ns: int, to_ns: int) -> tuple[Ramps, IntArray]:
         """The same, and the places of the stretches that are left."""
         kept = np.flatnonzero((self.first_ns < to_ns) & (self.last_ns >= from_ns))
-        own = self if len(kept) == len(self) else self._where(kept)
+        own = self if len(kept) == len(self) else self.take(kept)
         is_cut = (own.first_ns < from_ns) | (own.last_ns >= to_ns)
         if not is_cut.any():
             return own, kept
-        ramp, instants_ns = own._where(is_cut).instants()
+        ramp, instants_ns = own.take(is_cut).instants()
         keep = (instants_ns >= from_ns) & (instants_ns < to_ns)
         cut, starts, counts = np.unique(ramp[keep], return_index=True, return_counts=True)
         places = np.flatnonzero(is_cut)[cut]
@@ -73,7 +73,7 @@ class Ramps:
         first_ns[places] = instants_ns[keep][starts]
         last_ns[places] = instants_ns[keep][starts + counts - 1]
         is_left = records > 0
-        return Ramps(records, first_ns, last_ns)._where(is_left), kept[is_left]
+        return Ramps(records, first_ns, last_ns).take(is_left), kept[is_left]
 
     def faster(self, factor: float, from_ns: int) -> Ramps:
         """The same records, so many times as many in each stretch of time from an instant on."""
@@ -95,20 +95,14 @@ class Ramps:
     def __len__(self) -> int:
         return len(self.records)
 
-    def in_runs(self, starts: IntArray, counts: IntArray) -> Ramps:
-        """Some runs of them, one after the other."""
-        columns = self.records, self.first_ns, self.last_ns
-        total = int(counts.sum())
-        if total >= LONG_RUN * len(counts) > 0:
-            runs = list(zip(starts.tolist(), (starts + counts).tolist(), strict=True))
-            return Ramps(
-                *(np.concatenate([each[low:high] for low, high in runs]) for each in columns)
-            )
-        rows = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(total)
-        return Ramps(*(each.take(rows) for each in columns))
+    @property
+    def columns(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Records, the first and the last instant of each stretch."""
+        return self.records, self.first_ns, self.last_ns
 
-    def _where(self, keep: npt.NDArray[Any]) -> Ramps:
-        return Ramps(self.records[keep], self.first_ns[keep], self.last_ns[keep])
+    def take(self, rows: slice | npt.NDArray[Any]) -> Ramps:
+        """Some of them: a range, by their places, or those where something holds."""
+        return Ramps(*(each[rows] for each in self.columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,72 +111,194 @@ class ChannelRamps:
 
     Attributes:
         channels: ascending.
-        bounds: where the stretches of each channel begin, and where the last ones end.
-        ramps: of all channels, one after the other.
+        starts, ends: where the stretches of each channel stand.
+        ramps: of all channels; there may be more than theirs.
     """
 
     channels: IntArray
-    bounds: IntArray
+    starts: IntArray
+    ends: IntArray
     ramps: Ramps
 
     @classmethod
-    def of(cls, channels: IntArray, channel: IntArray, ramps: Ramps) -> ChannelRamps:
-        """Stretches of some channels, those of each in their order; `channel`: of each stretch."""
-        starts = run_starts(channel)
-        place = np.searchsorted(channels, channel[starts])
-        counts = np.diff(starts, append=len(channel))
-        own = np.zeros(len(channels), np.int64)
-        np.add.at(own, place, counts)
-        if (place[1:] < place[:-1]).any():
-            order = np.argsort(place, kind="stable")
-            ramps = ramps.in_runs(starts[order], counts[order])
-        return cls(channels, np.r_[0, np.cumsum(own)], ramps)
-
-    @property
-    def is_ascending(self) -> bool:
-        """Whether the stretches of each channel begin one after the other."""
-        first_ns = self.ramps.first_ns
-        back = np.flatnonzero(first_ns[1:] < first_ns[:-1]) + 1
-        return bool(np.isin(back, self.bounds).all())
-
-    @property
-    def channel(self) -> IntArray:
-        """Of each stretch."""
-        return np.repeat(self.channels, np.diff(self.bounds))
-
-    def within(self, from_ns: int, to_ns: int) -> ChannelRamps:
-        """As `Ramps.within`."""
-        ramps, kept = self.ramps.cut(from_ns, to_ns)
-        return ChannelRamps(self.channels, np.searchsorted(kept, self.bounds), ramps)
-
-    def faster(self, factor: float, from_ns: int) -> ChannelRamps:
-        """As `Ramps.faster`."""
-        return ChannelRamps(self.channels, self.bounds, self.ramps.faster(factor, from_ns))
-
-    def only(self, channels: IntArray) -> ChannelRamps:
-        """Those of some channels; of one that is not there, none."""
-        if np.array_equal(channels, self.channels):
-            return self
-        own = self.channel
-        keep = np.isin(own, channels)
-        return ChannelRamps.of(channels, own[keep], self.ramps._where(keep))
+    def of(cls, parts: Sequence[tuple[IntArray, Ramps]]) -> ChannelRamps:
+        """Stretches of channels, those of each in their order; parts come with the channel of each
+        stretch."""
+        starts = [run_starts(channel) for channel, _ in parts]
+        counts = [
+            np.diff(own, append=len(channel))
+            for own, (channel, _) in zip(starts, parts, strict=True)
+        ]
+        source = np.repeat(np.arange(len(parts)), [len(own) for own in starts])
+        of_runs = [channel[own] for own, (channel, _) in zip(starts, parts, strict=True)]
+        channels, place = np.unique(_one(of_runs), return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        runs = _Runs(source, _one(starts), _one(counts)).take(order)
+        return cls._of_runs(channels, place[order], [ramps for _, ramps in parts], runs)
 
     @classmethod
     def joined(cls, parts: Sequence[ChannelRamps]) -> ChannelRamps:
         """One after the other, of the same channels."""
-        channel = np.concatenate([each.channel for each in parts])
-        return cls.of(parts[0].channels, channel, Ramps.joined([each.ramps for each in parts]))
+        channels = parts[0].channels
+        source = np.tile(np.arange(len(parts)), len(channels))
+        starts, counts = (
+            np.stack(each, axis=1).ravel()
+            for each in zip(*((own.starts, own.counts) for own in parts), strict=True)
+        )
+        place = np.repeat(np.arange(len(channels)), len(parts))
+        runs = _Runs(source, starts, counts)
+        return cls._of_runs(channels, place, [each.ramps for each in parts], runs)
+
+    @classmethod
+    def _of_runs(
+        cls, channels: IntArray, place: IntArray, sources: Sequence[Ramps], runs: _Runs
+    ) -> ChannelRamps:
+        """Runs of stretches, with the place of the channel of each; ascending."""
+        counts = np.zeros(len(channels), np.int64)
+        np.add.at(counts, place, runs.counts)
+        ends = np.cumsum(counts)
+        return cls(channels, ends - counts, ends, runs.of(sources))
+
+    @property
+    def counts(self) -> IntArray:
+        """Stretches of each channel."""
+        return self.ends - self.starts
+
+    @property
+    def records(self) -> IntArray:
+        """Records of each channel."""
+        sums: IntArray = np.r_[0, np.cumsum(self.ramps.records)]
+        return sums[self.ends] - sums[self.starts]
+
+    def in_order(self) -> ChannelRamps:
+        """Those of each channel by when they begin."""
+        if self._is_ascending(self.ramps.first_ns):  # as good as always
+            return self
+        own = self._of_its_own()
+        channel = np.repeat(np.arange(len(own.channels)), own.counts)
+        return replace(own, ramps=own.ramps.take(np.lexsort((own.ramps.first_ns, channel))))
+
+    def within(self, from_ns: int, to_ns: int) -> ChannelRamps:
+        """As `Ramps.within`."""
+        return self.joined(self.split((from_ns, to_ns))[0])
+
+    def split(self, at_ns: Sequence[int]) -> list[list[ChannelRamps]]:
+        """What came from each instant to the next one, as `Ramps.within`, in parts that are to be
+        joined: as few stretches as can be are copied."""
+        ramps = self.ramps
+        if not (self._is_ascending(ramps.first_ns) and self._is_ascending(ramps.last_ns)):
+            own = self._of_its_own()
+            return [[own._cut(*each)] for each in pairwise(at_ns)]
+        limits = np.array(at_ns, np.int64)
+        begun = list(self._reached(ramps.first_ns, limits))
+        ended = list(self._reached(ramps.last_ns, limits))
+        found = []
+        for place, (from_ns, to_ns) in enumerate(pairwise(at_ns)):
+            start, end = ended[place], np.maximum(ended[place], begun[place + 1])
+            whole_from = np.clip(begun[place], start, end)
+            whole_to = np.clip(ended[place + 1], whole_from, end)
+            found.append(
+                [
+                    self._rows(start, whole_from)._of_its_own()._cut(from_ns, to_ns),
+                    self._rows(whole_from, whole_to),
+                    self._rows(whole_to, end)._of_its_own()._cut(from_ns, to_ns),
+                ]
+            )
+        return found
+
+    def faster(self, factor: float, from_ns: int) -> ChannelRamps:
+        """As `Ramps.faster`."""
+        own = self._of_its_own()
+        return replace(own, ramps=own.ramps.faster(factor, from_ns))
+
+    def only(self, channels: IntArray) -> ChannelRamps:
+        """Those of some channels; of one that is not there, none."""
+        place = np.searchsorted(self.channels, channels)
+        is_there = np.isin(channels, self.channels)
+        starts, ends = (
+            np.where(is_there, np.r_[each, 0][place], 0) for each in (self.starts, self.ends)
+        )
+        return ChannelRamps(channels, starts, ends, self.ramps)
 
     def by_channel(self) -> dict[int, Ramps]:
         """Those of each channel."""
-        bounds, ramps = pairwise(self.bounds.tolist()), self.ramps
-        columns = ramps.records, ramps.first_ns, ramps.last_ns
+        bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        columns = self.ramps.columns
         return {
             channel: Ramps(*(each[start:end] for each in columns))
             for channel, (start, end) in zip(self.channels.tolist(), bounds, strict=True)
         }
 
+    def _is_ascending(self, values: IntArray) -> bool:
+        """Whether a column ascends within each channel."""
+        back = np.flatnonzero(values[1:] < values[:-1]) + 1
+        return bool(np.isin(back, self.starts).all())
+
+    def _reached(self, values: IntArray, limits: IntArray) -> IntArray:
+        """For each limit and channel the place from where on a column that ascends has reached the
+        limit: all are searched for at the same time."""
+        low, high = (np.tile(each, (len(limits), 1)) for each in (self.starts, self.ends))
+        while (low < high).any():
+            middle = (low + high) >> 1
+            is_below = low < high
+            is_below &= values[np.minimum(middle, len(values) - 1)] < limits[:, np.newaxis]
+            low, high = np.where(is_below, middle + 1, low), np.where(is_below, high, middle)
+        return low
+
+    def _rows(self, starts: IntArray, ends: IntArray) -> ChannelRamps:
+        return ChannelRamps(self.channels, starts, ends, self.ramps)
+
+    def _of_its_own(self) -> ChannelRamps:
+        """The same where there are no other stretches."""
+        return self.joined([self])
+
+    def _cut(self, from_ns: int, to_ns: int) -> ChannelRamps:
+        """`within`, of stretches in any order, where there are no others."""
+        ramps, kept = self.ramps.cut(from_ns, to_ns)
+        starts, ends = (np.searchsorted(kept, each) for each in (self.starts, self.ends))
+        return ChannelRamps(self.channels, starts, ends, ramps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """Stretches that stand together in one of several sources; arrays of equal length."""
+
+    source: IntArray
+    starts: IntArray
+    counts: IntArray
+
+    def take(self, order: IntArray) -> _Runs:
+        return _Runs(self.source[order], self.starts[order], self.counts[order])
+
+    def of(self, sources: Sequence[Ramps]) -> Ramps:
+        """One after the other."""
+        own = self.take(np.flatnonzero(self.counts))
+        source, starts, counts = own.source, own.starts, own.counts
+        total = int(counts.sum())
+        copied = total if len(sources) == 1 else sum(map(len, sources))
+        if copied >= LONG_RUN * len(counts) > 0:
+            runs = [
+                (sources[each], slice(low, high))
+                for each, low, high in zip(
+                    source.tolist(), starts.tolist(), (starts + counts).tolist(), strict=True
+                )
+            ]
+            return Ramps.joined([own.take(rows) for own, rows in runs])
+        if not total:
+            return Ramps.of(np.zeros(0, np.int64))
+        before = np.cumsum([0, *map(len, sources)])[source]
+        rows = np.repeat(starts + before - (np.cumsum(counts) - counts), counts) + np.arange(total)
+        whole = sources[0] if len(sources) == 1 else Ramps.joined(sources)
+        return whole.take(rows)
+
 
 def run_starts(channel: IntArray) -> IntArray:
-    """Where the rows of another channel begin; channels are not negative."""
-    return np.flatnonzero(np.diff(channel, prepend=-1))
+    """Where the rows of another channel begin."""
+    is_start = np.ones(len(channel), bool)
+    np.not_equal(channel[1:], channel[:-1], out=is_start[1:])
+    return np.flatnonzero(is_start)
+
+
+def _one(arrays: Sequence[IntArray]) -> IntArray:
+    """All in one array."""
+    return np.concatenate([*arrays, np.zeros(0, np.int64)])

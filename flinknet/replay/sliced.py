@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 PARTITIONS_MAX = 1_000
 """Of a table that is brought together by slices or candidates."""
 
+SLICES_PER_PARTITION = 2
+"""About. Slices fall into partitions by their hash: with as many of both, a third of all tasks
+would find nothing to do."""
+
 
 def slice_plans(
     candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
@@ -64,7 +68,9 @@ def simulated_slices(
     wanted = {run: sorted(plan.slices) for run, plan in plans.items()}
     loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
     keys = ("run", "slice")
-    loads = loads.repartition(max(1, min(count, PARTITIONS_MAX)), *keys).sortWithinPartitions(*keys)
+    loads = loads.repartition(
+        max(1, min(-(-count // 2), PARTITIONS_MAX)), *keys
+    ).sortWithinPartitions(*keys)
     return mapped(loads, partial(_simulated, plans=plans, checkpoint=checkpoint), SlicePart)
 
 

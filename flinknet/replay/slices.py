@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -222,18 +221,19 @@ def _fitted(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pieces:
-    """What comes before a slice, what comes in it, and what comes behind, of the same channels."""
+    """What comes before a slice, what comes in it in parts, and what comes behind, of the same
+    channels."""
 
     before: ChannelRamps
-    own: ChannelRamps
+    own: Sequence[ChannelRamps]
     behind: ChannelRamps
 
     def faster(self, factor: float, from_ns: int) -> _Pieces:
         if factor == 1:
             return self
-        return _Pieces(
-            *(each.faster(factor, from_ns) for each in (self.before, self.own, self.behind))
-        )
+        own = [each.faster(factor, from_ns) for each in self.own]
+        before, behind = (each.faster(factor, from_ns) for each in (self.before, self.behind))
+        return _Pieces(before, own, behind)
 
 
 def _pieces(
@@ -243,7 +243,8 @@ def _pieces(
     arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
     known = arrivals.only(np.intersect1d(unit.channels, arrivals.channels))
     edges = (load_from_ns, unit.slice_from_ns, unit.slice_to_ns, load_to_ns)
-    return _Pieces(*(known.within(*each) for each in pairwise(edges)))
+    before, own, behind = known.split(edges)
+    return _Pieces(ChannelRamps.joined(before), own, ChannelRamps.joined(behind))
 
 
 def _part(
@@ -265,10 +266,9 @@ def _part(
     start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
     pieces = pieces.faster(factor, run_from_ns)
     warm = pieces.before.within(start_ns, _NEVER_NS)
-    whole = ChannelRamps.joined((warm, pieces.own, pieces.behind)).by_channel()
-    warm_records = np.r_[0, np.cumsum(warm.ramps.records)][warm.bounds]
-    columns = np.diff(warm_records), np.diff(warm.bounds), np.diff(pieces.own.bounds)
-    counts = zip(*(each.tolist() for each in columns), strict=True)
+    whole = ChannelRamps.joined((warm, *pieces.own, pieces.behind)).by_channel()
+    counted = np.sum([each.counts for each in pieces.own], axis=0)
+    counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
     channels = []
     recorded = recorded_channels(_manifest(tuple(unit.place)), whole, sizes)
     for channel, (warmed, first, count) in zip(recorded, counts, strict=True):

@@ -112,8 +112,10 @@ class _Picked(dict[str, npt.NDArray[Any]]):
         super().__init__()
         self._block = block
         self._spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
-        is_buffer = IS_BUFFER_BY_TYPE[self._spans.rows(block["data_type"])]
-        self._rows = None if is_buffer.all() else np.flatnonzero(is_buffer)
+        self._rows = None
+        if len(self._spans.starts):  # else the column need not be read
+            is_buffer = IS_BUFFER_BY_TYPE[self._spans.rows(block["data_type"])]
+            self._rows = None if is_buffer.all() else np.flatnonzero(is_buffer)
 
     def __missing__(self, name: str) -> npt.NDArray[Any]:
         values = self._spans.rows(self._block[name])

@@ -193,7 +193,7 @@ class _Arrivals:
 
     def __init__(self, from_ns: int, to_ns: int) -> None:
         self._from_ns, self._to_ns = from_ns, to_ns
-        self._parts: list[tuple[IntArray, ...]] = []  # columns as of _ARRIVAL_COLUMNS
+        self._parts: list[tuple[IntArray, Ramps]] = []  # the channels of stretches, and those
         self._sizes: dict[int, list[int]] = {}  # of each channel: bytes, records
 
     def add(self, sent: EventColumns, *, with_sizes: bool = True) -> None:
@@ -203,16 +203,19 @@ class _Arrivals:
         keep = (sent["channel"] >= 0) & (sent["records"] > 0) & (sent["first_record_ns"] >= 0)
         keep &= sent["first_record_ns"] < self._to_ns
         keep &= sent["last_record_ns"] >= self._from_ns
-        kept = np.flatnonzero(keep)
-        if not len(kept):
+        if not keep.any():
             return
-        own = tuple(sent[name].take(kept).astype(np.int64, copy=False) for name in _ARRIVAL_COLUMNS)
-        self._parts.append(own)
+        names = (*_ARRIVAL_COLUMNS, "payload_bytes") if with_sizes else _ARRIVAL_COLUMNS
+        own = {name: sent[name] for name in names}
+        if not keep.all():  # else as they are, without a copy
+            own = _where(own, keep)
+        channel, *columns = (own[name].astype(np.int64, copy=False) for name in _ARRIVAL_COLUMNS)
+        self._parts.append((channel, Ramps(*columns)))
         if not with_sizes:
             return
-        channel, records = own[:2]
-        starts = np.flatnonzero(np.diff(channel, prepend=-1))
-        payload_bytes = sent["payload_bytes"].take(kept).astype(np.int64)
+        records = columns[0]
+        starts = run_starts(channel)
+        payload_bytes = own["payload_bytes"].astype(np.int64)
         sums = (np.add.reduceat(each, starts).tolist() for each in (payload_bytes, records))
         for number, added_bytes, added in zip(channel[starts].tolist(), *sums, strict=True):
             size = self._sizes.setdefault(number, [0, 0])
@@ -221,17 +224,8 @@ class _Arrivals:
 
     def whole(self) -> ChannelRamps:
         """Those of each channel in order; stretches at the edges of the window are whole."""
-        nothing = (np.zeros(0, np.int64),) * len(_ARRIVAL_COLUMNS)
-        parts, self._parts = [*self._parts, nothing], []
-        channel, *columns = (np.concatenate(each) for each in zip(*parts, strict=True))
-        del parts
-        channels = np.unique(channel[run_starts(channel)])
-        found = ChannelRamps.of(channels, channel, Ramps(*columns))
-        if found.is_ascending:  # as good as always
-            return found
-        order = np.argsort(columns[1], kind="stable")
-        ramps = Ramps(*(each[order] for each in columns))
-        return ChannelRamps.of(channels, channel[order], ramps)
+        parts, self._parts = self._parts, []
+        return ChannelRamps.of(parts).in_order()
 
     def within(self) -> dict[int, Ramps]:
         """The same of each, cut at the edges of the window."""

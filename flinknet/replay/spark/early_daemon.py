@@ -34,39 +34,54 @@ _END_WAIT_S = 5.0
 
 @contextmanager
 def early_daemon(module: str, environment: Mapping[str, str], path: Path) -> Iterator[None]:
-    """A daemon that loads while the block goes on, and ends with it.
+    """A daemon that loads while the block goes on, and ends with it; none where a socket cannot
+    have that path.
 
     Args:
         module: of the daemon.
         environment: variables that are not ours; what else Spark sets comes with its own.
         path: of the socket, in a directory that nobody else can enter.
     """
-    from .jvm import ignore_interrupts  # not in the process that Spark starts: it is waited for
-
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        listener.listen(1)
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, _EARLY, str(listener.fileno())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment, **_BEFORE_START},
-            pass_fds=[listener.fileno()],
-            preexec_fn=ignore_interrupts,
-        )
-    assert process.stdin is not None
+        try:
+            listener.bind(str(path))
+            listener.listen(1)
+            process = _start(module, environment, listener)
+        except OSError:  # longer than the 107 bytes that the name of a socket has at most
+            process = None
     try:
         yield
     finally:
-        process.stdin.close()
-        if path.exists():  # nobody has come: it may be loading still
-            process.kill()
-        try:
-            process.wait(_END_WAIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            _end(process, is_asked_for=not path.exists())
+
+
+def _start(
+    module: str, environment: Mapping[str, str], listener: socket.socket
+) -> subprocess.Popen[bytes]:
+    from .jvm import ignore_interrupts  # not in the process that Spark starts: it is waited for
+
+    return subprocess.Popen(
+        [sys.executable, "-m", module, _EARLY, str(listener.fileno())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment, **_BEFORE_START},
+        pass_fds=[listener.fileno()],
+        preexec_fn=ignore_interrupts,
+    )
+
+
+def _end(process: subprocess.Popen[bytes], *, is_asked_for: bool) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    if not is_asked_for:  # it may be loading still
+        process.kill()
+    try:
+        process.wait(_END_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Early:
@@ -86,9 +101,9 @@ class Early:
 
         Returns: False if the session has ended before.
         """
-        watched: list[socket.socket | int] = [self._listener, _STANDARD[0]]
-        ready, _, _ = select.select(watched, [], [])
-        if self._listener not in ready:
+        asked = self._listener.fileno()
+        ready, _, _ = select.select([asked, _STANDARD[0]], [], [])
+        if asked not in ready:
             return False
         self._replaced, _ = self._listener.accept()
         os.unlink(self._listener.getsockname())  # others load by themselves

