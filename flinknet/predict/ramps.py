@@ -41,7 +41,10 @@ class Ramps:
     @property
     def ends_ns(self) -> IntArray:
         """When the last record of each stretch came; one alone comes at its beginning."""
-        return np.where(self.records > 1, self.last_ns, self.first_ns)
+        is_early = (self.records <= 1) & (self.last_ns != self.first_ns)
+        if not is_early.any():  # as good as always
+            return self.last_ns
+        return np.where(is_early, self.first_ns, self.last_ns)
 
     def instants(self) -> tuple[IntArray, IntArray]:
         """For each record the index of its stretch, and its instant."""
