@@ -14,7 +14,8 @@ AT_TIMES_FROM = 0.995
 """From this share of what comes on, an edge takes all of it in the end."""
 
 LATE_PART = 0.75
-"""Behind this part of a window come the records that show whether a job falls behind."""
+"""Behind this part of the time in which records come are those that show whether a job falls
+behind."""
 
 
 def falls_behind(
@@ -24,9 +25,12 @@ def falls_behind(
     older than the youngest of a window by what more than AT_TIMES_FROM would leave over.
 
     Args:
-        start_ns, duration_ns: the window.
+        start_ns, duration_ns: the window; sources may end long before it does.
         beats_ns: that a record waits for flushers at most, on all its way.
     """
+    departed = tuple(departed)
+    last_ns = max((int(own.origins_ns.max(initial=start_ns)) for own in departed), default=start_ns)
+    duration_ns = min(duration_ns, last_ns - start_ns)
     for own in departed:
         is_known = own.origins_ns != UNKNOWN_ORIGIN
         ages_ns, origins_ns = (own.at_ns - own.origins_ns)[is_known], own.origins_ns[is_known]

@@ -68,7 +68,7 @@ def test_barriers_rule_out_an_order_that_ids_do_not_show(spark: Any, tmp_path: P
     ]
     first, second = answers_of(spark, write_tapped_job(tmp_path / "run", channels))
     assert verdicts_of(first) == [("pressed", None)]
-    assert "which of them is further downstream cannot be seen" in first["diagnosis"][0]["text"]
+    assert "do not show which of them is further downstream" in first["diagnosis"][0]["text"]
     assert verdicts_of(second) == [("credit-starved", True)]
 
 

@@ -210,12 +210,18 @@ def test_events_become_a_table_by_run_hour_and_bucket(
     assert "is not empty" in again.stderr
 
 
+def test_an_unknown_kind_is_refused_before_spark_starts(tmp_path: Path, sawtooth_run: Path) -> None:
+    refused = trace("convert", sawtooth_run, "--out", tmp_path / "events", "--kind", "DATA")
+    assert refused.exit_code == 2
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("flinknet: --kind: there is no 'DATA'; there are BUFFER_RESPONSE, ")
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--format", "delta"), "this Spark has no Delta Lake"),
-        (("--kind", "DATA"), "kinds: there is no 'DATA'"),
         (("--channel", "9"), "no event was chosen"),
     ],
 )
