@@ -160,11 +160,10 @@ def _own_session(
 
 
 def _import_ahead() -> None:
-    """Import what PySpark's first calls do, while the JVM loads; not each release has all of it."""
+    """Import what PySpark's first calls do, while the JVM loads; those of 3.5 do not."""
     with suppress(ImportError):
-        import pyspark.testing.utils  # for each argument it looks whether there is numpy
-    with suppress(ImportError):
-        import pyspark.sql.classic.dataframe  # noqa: F401
+        import pyspark.sql.classic.dataframe
+        import pyspark.testing.utils  # noqa: F401  (for each argument it looks for numpy there)
 
 
 def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
