@@ -57,8 +57,7 @@ Exit codes:
        runs would decide); the baseline was measured on another machine or
        version; a run is still invalid (if only the candidate's are, a limit
        can still be broken); or a run is disturbed, with --fail-on-disturbed
-  4    nothing was compared: a run failed, or there was a fault outside
-       flinknet (a port, a broken file, the disk)
+  4    nothing was compared: a run failed, or a port, a file or the disk did
   70   a bug in flinknet
   130, 143   ended by Ctrl-C or SIGTERM
 
