@@ -224,8 +224,8 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
         if flow_control != recorded.flow_control:
             recorded_values["flow-control"] = recorded.flow_control
         name = _name(recorded_values, is_recorded=True)
-        attempts.insert(0, _Attempt(name, replace(recorded, network=kept), is_recorded=True))
-    return attempts
+        attempts.append(_Attempt(name, replace(recorded, network=kept), is_recorded=True))
+    return sorted(attempts, key=lambda each: not each.is_recorded)
 
 
 def _name(named: Mapping[str, str], *, is_recorded: bool) -> str:

@@ -154,8 +154,8 @@ class JobRun:
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
         self._joined: dict[int, Joined] = {}  # by edge
-        self._has_fallen_behind = False
         self._tried: set[int] = set()  # first edges of those that were to be joined
+        self._fallen_behind: set[int] = set()  # first edges of those that lag ever farther
         self._begin()
         while len(self.hops) < len(job.edges):
             if not self._pass(len(self.hops)):
@@ -194,12 +194,15 @@ class JobRun:
             if not exchange.records:
                 why = NO_RECORDS
             elif fast is None:
-                why = self._why_not(exchange, self._settings[number])
+                why = self._why_not(number, exchange)
             else:
                 self._take_in(number, exchange, origins, fast)
                 if number in self._joined and self._falls_behind(exchange):
-                    self._joined.clear()
-                    self._has_fallen_behind = True
+                    first = self._first(number)
+                    behind = [each for each in self._joined if self._first(each) == first]
+                    for each in behind:
+                        del self._joined[each]
+                    self._fallen_behind.add(first)
                     return False
         self.arrived.append(channels)
         if why is not None:
@@ -217,9 +220,7 @@ class JobRun:
         """Compute the edges together that wait for each other, from behind a source on. Returns:
         whether that is possible, and all is taken in the end of what comes.
         """
-        feeding, first = self._job.feeding, number
-        while (before := feeding[first]) is not None:
-            first = before
+        feeding, first = self._job.feeding, self._first(number)
         if first in self._tried:
             return False
         self._tried.add(first)
@@ -237,6 +238,12 @@ class JobRun:
             return False
         self._joined.update(zip(places, found, strict=True))
         return True
+
+    def _first(self, number: int) -> int:
+        """The edge behind a source from which the records of an edge come."""
+        while (before := self._job.feeding[number]) is not None:
+            number = before
+        return number
 
     def _to_be_joined(
         self, number: int, edges: Sequence[JoinedEdge], before: int | None
@@ -275,11 +282,11 @@ class JobRun:
         exchange = edge.exchange.under(setting)
         if not self._taken_shares or simulate_part(exchange, setting.network) is not None:
             return BEHIND_UNKNOWN
-        return self._why_not(exchange, setting)
+        return self._why_not(number, exchange)
 
-    def _why_not(self, exchange: RecordedExchange, setting: Setting) -> str:
-        """Why the kernel does not compute an exchange."""
-        exchange = without_idle_tasks(exchange)
+    def _why_not(self, number: int, exchange: RecordedExchange) -> str:
+        """Why the kernel does not compute an edge with these records."""
+        exchange, setting = without_idle_tasks(exchange), self._settings[number]
         load = recorded_load(exchange, setting.network)
         if not is_covered(exchange, setting.network, load):
             return _NO_MODEL
@@ -287,7 +294,8 @@ class JobRun:
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:
             return _SATURATED.format(share)
-        return _FALLS_BEHIND if self._has_fallen_behind else _SATURATED_AT_TIMES
+        has_fallen_behind = self._first(number) in self._fallen_behind
+        return _FALLS_BEHIND if has_fallen_behind else _SATURATED_AT_TIMES
 
     def _exchange(
         self,

@@ -69,7 +69,7 @@ def simulated_slices(
     loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
     keys = ("run", "slice")
     loads = loads.repartition(
-        max(1, min(-(-count // 2), PARTITIONS_MAX)), *keys
+        max(1, min(-(-count // SLICES_PER_PARTITION), PARTITIONS_MAX)), *keys
     ).sortWithinPartitions(*keys)
     return mapped(loads, partial(_simulated, plans=plans, checkpoint=checkpoint), SlicePart)
 

@@ -89,8 +89,12 @@ def change_lines(document: Mapping[str, Any]) -> list[str]:
     for row in rows:
         if row is base:
             continue
-        measured = trade_text(_trade(row, base, "measured"))
         predicted = trade_text(_trade(row, base, "predicted"))
+        if invalid := [each["name"] for each in (row, base) if _validity(each) is Validity.INVALID]:
+            why = f"not comparable, invalid: {', '.join(invalid)}"
+            lines.append(f"{row['name']}: measured {why}; predicted {predicted}")
+            continue
+        measured = trade_text(_trade(row, base, "measured"))
         unsure = [rows.index(each) + 1 for each in (row, base) if is_doubtful(each)]
         end = f" (doubtful: {run_numbers(unsure)})" if unsure else ""
         name = row["name"]
@@ -115,7 +119,11 @@ def _trade(row: Mapping[str, Any], base: Mapping[str, Any], kind: str) -> Trade:
 
 def is_doubtful(row: Mapping[str, Any]) -> bool:
     """Whether the machine, or the run itself, makes what was measured doubtful."""
-    return validity_of(RunWarning(**each) for each in row["warnings"]) is not Validity.VALID
+    return _validity(row) is not Validity.VALID
+
+
+def _validity(row: Mapping[str, Any]) -> Validity:
+    return validity_of(RunWarning(**each) for each in row["warnings"])
 
 
 def _processor_use(document: dict[str, Any] | None) -> ProcessorUse | None:

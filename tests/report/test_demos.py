@@ -227,7 +227,7 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
     disturbed = replace(runs[1].result, warnings=(RunWarning("disturbed", "others took it"),))
     shown = timeout([runs[0], replace(runs[1], result=disturbed), runs[2]], LOAD)
-    assert "1 of 3 runs are doubtful, at 5ms" in shown.doubts[0]
+    assert "1 of 3 runs is doubtful, at 5ms" in shown.doubts[0]
     assert len(shown.lesson) == 1
     assert not shown.lesson[0].endswith("(doubtful)")
     assert [row.cells[0] for row in shown.table.rows] == ["0", "! 5ms", "100ms"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from flinknet.report.from_trace_console import OF_MACHINE, print_predictions
+from flinknet.report.from_trace_console import OF_MACHINE, change_lines, print_predictions
 from flinknet.report.from_trace_page import from_trace_page
 from flinknet.report.page import page_of_parts
 from flinknet.report.page_parts import Curves, Lines, Section
@@ -77,3 +77,14 @@ def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_the
     found["runs"][1]["name"] = "segment-size=4kb"
     curve = from_trace_page(found, [], {}).views[0].parts[-1].parts[0]  # type: ignore[union-attr]
     assert curve.labels[0] == "buffer-timeout=5ms (as recorded)"  # type: ignore[union-attr]
+
+
+def test_an_invalid_run_is_not_compared() -> None:
+    found = document(None, "rate-not-reached")
+    for row in found["runs"]:
+        row["is_recorded"] = row["name"].endswith("=0ms")
+        for kind in ("measured", "predicted"):
+            row[kind] = row[kind] | {"buffers_per_s": 100.0}
+    assert change_lines(found)[1].startswith(
+        "buffer-timeout=1ms: measured not comparable, invalid: buffer-timeout=1ms; predicted p50"
+    )

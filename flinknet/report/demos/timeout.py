@@ -99,9 +99,10 @@ def _doubts(runs: Sequence[DemoRun]) -> list[str]:
     names = doubtful(runs)
     if not names:
         return []
+    verb = "is" if len(names) == 1 else "are"
     return [
-        f"{len(names)} of {len(runs)} runs are doubtful, at {', '.join(names)} (marked !): do not"
-        " rely on their values.",
+        f"{len(names)} of {len(runs)} runs {verb} doubtful, at {', '.join(names)} (marked !): do"
+        " not rely on their values.",
         *_reasons(runs),
     ]
 

@@ -1,0 +1,21 @@
+"""When a job counts as one that falls behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flinknet.predict.passing_on import falls_behind
+from flinknet.predict.recorded_job import Departures
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("rate", "falls"), [(0.5, True), (0.9, True), (1.0, False)], ids=["half", "most", "all"]
+)
+@pytest.mark.parametrize("window_ns", [S, 6 * S])
+def test_sources_may_end_long_before_the_window(rate: float, falls: bool, window_ns: int) -> None:
+    origins_ns = S + np.arange(0, S, 1_000_000)
+    at_ns = S + ((origins_ns - S) / rate).astype(np.int64) + 5_000_000
+    assert falls_behind([Departures(at_ns, origins_ns)], S, window_ns, 10_000_000) is falls
