@@ -237,7 +237,8 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
         if value and point.latency_high_ns:
             value = f"up to {value[:-2]} (90% interval), "
     if margin < -1:
-        return f": {value}{1 - margin:.3g} times the limit"
+        times = f"{1 - margin:,.0f}" if margin < -999 else f"{1 - margin:.3g}"
+        return f": {value}{times} times the limit"
     return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"
 
 

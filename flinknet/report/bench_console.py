@@ -42,7 +42,7 @@ CHANNELS_SHOWN = 16
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
 
-EXPLAIN = "the warnings in the JSON of this run, or --explain when you run it again"
+EXPLAIN = "run it again with --explain; what --json writes has it, too"
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Of settings in a table."""
