@@ -25,9 +25,9 @@ round has no ratio: its means are arithmetic and its change is in its own unit.
 
 The verdict is "no difference" if the whole interval lies within 1%, "unclear" if the interval is
 wider than that and includes 0%, or the change is below 1%: more --runs narrow it. Throughput that
-would be unclear is "rate kept" if every run took all records of a given rate. The confidence is
-that of each metric and limit alone: with 95%, one metric in twenty differs by chance. Verdicts do
-not change the exit code; limits do.
+would be unclear is "rate kept" if every run took all records of a given rate. The confidence
+applies to each metric and limit separately: with 95%, one metric in twenty differs by chance.
+Verdicts do not change the exit code; limits do.
 
 Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
 compared with a warning: their changes are "higher" or "lower" instead of better or worse, and

@@ -1,9 +1,10 @@
 """Jobs in which a slow stage makes the tasks before it wait for buffers.
 
 Held to the simulator, which runs them on the real core. The bound: p50 within 2% and 40 us for each
-edge, p99 within 5% and as much, messages within 4%; 85 of 100 jobs have to lie within. That is
-wider than where nobody waits: which of the records of a buffer went to which channel is assumed,
-and one buffer more or less on a channel holds up all others.
+edge, p99 within 5% and as much, messages within 4%; nine of ten jobs without debloating have to
+lie within, and 85 of 100 of all. That is wider than where nobody waits: which of the records of a
+buffer went to which channel is assumed, and one buffer more or less on a channel holds up all
+others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
-from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import JobRun, simulate_job
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
@@ -25,7 +25,7 @@ from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.source_plan import plan_sources
-from tests.predict.test_job_run import SLACK_NS, chain, recorded
+from tests.predict.test_job_run import chain, is_within_the_bound, recorded
 from tests.simulated_chain import Simulated, simulated
 from tests.simulation import MS
 
@@ -105,20 +105,6 @@ def recorded_under_pressure(run: Simulated) -> RecordedJob:
     return RecordedJob(edges)
 
 
-def is_within(job: RecordedJob, found: JobOutcome, real: Simulated) -> bool:
-    assert found.latency.count == real.latency.count == real.records
-    slack, slack_ns = 1.5 / real.latency.count, len(job.edges) * SLACK_NS
-    for number, hop in enumerate(found.hops):
-        if hop.messages != pytest.approx(real.messages(number), rel=0.04, abs=4):
-            return False
-    for q, share in ((0.5, 0.02), (0.99, 0.05)):
-        ours = found.latency.percentile(q) or 0
-        low, high = (real.latency.percentile(each) or 0 for each in (q - slack, min(q + slack, 1)))
-        if not low * (1 - share) - slack_ns <= ours <= high * (1 + share) + slack_ns:
-            return False
-    return True
-
-
 def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core() -> None:
     """Those that fall behind for good have no latency, as it grows as long as they run."""
     counted: Counter[str] = Counter()
@@ -131,13 +117,18 @@ def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core() -> None:
             is_late = any(text in found.why_unknown for text in ("carry only", "falls behind"))
             counted["saturated" if is_late else "refused"] += 1
             continue
-        counted["compared"] += 1
-        counted["within"] += is_within(job, found, real)
+        kind = "debloated" if settings[0].network.debloating_enabled else "others"
+        counted[f"compared ({kind})"] += 1
+        counted[f"within ({kind})"] += is_within_the_bound(
+            job, found, real, messages=(0.04, 4), percentiles={0.5: 0.02, 0.99: 0.05}
+        )
         counted["waited"] += JobRun(job, settings, 0).waited_ns > 0
     print("of {} jobs: {}".format(JOBS, ", ".join(f"{n} {what}" for what, n in counted.items())))
     assert counted["refused"] <= 0.1 * JOBS
     assert counted["waited"] > 0
-    assert counted["within"] >= 0.85 * counted["compared"]
+    assert counted["within (others)"] >= 0.9 * counted["compared (others)"]
+    within = counted["within (others)"] + counted["within (debloated)"]
+    assert within >= 0.85 * (counted["compared (others)"] + counted["compared (debloated)"])
 
 
 class Together(JobRun):

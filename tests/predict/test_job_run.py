@@ -11,7 +11,9 @@ with a beat leaves with that or with the next one.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -128,16 +130,26 @@ def predicted(job: RecordedJob, *settings: Setting) -> JobOutcome:
     return simulate_job(job, settings * (len(job.edges) if len(settings) == 1 else 1), phases=1)
 
 
-def is_within_the_bound(job: RecordedJob, found: JobOutcome, real: Simulated) -> bool:
+def is_within_the_bound(
+    job: RecordedJob,
+    found: JobOutcome,
+    real: Simulated,
+    *,
+    messages: tuple[float, int] = (0.01, 3),
+    percentiles: Mapping[float, float] = MappingProxyType({0.5: 0.02, 0.99: 0.02}),
+) -> bool:
+    """Whether the messages of each edge are right within a share, or so many, and percentiles of
+    the job's latency within a share and SLACK_NS for each edge.
+    """
     assert found.latency.count == real.latency.count == real.records
     slack, slack_ns = 1.5 / real.latency.count, len(job.edges) * SLACK_NS
     for number, hop in enumerate(found.hops):
-        if hop.messages != pytest.approx(real.messages(number), rel=0.01, abs=3):
+        if hop.messages != pytest.approx(real.messages(number), rel=messages[0], abs=messages[1]):
             return False
-    for q in (0.5, 0.99):
+    for q, share in percentiles.items():
         ours = found.latency.percentile(q) or 0
         low, high = (real.latency.percentile(each) or 0 for each in (q - slack, min(q + slack, 1)))
-        if not low * 0.98 - slack_ns <= ours <= high * 1.02 + slack_ns:
+        if not low * (1 - share) - slack_ns <= ours <= high * (1 + share) + slack_ns:
             return False
     return True
 
