@@ -18,6 +18,10 @@ from flinknet.core.wire.events import (
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import (
     BUFFER_RESPONSE_HEADER_BYTES,
+    BUFFER_RESPONSE_ID,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    MAGIC,
     PARTIAL_BUFFERS,
     PARTIAL_SIZE_BYTES,
     SIZE,
@@ -41,7 +45,7 @@ from flinknet.core.wire.plain_frames import (
 )
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, TransportError
 from tests.pair import partition_id
-from tests.peers.frames import LYING_LENGTHS, MAGIC, OF_NO_PROTOCOL, frame
+from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 
 from .draw import Draw
 
@@ -109,16 +113,17 @@ def _first_event(receiver: InputChannelID, event: Event) -> bytes:
 
 
 def ends_within_a_frame(data: bytes) -> bool:
-    """Whether what comes behind would be taken for the rest of a frame. A BufferResponse is as long
-    as its header says by its sizes, as in Flink.
+    """Whether what comes behind may be taken for the rest of a frame: nothing is judged before its
+    header is there, and a BufferResponse is as long as its sizes say, whatever its length, as in
+    Flink.
     """
     while data:
-        length, magic = int.from_bytes(data[:4]), data[4:8]
-        if len(data) < 4:
+        if len(data) < FRAME_HEADER_BYTES:
             return True
-        if length < len(frame(0)) or magic != MAGIC[: len(magic)]:
+        length, magic, message_id = FRAME_HEADER.unpack_from(data)
+        if magic != MAGIC:
             return False  # refused at once
-        if data[8:9] == b"\0":
+        if message_id == BUFFER_RESPONSE_ID and length >= 0:
             if len(data) < BUFFER_RESPONSE_HEADER_BYTES:
                 return True
             try:
@@ -127,6 +132,8 @@ def ends_within_a_frame(data: bytes) -> bool:
                 return False
             length = BUFFER_RESPONSE_HEADER_BYTES + header[SIZE]
             length += PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
+        if length < FRAME_HEADER_BYTES:
+            return False
         if length > len(data):
             return True
         data = data[length:]
