@@ -51,6 +51,11 @@ ONCE_FAILED = {
         26815506230,
         {"exclusive buffers": 1, "end": 12, "injection message": 10},
     ),
+    "eight bytes of a frame made a BufferResponse of the message behind them": (
+        19533471442,
+        {"exclusive buffers": 1, "end": 12, "injection message": 6, "injection damage": 2}
+        | {"injection place": 8},
+    ),
     "a flush was asked of a TaskManager that had died": (
         33526368120,
         {"parallelism": 2, "placement": 3, "buffer timeout": 1, "rate": 1, "neighbour": 9}
