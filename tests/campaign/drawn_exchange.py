@@ -240,9 +240,15 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
     one_of, workload = draw.one_of, shape.workload
     low_bytes = one_of("record bytes", (8, 20, 100, 300))
     high_bytes = low_bytes + one_of("record spread bytes", (0, 0, 50, 200))
+    # A barrier that has timed out leaves what it announced for the next flush, as in Flink. Without
+    # exclusive buffers others wait for the credit.
+    needs_flushes = (
+        shape.network.aligned_checkpoint_timeout_ns and not shape.network.exclusive_buffers
+    )
+    seldom_ns = 5 * MS if needs_flushes else NEVER
     network = replace(
         shape.network,
-        buffer_timeout_ns=one_of("buffer timeout", (0, MS, 5 * MS, NEVER)),
+        buffer_timeout_ns=one_of("buffer timeout", (0, MS, 5 * MS, seldom_ns)),
         debloating_enabled=(
             shape.flow_control == CREDIT
             and not workload.is_blocking
