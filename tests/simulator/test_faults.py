@@ -131,7 +131,7 @@ ONCE_FAILED = {
         296433639,
         {"exclusive buffers": 1, "end": 12, "injection receiver": 1, "injection message": 33},
     ),
-    "a barrier that timed out left what it had announced to a flush that never came": (
+    "a barrier that timed out left a buffer that it had announced, and its credit was missing": (
         16770689336,
         {"relays": 11, "parallelism": 4, "partitioner": 2, "segment size bytes": 1}
         | {"exclusive buffers": 1, "floating buffers": 1, "checkpoints": 5, "record bytes": 2}
