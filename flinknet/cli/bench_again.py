@@ -26,7 +26,7 @@ from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import collect, load_options, out_option, trace_option
-from .paths import existing_path
+from .paths import existing_path, one_run
 from .report_options import ReportFiles, report_options
 from .wrong_calls import WholeNumber
 
@@ -103,7 +103,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
     from . import sweep
 
-    run = open_to_repeat(values["run_dir"], values["edge"])
+    run = open_to_repeat(one_run(values["run_dir"]), values["edge"])
     recorded = scenario_of(run)
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))

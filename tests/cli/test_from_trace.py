@@ -242,6 +242,17 @@ def test_what_the_trace_answers_may_not_be_given(
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_of_the_directory_of_a_sweep_one_run_is_to_be_given(
+    recorded: Path, flinknet: Command
+) -> None:
+    call = ("bench", "again", str(recorded.parent), "--no-trace", "--no-control")
+    assert flinknet(*call).exit_code == 0  # the only run below it
+    write_run(recorded.parent / "second")
+    result = flinknet(*call)
+    assert result.exit_code == 2
+    assert f"2 runs below it; give one: {recorded}, {recorded.parent}/second" in result.stderr
+
+
 def test_arrivals_are_those_of_the_trace(recorded: Path, tmp_path: Path) -> None:
     again = open_recorded_run(recorded, 0)
     scenario = scenario_of(again)
