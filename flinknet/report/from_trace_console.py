@@ -112,7 +112,7 @@ def machine_lines(document: Mapping[str, Any]) -> list[str]:
     own = f" Against the recording, the model's error is {_changes(error)}." if error else ""
     if not is_slower and not is_faster:
         return [first, f"So the errors in the table are mostly the model's.{own}"]
-    use = " The lines below the table compare runs of now." if len(rows) > 1 else ""
+    use = " The changes below the table are between runs made now." if len(rows) > 1 else ""
     return [first, f"The errors in the table include that, not the model's alone.{own}{use}"]
 
 
