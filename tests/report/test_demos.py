@@ -231,8 +231,8 @@ def test_neighbours_that_differ_by_less_than_the_records_of_a_run_are_named() ->
         runs[index] = replace(runs[index], result=replace(runs[index].result, measured=spread))
     (_, close) = timeout(runs, LOAD).lesson
     assert close == (
-        "0 and 1ms cannot be told apart here: p50 is 3.00 ms and 3.40 ms, and at 0 a quarter of the"
-        " records took 6.00 ms or more. Try a quiet machine or a lower --rate."
+        "0 and 1ms cannot be distinguished here: p50 is 3.00 ms and 3.40 ms, and at 0 a quarter of"
+        " the records took 6.00 ms or more. Try a quiet machine or a lower --rate."
     )
 
 

@@ -174,10 +174,10 @@ def _lesson(
 
 def _too_close(names: Sequence[str], latencies: Sequence[LatencySummary]) -> list[str]:
     """Of neighbours whose p50 differs by less than half of the records of a run differ from its
-    p50: that they cannot be told apart.
+    p50: that they cannot be distinguished.
     """
     return [
-        f"{name} and {longer} cannot be told apart here: p50 is {human_duration(own.p50)} and"
+        f"{name} and {longer} cannot be distinguished here: p50 is {human_duration(own.p50)} and"
         f" {human_duration(other.p50)}, and at {name} a quarter of the records took"
         f" {human_duration(own.p75)} or more. Try a quiet machine or a"
         " lower --rate."
