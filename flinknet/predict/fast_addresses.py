@@ -8,7 +8,7 @@ from flinknet.config import NetworkConfig
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 
-from .fast_clock import one_way_ns
+from .fast_clock import back_ns
 from .fast_kernel import words as k
 from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
@@ -30,7 +30,7 @@ class Addresses:
         self.period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
         said = 4  # under way, beside buffers
         if network.debloating_enabled:
-            said += one_way_ns(exchange) // network.debloating_period_ns + 1
+            said += back_ns(exchange) // network.debloating_period_ns + 1
         self.ring = power_of_two(network.exclusive_buffers + network.floating_buffers + said)
         self.channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self.channel_at = {

@@ -30,7 +30,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
-from .fast_clock import one_way_ns
+from .fast_clock import back_ns, one_way_ns
 from .fast_head import latency_kinds
 from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
@@ -73,15 +73,16 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
     """Whether the kernel knows this kind of exchange."""
     scenario = load.scenario
     return (
-        not exchange.is_max_rate
-        and not exchange.preemptions[0]
-        and exchange.costs.back_ns is None
+        exchange.costs.loop is None
+        and (exchange.is_max_rate or not exchange.preemptions[0])
+        and (exchange.has_instants or not exchange.is_max_rate)
         and exchange.flow_control == CREDIT
+        and exchange.link.bandwidth_bytes_per_s == 0
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and (knows_checkpoints(network) or knows_alone(exchange, network))
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
-        and one_way_ns(exchange) < OPENING_NS // 4
+        and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
     )
 
@@ -109,10 +110,11 @@ def run_fast(
     Args:
         may_wait: whether writers may wait for buffers.
 
-    Returns: None if one would have to wait that may not, and where the sockets of a connection fill
-        or a checkpoint takes too long.
+    Returns: None if one would have to wait that may not, and where a checkpoint takes too long.
     """
-    ran = _run(exchange, network, load, may_wait=False)
+    if exchange.is_max_rate and not may_wait:
+        return None
+    ran = _run(exchange, network, load, may_wait=exchange.is_max_rate)
     if may_wait and ran.memory[k.ENDED] == k.WRITER_WAITS:  # a fifth more, so only where one does
         ran = _run(exchange, network, load, may_wait=True)
     return outcome_of(ran, exchange, network) if ran.is_done else None
