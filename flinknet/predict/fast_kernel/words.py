@@ -24,7 +24,8 @@ Numbers = MutableSequence[float]
     CHECKPOINT_EXPIRES,
     ORDER_UNKNOWN,
     ANSWER_MISSING,
-) = range(6)
+    ROOM_MISSING,
+) = range(7)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
@@ -138,7 +139,10 @@ HAS_BARRIERS = 90  # whether there are checkpoints
 # the room in a socket below which it has to be looked at; whether sources write as fast as they
 # can; whether the machine keeps TaskManagers from their work.
 BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED = range(96, 102)
-HEAD_WORDS = 104
+# Without credit: words 102 to 104. Whether there is none; how often a socket was not read any more
+# for want of a buffer; whether what waited for one has come to its channel in a turn.
+WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(102, 105)
+HEAD_WORDS = 105
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -248,7 +252,9 @@ MESSAGE_WORDS = 6
 # A connection: its two TaskManagers, and which of their ends it has there; queues as address, begin
 # and end, and how long they are, less one; all lengths are powers of two. Then what the socket is
 # asked to take: bytes so far, messages whose segments come back when it has taken them, whether
-# there are any or nothing is handed over, and whether that is so.
+# there are any or nothing is handed over, and whether that is so. Then, without credit: the first
+# message read that has not come to its channel, whether it waits for a buffer or has one, whether
+# what waits is due, and where it stands when messages were sent, 0 for nowhere.
 (
     UPSTREAM,
     UPSTREAM_PLACE,
@@ -279,10 +285,16 @@ MESSAGE_WORDS = 6
     STAGED_END,
     IS_PRESSED,
     IS_UNWRITABLE,
-) = range(29)
-CONNECTION_WORDS = 29
+    UNDELIVERED,
+    WAITS_FOR_BUFFER,
+    IS_DUE,
+    STAMPS,
+) = range(33)
+CONNECTION_WORDS = 33
+IS_LISTENING, HAS_BUFFER = 1, 2
 CONTROL_WORDS = 2  # channel, what to say
-DOWN_WORDS = 6  # channel, backlog, bytes, piece, when it arrives, kind
+DOWN_WORDS = 6  # channel, backlog (without credit: records), bytes, piece, when it arrives, kind
+STAMP_WORDS = 2  # when sent, longest wait
 UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
 
