@@ -33,7 +33,6 @@ def put_head(at: Addresses) -> None:
     exchange, network = at.exchange, at.network
     counted_ns = exchange.counted_ns or (0, k.NEVER)
     beat_ns = exchange.beat_ns(network)
-    high_bytes = exchange.link.high_water_bytes or HIGH_BYTES
     at.memory.record(
         0,
         {
@@ -68,9 +67,9 @@ def put_head(at: Addresses) -> None:
             k.SINKS: len(at.sink_at),
             k.FIRST_SINK: at.sink_at[0],
             k.TURNS_ASKED: 1 + at.timers,
-            k.LINK_BYTES: exchange.link.capacity_bytes,
-            k.HIGH_BYTES: high_bytes,
-            k.LOW_BYTES: -(-high_bytes // 2) if exchange.link.high_water_bytes else LOW_BYTES,
+            k.LINK_BYTES: exchange.socket_bytes,
+            k.HIGH_BYTES: HIGH_BYTES,
+            k.LOW_BYTES: LOW_BYTES,
             k.NARROW_BYTES: 2 * (SEND_BATCH_BYTES + network.segment_size_bytes),
             k.IS_MAX_RATE: int(exchange.is_max_rate),
             k.IS_DISTURBED: int(bool(exchange.preemptions[0])),

@@ -17,14 +17,7 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-(
-    DONE,
-    WRITER_WAITS,
-    TOO_LONG,
-    CHECKPOINT_EXPIRES,
-    ORDER_UNKNOWN,
-    ANSWER_MISSING,
-) = range(6)
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES, ORDER_UNKNOWN, ANSWER_MISSING = range(6)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
@@ -133,11 +126,14 @@ BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
 SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
 HAS_BARRIERS = 90  # whether there are checkpoints
-# Sockets and the highest rate: words 96 to 101. How long what consumers say is under way; the bytes
+# Sockets and the highest rate: words 96 to 102. How long what consumers say is under way; the bytes
 # that wait for a socket above which a connection hands over no more, and below which it does again;
 # the room in a socket below which it has to be looked at; whether sources write as fast as they
-# can; whether the machine keeps TaskManagers from their work.
-BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED = range(96, 102)
+# can; whether the machine keeps TaskManagers from their work; how often a connection was asked for
+# more while something waited for its socket.
+BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SOCKETS = range(
+    96, 103
+)
 HEAD_WORDS = 104
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
