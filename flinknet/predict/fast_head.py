@@ -5,7 +5,7 @@ from __future__ import annotations
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
-from flinknet.core.water_marks import HIGH_BYTES, LOW_BYTES
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
@@ -33,6 +33,9 @@ def put_head(at: Addresses) -> None:
     exchange, network = at.exchange, at.network
     counted_ns = exchange.counted_ns or (0, k.NEVER)
     beat_ns = exchange.beat_ns(network)
+    marks = WriteWaterMarks()
+    if at.is_tcp:
+        marks = WriteWaterMarks.classic(network.segment_size_bytes)
     at.memory.record(
         0,
         {
@@ -68,8 +71,9 @@ def put_head(at: Addresses) -> None:
             k.FIRST_SINK: at.sink_at[0],
             k.TURNS_ASKED: 1 + at.timers,
             k.LINK_BYTES: exchange.socket_bytes,
-            k.HIGH_BYTES: HIGH_BYTES,
-            k.LOW_BYTES: LOW_BYTES,
+            k.HIGH_BYTES: marks.high_bytes,
+            k.LOW_BYTES: marks.low_bytes,
+            k.WITHOUT_CREDIT: int(at.is_tcp),
             k.NARROW_BYTES: 2 * (SEND_BATCH_BYTES + network.segment_size_bytes),
             k.IS_MAX_RATE: int(exchange.is_max_rate),
             k.IS_DISTURBED: int(bool(exchange.preemptions[0])),

@@ -16,9 +16,15 @@ from .full_speed import batches_of, preemptions_of
 from .recorded import RecordedChannel, RecordedExchange
 
 
-def lay_out(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> Layout:
-    """The memory that the kernel starts with."""
-    layout = Layout(exchange, network, load)
+def lay_out(
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, room: int = 0
+) -> Layout:
+    """The memory that the kernel starts with.
+
+    Args:
+        room: attempts that have had too little for messages on their way.
+    """
+    layout = Layout(exchange, network, load, room)
     put_head(layout)
     put_checkpoints(layout)
     put_debloating(layout)
@@ -41,8 +47,10 @@ class Layout(Addresses):
         alignments: likewise, from where on it notes when checkpoints are aligned, by sink.
     """
 
-    def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
-        super().__init__(exchange, network, load)
+    def __init__(
+        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, room: int
+    ) -> None:
+        super().__init__(exchange, network, load, room)
         self._ends: list[list[int]] = [[] for _ in self.manager_at]
         self.departures: dict[int, slice] = {}
         self.alignments: list[int] = []
@@ -50,7 +58,8 @@ class Layout(Addresses):
 
     def put_channels(self) -> None:
         """The channels, each with its arrivals and what has left its subpartition before."""
-        memory, exclusive_buffers = self.memory, self.network.exclusive_buffers
+        memory = self.memory
+        exclusive_buffers = 0 if self.is_tcp else self.network.exclusive_buffers
         recorded = {channel.channel: channel for channel in self.exchange.channels}
         places = {channel: at for output in self.outputs for at, channel in enumerate(output)}
         for planned in self.load.channels:
@@ -86,7 +95,7 @@ class Layout(Addresses):
                     k.LAST_SENT_NS: self.exchange.measured_from_ns,
                     k.DEPARTURES: departures,
                     k.FRONT_EVENT: 1,
-                    k.CREDIT: exclusive_buffers,
+                    k.CREDIT: k.NEVER if self.is_tcp else exclusive_buffers,
                     k.FREE_EXCLUSIVE: exclusive_buffers,
                     k.BOUNDARIES: memory.take(self.boundaries),
                     k.RING: memory.take((1 if is_local else self.ring) * k.MESSAGE_WORDS),
@@ -116,7 +125,8 @@ class Layout(Addresses):
         memory = self.memory
         for (upstream, downstream), address in self.connection_at.items():
             width = power_of_two(self.channels_between[upstream, downstream] + 1)
-            slots = width * self.ring
+            slots = max(width * self.ring, self.least_slots)
+            has_stamps = self.is_tcp and not self.exchange.has_instants
             memory.record(
                 address,
                 {
@@ -133,6 +143,7 @@ class Layout(Addresses):
                     k.CREDITORS: memory.take(width),
                     k.CONTROL: memory.take(2 * width * k.CONTROL_WORDS),
                     k.STAGED: memory.take(slots * k.STAGED_WORDS),
+                    k.STAMPS: memory.take(slots * k.STAMP_WORDS) if has_stamps else 0,
                 },
             )
 

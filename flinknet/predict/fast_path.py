@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.config import CREDIT, NetworkConfig
+from flinknet.config import NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
@@ -50,7 +50,8 @@ class FastOutcome:
     `aligned_ns`, when each consumer had aligned successive checkpoints; `memory_bytes` is the most
     that all pools can take; `local_messages`: of the messages, within a TaskManager;
     `resumed_ns`: when a writer last went on that had waited for buffers, 0 for never;
-    `full_sockets`: how often a connection was asked for more than its socket had taken.
+    `full_sockets`: how often a connection was asked for more than its socket had taken; `stops`:
+    how often one without credit was not read any more.
     """
 
     latency: LogLinearHistogram
@@ -68,6 +69,7 @@ class FastOutcome:
     local_messages: int = 0
     resumed_ns: int = 0
     full_sockets: int = 0
+    stops: int = 0
     aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointTimes | None = None
 
@@ -79,7 +81,6 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         exchange.costs.loop is None
         and (exchange.is_max_rate or not exchange.preemptions[0])
         and (exchange.has_instants or not exchange.is_max_rate)
-        and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and (knows_checkpoints(network) or knows_alone(exchange, network))
@@ -110,7 +111,7 @@ def run_fast(
     """Run a covered exchange.
 
     Args:
-        may_wait: whether writers may wait for buffers.
+        may_wait: whether writers may wait for buffers, and connections without credit.
 
     Returns: None if one would have to wait that may not, and where a checkpoint takes too long.
     """
@@ -141,6 +142,7 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         resumed_ns=int(memory[k.RESUMED_NS]),
         full_sockets=int(memory[k.FULL_SOCKETS]),
+        stops=int(memory[k.STOPS]),
         departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
         aligned_ns={
             sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)]
@@ -164,19 +166,24 @@ def _run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
 ) -> Ran:
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
-    of them are taken in another.
+    of them are taken in another, and where there is too little room for messages, there is more.
     """
     from .fast_kernel.run import run
 
-    for keeps_quiet_turns in (False, True):
-        layout = lay_out(exchange, network, load)
+    keeps_quiet_turns, room = False, 0
+    while True:
+        layout = lay_out(exchange, network, load, room=room)
         memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
         numbers = numbers_of_run(exchange, network)
         ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
-        if ended != k.ORDER_UNKNOWN:
+        if ended == k.ROOM_MISSING and layout.may_have_more_room:
+            room += 1
+        elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
+            keeps_quiet_turns = True
+        else:
             break
     return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
 

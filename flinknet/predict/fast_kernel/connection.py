@@ -8,6 +8,7 @@ from .input_channel import notify_credit, queue_barrier, queue_channel, request_
 from .latencies import longest_wait_ns
 from .sockets import batch_limit, is_narrow, settle, stage
 from .subpartition import append_reader, may_send, note, notify, poll
+from .tcp_mode import is_stopped, lay_down, receive_without_credit
 from .timetable import due_ns, set_due
 from .words import Numbers, Words
 
@@ -98,7 +99,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
                 count_message(m, now, backlog)
             if following and (m[channel + w.CREDIT] > 0 or following == 2):
                 append_reader(m, connection, channel)
-            if kind != w.PRIORITY_BARRIER:
+            if kind != w.PRIORITY_BARRIER and not m[w.WITHOUT_CREDIT]:
                 slot = m[channel + w.SENT] & m[w.RING_MASK]
                 message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
                 m[channel + w.SENT] += 1
@@ -116,6 +117,11 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             m[entry + 2] = size
             m[entry + 3] = m[connection + w.PIECES]
             m[entry + 5] = kind
+            if m[w.WITHOUT_CREDIT]:
+                longest_ns = 0
+                if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                    longest_ns = longest_wait_ns(m, channel, records, backlog, now)
+                lay_down(m, connection, entry, records, now, longest_ns)
             messages += 1
             sent_bytes += size
             left -= size
@@ -130,6 +136,9 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         for number in range(first, m[connection + w.DOWN_END]):
             m[m[connection + w.DOWN] + (number & mask) * w.DOWN_WORDS + 4] = arrival_ns
         oldest = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
+        if m[w.WITHOUT_CREDIT] and is_stopped(m, connection):
+            wake(m, m[connection + w.DOWNSTREAM], m[oldest + 4])
+            continue
         _announce(
             m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4]
         )
@@ -246,6 +255,8 @@ def receive_down(m: Words, connection: int, now: int) -> int:
     """
     if m[connection + w.UNREAD_BYTES] >= m[w.LINK_BYTES]:
         wake(m, m[connection + w.UPSTREAM], now)
+    if m[w.WITHOUT_CREDIT]:
+        return receive_without_credit(m, connection, now)
     mask, left, piece = m[connection + w.SLOTS_MASK], m[w.RECEIVE_BYTES], -1
     while m[connection + w.DOWN_BEGIN] < m[connection + w.DOWN_END]:
         entry = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS

@@ -21,6 +21,7 @@ from .relays import (
 from .sink import step_sink
 from .source import may_go_on, start_source, step_source
 from .subpartition import notify
+from .tcp_mode import deliver_waiting
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
 from .writer import is_blocked
@@ -49,6 +50,8 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
             now = pump_up(m, f, m[end], now)
         else:
             pump_down(m, m[end], now)
+            if m[m[end] + w.IS_DUE]:
+                deliver_waiting(m, m[end])
         if not m[m[end] + w.IS_PRESSED] or not m[end + 1]:
             set_due(m, unsent, place, w.NEVER)
         place = next_due(m, unsent, place + 1, 0)
@@ -102,8 +105,10 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
         next_ns = now  # a local consumer has let it
     waiting = m[w.MAY_WAIT] and _is_any_blocked(m, sources, sources_end)
-    m[w.HAS_SENT] = 0
+    m[w.HAS_SENT] = m[w.HAS_DELIVERED] = 0
     now = _pump_all(m, f, task_manager, now)
+    if m[w.HAS_DELIVERED]:
+        next_ns = now
     if m[w.CATCHES_UP]:
         next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
     if waiting and (m[w.HAS_SENT] or _may_go_on(m, sources, sources_end)):

@@ -17,7 +17,8 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES, ORDER_UNKNOWN, ANSWER_MISSING = range(6)
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)
+ORDER_UNKNOWN, ANSWER_MISSING, ROOM_MISSING = range(4, 7)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
@@ -134,7 +135,10 @@ HAS_BARRIERS = 90  # whether there are checkpoints
 BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SOCKETS = range(
     96, 103
 )
-HEAD_WORDS = 104
+# Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
+# for want of a buffer; whether what waited for one has come to its channel in a turn.
+WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
+HEAD_WORDS = 106
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -244,7 +248,9 @@ MESSAGE_WORDS = 6
 # A connection: its two TaskManagers, and which of their ends it has there; queues as address, begin
 # and end, and how long they are, less one; all lengths are powers of two. Then what the socket is
 # asked to take: bytes so far, messages whose segments come back when it has taken them, whether
-# there are any or nothing is handed over, and whether that is so.
+# there are any or nothing is handed over, and whether that is so. Then, without credit: the first
+# message read that has not come to its channel, whether it waits for a buffer or has one, whether
+# what waits is due, and where it stands when messages were sent, 0 for nowhere.
 (
     UPSTREAM,
     UPSTREAM_PLACE,
@@ -275,10 +281,16 @@ MESSAGE_WORDS = 6
     STAGED_END,
     IS_PRESSED,
     IS_UNWRITABLE,
-) = range(29)
-CONNECTION_WORDS = 29
+    UNDELIVERED,
+    WAITS_FOR_BUFFER,
+    IS_DUE,
+    STAMPS,
+) = range(33)
+CONNECTION_WORDS = 33
+IS_LISTENING, HAS_BUFFER = 1, 2
 CONTROL_WORDS = 2  # channel, what to say
-DOWN_WORDS = 6  # channel, backlog, bytes, piece, when it arrives, kind
+DOWN_WORDS = 6  # channel, backlog (without credit: records), bytes, piece, when it arrives, kind
+STAMP_WORDS = 2  # when sent, longest wait
 UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
 
@@ -410,30 +422,10 @@ SINK_WORDS = 56
 # have numbered otherwise, as quiet turns came after it; when it is kept from its work next, each
 # with how long, and where that ends; how long it takes to get going after it was idle, over and
 # over: where these times stand, how many, and which is next.
-(
-    NUMBER,
-    ASKED,
-    FREE_SINCE_NS,
-    IDLE_NS,
-    OWN_SOURCES,
-    OWN_SOURCES_COUNT,
-    OWN_SINKS,
-    OWN_SINKS_COUNT,
-    HAS_LOCAL_CHANNELS,
-    ENDS,
-    ARRIVALS,
-    UNSENT,
-    LATER_NS,
-    LATER_ASKED,
-    LATEST_NS,
-    LATEST_ASKED,
-    DOUBTED,
-    PREEMPTION,
-    PREEMPTIONS_END,
-    WAKEUPS,
-    WAKEUPS_COUNT,
-    NEXT_WAKEUP,
-) = range(22)
+NUMBER, ASKED, FREE_SINCE_NS, IDLE_NS, OWN_SOURCES, OWN_SOURCES_COUNT = range(6)
+OWN_SINKS, OWN_SINKS_COUNT, HAS_LOCAL_CHANNELS, ENDS, ARRIVALS, UNSENT = range(6, 12)
+LATER_NS, LATER_ASKED, LATEST_NS, LATEST_ASKED, DOUBTED = range(12, 17)
+PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP = range(17, 22)
 TASK_MANAGER_WORDS = 22
 END_WORDS = 2  # connection, whether it is its upstream end
 
