@@ -1,7 +1,7 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
 Covered are records that come at a rate, or as it is assumed of messages seen in passing; any number
-of channels, local or over connections with credit and exclusive buffers; writers that wait for
+of channels, local or over connections, with credit or without, and with exclusive buffers; writers that wait for
 buffers, in an exchange that is computed whole; checkpoints, but behind another exchange none with
 an aligned timeout; buffers that are debloated; network memory for all pools. The kernel notices by
 itself if the sockets of a connection are full, if a checkpoint takes longer than it may, or if a
@@ -78,7 +78,6 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         exchange.costs.loop is None
         and (exchange.is_max_rate or not exchange.preemptions[0])
         and (exchange.has_instants or not exchange.is_max_rate)
-        and exchange.link.bandwidth_bytes_per_s == 0
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and (knows_checkpoints(network) or knows_alone(exchange, network))

@@ -89,7 +89,7 @@ _FALLS_BEHIND = (
 HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
     "the compiled model does not know this exchange (an aligned timeout of checkpoints behind"
-    " another exchange, tcp mode, the highest rate, or no exclusive buffers)"
+    " another exchange, the highest rate, or no exclusive buffers)"
 )
 
 

@@ -59,6 +59,10 @@ def places(
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> RecordedExchange:
+    flow_control = draw(st.sampled_from([CREDIT, TCP, CREDIT]))
+    consume_ns = [0.0, 20.0, 5_000.0]
+    if flow_control == TCP:
+        consume_ns = [50_000.0, 200_000.0, *consume_ns]
     producers, consumers = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     gap_ns = draw(st.sampled_from([20 * US, 200 * US, 2 * MS]))
     per_burst = draw(st.sampled_from([1, 3, 40]))
@@ -92,13 +96,13 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
             transit_ns=draw(st.sampled_from([5_000.0, 15_000.0, 50_000.0, 2e6])),
             receive_ns_per_message=draw(st.sampled_from([0.0, 9_000.0])),
             emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
-            consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,
+            consume_ns_per_record=(draw(st.sampled_from(consume_ns)),) * consumers,
         ),
         flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
         ends_its_data=draw(st.booleans()),
         task_managers=draw(places(producers, consumers)),
         has_instants=draw(st.booleans()),
-        flow_control=draw(st.sampled_from([CREDIT, CREDIT, CREDIT, TCP])),
+        flow_control=flow_control,
     )
 
 
@@ -176,12 +180,12 @@ def assert_percentiles_alike(fast: LogLinearHistogram, full: LogLinearHistogram)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange and its settings. In two of three the writers get rid of what comes; in the
-    others they may have to wait for buffers.
+    """An exchange and its settings. In two of three with credit the writers get rid of what comes; in
+    the others they may have to wait for buffers.
     """
     exchange = draw(exchanges())
     network = draw(networks_of(exchange))
-    if draw(st.sampled_from([True, True, False])):
+    if exchange.flow_control == CREDIT and draw(st.sampled_from([True, True, False])):
         few = max(FEWEST_BUFFERS - network.exclusive_buffers, network.floating_buffers)
         if network.debloating_enabled:  # of the smallest size as many as take what comes
             few = max(few, DEBLOATED_BUFFERS)

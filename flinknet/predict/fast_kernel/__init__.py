@@ -15,7 +15,8 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `words`: what stands where. `compiling`: how functions are compiled. `timetable`: what is next.
 - `source`: when a source steps. Its `writer` makes buffers of records (`ramps`), which wait in a
   `subpartition`; where the `buffer_pool` has none, records wait.
-- `connection`: messages and credit on their way.
+- `connection`: messages and credit on their way. Without credit (`tcp_mode`) messages wait behind
+  one that finds no buffer.
 - `checkpoints`: barriers are written. `alignment`: they are aligned, or overtake data.
   `acknowledgements`: tasks have done their part.
 - `debloating`: gates say how large buffers are to be.
