@@ -134,15 +134,18 @@ BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
 SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
 HAS_BARRIERS = 90  # whether there are checkpoints
-# Sockets and the highest rate: words 96 to 101. How long what consumers say is under way; the bytes
+# Sockets and the highest rate: words 96 to 102. How long what consumers say is under way; the bytes
 # that wait for a socket above which a connection hands over no more, and below which it does again;
 # the room in a socket below which it has to be looked at; whether sources write as fast as they
-# can; whether the machine keeps TaskManagers from their work.
-BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED = range(96, 102)
-# Without credit: words 102 to 104. Whether there is none; how often a socket was not read any more
+# can; whether the machine keeps TaskManagers from their work; how often a connection was asked for
+# more while something waited for its socket.
+BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SOCKETS = range(
+    96, 103
+)
+# Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
 # for want of a buffer; whether what waited for one has come to its channel in a turn.
-WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(102, 105)
-HEAD_WORDS = 105
+WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
+HEAD_WORDS = 106
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
