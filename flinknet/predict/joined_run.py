@@ -7,7 +7,7 @@ from what it reads in the run; laid out is only how many records there will be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -107,6 +107,17 @@ class _Part:
         return not self.exchange.is_max_rate and is_covered(self.exchange, network, self.load)
 
 
+def hold_each_other_up(exchanges: Iterable[RecordedExchange]) -> bool:
+    """Whether exchanges without credit share connections: what one does not read stops another."""
+    used = [
+        connection
+        for exchange in exchanges
+        if exchange.flow_control == TCP
+        for connection in {each.connection for each in exchange.channels} - {WITHIN}
+    ]
+    return len(used) > len(set(used))
+
+
 def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
     """Run exchanges to their end, the first of which sources write.
 
@@ -114,10 +125,12 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
 
     Raises: ConfigError when the buffers of an exchange do not fit into network memory.
     """
+    if hold_each_other_up(each.exchange for each in edges):
+        return None
     ended, room = k.ROOM_MISSING, 0
     while ended == k.ROOM_MISSING:
         parts = [_Part(each) for each in edges]
-        if not all(each.is_known() for each in parts) or _are_coupled(parts):
+        if not all(each.is_known() for each in parts):
             return None
         ended, outcomes = _run(parts, room)
         if not any(_layout(each).may_have_more_room for each in parts):
@@ -157,17 +170,6 @@ def _run(parts: Sequence[_Part], room: int) -> tuple[int, list[Joined] | None]:
         _outcome(part, words, floats, joined)
         for part, words, floats in zip(parts, own, own_numbers, strict=True)
     ]
-
-
-def _are_coupled(parts: Sequence[_Part]) -> bool:
-    """Whether exchanges without credit share connections: then one stops what another reads."""
-    used = [
-        connection
-        for part in parts
-        for connection in {each.connection for each in part.exchange.channels} - {WITHIN}
-    ]
-    is_tcp = any(part.exchange.flow_control == TCP for part in parts)
-    return is_tcp and len(used) > len(set(used))
 
 
 def _layout(part: _Part) -> Layout:
