@@ -1,13 +1,13 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
 Covered are records that come at a rate, as it is assumed of messages seen in passing, or as fast as
-they are taken; any number of channels, local or over connections with credit and exclusive buffers,
-whose sockets may fill; writers that wait for buffers, in an exchange that is computed whole;
-checkpoints, but behind another exchange none with an aligned timeout; buffers that are debloated;
-network memory for all pools. The kernel notices by itself if a checkpoint takes longer than it may,
-or if a writer has to wait that may not; `is_covered` says everything else, as of the parts of an
-event loop whose costs are known (`CostModel.loop`). What is not covered is simulated with the real
-core.
+they are taken; any number of channels, local or over connections with exclusive buffers, with
+credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
+computed whole; checkpoints, but behind another exchange none with an aligned timeout; buffers that
+are debloated; network memory for all pools. The kernel notices by itself if a checkpoint takes
+longer than it may, or if a writer or a connection without credit has to wait that may not;
+`is_covered` says everything else, as of the parts of an event loop whose costs are known
+(`CostModel.loop`). What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.

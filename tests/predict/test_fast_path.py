@@ -61,6 +61,10 @@ def places(
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> RecordedExchange:
+    flow_control = draw(st.sampled_from([CREDIT, TCP, CREDIT]))
+    consume_ns = [0.0, 20.0, 5_000.0]
+    if flow_control == TCP:
+        consume_ns = [50_000.0, 200_000.0, *consume_ns]
     producers, consumers = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     gap_ns = draw(st.sampled_from([20 * US, 200 * US, 2 * MS]))
     per_burst = draw(st.sampled_from([1, 3, 40]))
@@ -94,14 +98,14 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
             transit_ns=draw(st.sampled_from([5_000.0, 15_000.0, 50_000.0, 2e6])),
             receive_ns_per_message=draw(st.sampled_from([0.0, 9_000.0])),
             emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
-            consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,
+            consume_ns_per_record=(draw(st.sampled_from(consume_ns)),) * consumers,
         ),
         flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
         ends_its_data=draw(st.booleans()),
         task_managers=draw(places(producers, consumers)),
         has_instants=draw(st.booleans()),
+        flow_control=flow_control,
         socket_bytes=draw(SOCKET_BYTES),
-        flow_control=draw(st.sampled_from([CREDIT, CREDIT, CREDIT, TCP])),
     )
 
 
@@ -179,14 +183,18 @@ def assert_percentiles_alike(fast: LogLinearHistogram, full: LogLinearHistogram)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange and its settings. In two of four the writers get rid of what comes; in the others
-    they may have to wait for buffers: in one of these as they write at the highest rate.
+    """An exchange and its settings. In two of four with credit the writers get rid of what comes;
+    in the others they may have to wait for buffers, in one of these as they write at the highest
+    rate.
     """
     exchange = draw(exchanges())
-    kind = draw(st.sampled_from(["sendable", "sendable", "pressed", "at full speed"]))
+    network = draw(networks_of(exchange))
+    kinds = ["sendable", "sendable", "pressed", "at full speed"]
+    if exchange.flow_control == TCP:
+        kinds = ["pressed", "pressed", "at full speed"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "at full speed":
         exchange = draw(at_full_speed(exchange))
-    network = draw(networks_of(exchange))
     if kind == "sendable":
         few = max(FEWEST_BUFFERS - network.exclusive_buffers, network.floating_buffers)
         if network.debloating_enabled:  # of the smallest size as many as take what comes
@@ -242,10 +250,10 @@ def features_of(
     found = fast.checkpoints
     features = ["debloated buffers"] if network.debloating_enabled else []
     features += ["writers that waited"] if fast.resumed_ns else []
-    features += ["the highest rate"] if exchange.is_max_rate else []
-    features += ["sockets that filled"] if fast.full_sockets else []
     features += ["flow control tcp"] if exchange.flow_control == TCP else []
     features += ["connections that were not read"] if fast.stops else []
+    features += ["the highest rate"] if exchange.is_max_rate else []
+    features += ["sockets that filled"] if fast.full_sockets else []
     if found is None or not found.completed:
         return features
     if network.checkpoint_mode == AT_LEAST_ONCE:

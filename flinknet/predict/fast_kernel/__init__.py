@@ -18,6 +18,7 @@ come as ramps: a number of them, evenly spaced between two instants.
   `subpartition`; where the `buffer_pool` has none, records wait.
   At the highest rate it steps at `full_speed`.
 - `connection`: messages and credit on their way. `sockets`: what waits for one that is full.
+  Without credit (`tcp_mode`) messages wait behind one that finds no buffer.
 - `checkpoints`: barriers are written. `alignment`: they are aligned, or overtake data.
   `acknowledgements`: tasks have done their part.
 - `debloating`: gates say how large buffers are to be.
