@@ -412,7 +412,6 @@ def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> Non
 @pytest.mark.parametrize(
     "exchange",
     [
-        pytest.param(steady(4000.0, 2.0, flow_control=TCP), id="without credit"),
         pytest.param(
             steady(
                 4000.0,
