@@ -8,7 +8,7 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_addresses import Addresses
-from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns
+from .fast_clock import alignments_max, back_ns, first_checkpoint_ns, flusher_phase_ns
 from .fast_head import put_checkpoints, put_debloating, put_head
 from .fast_kernel import words as k
 from .fast_memory import power_of_two
@@ -281,10 +281,11 @@ class Layout(Addresses):
         that send over a connection have done that once: when it was opened.
         """
         memory, start_ns = self.memory, self.exchange.measured_from_ns
+        sends_later = back_ns(self.exchange) > 0
         for number, each in preemptions_of(self.exchange, self.load).items():
             columns = each.starts_ns + start_ns, each.lengths_ns
             first, wakeups = memory.table_of(columns), len(each.wakeups_ns)
-            has_woken = any(upstream == number for upstream, _ in self.connection_at)
+            has_woken = sends_later and any(up == number for up, _ in self.connection_at)
             memory.record(
                 self.manager_at[number],
                 {
