@@ -263,6 +263,7 @@ def replay(
         from flinknet.replay.spark.damage import find_damaged
         from flinknet.replay.spark.indexes import read_indexes
         from flinknet.replay.spark.results import write_tables
+        from flinknet.replay.spark.tenths import saying_tenths
         from flinknet.report.csv_rows import csv_text, replay_rows
         from flinknet.report.export import replay_document
         from flinknet.report.page import page_of
@@ -286,20 +287,26 @@ def replay(
         if checkpoint is not None:
             files = [file for run in runs for file in run.files]
             kept = Checkpoint.of(_directory(checkpoint), files)
-        found = replay_runs(
-            spark(),
-            runs,
-            grid,
-            max_records=most_records,
-            split=parts,
-            details=page is not None,
-            targets=targets,
-            refine=is_fine,
-            edge_timeouts=edge_timeouts,
-            checkpoint=kept,
-            channels=channels or (),
-            on_progress=_say,
-        )
+        with saying_tenths(spark(), partial(_say, off_terminal_too=True)) as begin:
+
+            def say_step(step: str) -> None:
+                begin(step)
+                _say(step)
+
+            found = replay_runs(
+                spark(),
+                runs,
+                grid,
+                max_records=most_records,
+                split=parts,
+                details=page is not None,
+                targets=targets,
+                refine=is_fine,
+                edge_timeouts=edge_timeouts,
+                checkpoint=kept,
+                channels=channels or (),
+                on_progress=say_step,
+            )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)

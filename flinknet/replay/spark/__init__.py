@@ -8,6 +8,6 @@ below it (`class_archive`: what lets it start faster), or finds it by `connect` 
 `shipping` is what executors elsewhere get of flinknet, `results` what they leave as Parquet.
 `indexes` has executors read the indexes of many files, `damage` look for damaged blocks;
 `checkpoint` keeps what units found, and `worker` is for the Python processes that Spark starts
-(`early_daemon`: what they are forked from, before Spark asks for it). The
-questions to a run are in other rooms.
+(`early_daemon`: what they are forked from, before Spark asks for it). `tenths` says how far it
+has come. The questions to a run are in other rooms.
 """

@@ -78,8 +78,9 @@ def _end(process: subprocess.Popen[bytes], *, is_asked_for: bool) -> None:
     if not is_asked_for:  # it may be loading still
         process.kill()
     try:
-        process.wait(_END_WAIT_S)
-    except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_WAIT_S)
+    finally:  # Ctrl-C does not leave it behind
         process.kill()
         process.wait()
 

@@ -29,6 +29,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -183,6 +184,9 @@ _DEATH_WAIT_S = 0.2
 _CUT_OFF = (ConnectionRefusedError, ConnectionResetError)
 """What py4j raises at a call to a JVM that ends; it listens no longer before it has ended."""
 
+_CALLERS = ("py4j", "pyspark")
+"""Packages that call the JVM."""
+
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 
 _NOT_REGISTERED = "spark-application-"
@@ -213,7 +217,7 @@ def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[
         except Exception as error:  # what PySpark meets in its clean-up without a JVM
             if ending.raised is not None:
                 raise ending.raised from error
-            is_cut_off = ending.is_used and isinstance(error, _CUT_OFF)
+            is_cut_off = ending.is_used and _is_of_jvm(error)
             death = ending.death(_EXIT_WAIT_S if is_cut_off else _DEATH_WAIT_S)
             if death is None and is_cut_off:
                 death = f"does not answer any more ({error})"
@@ -310,6 +314,13 @@ class _Jvm:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _is_of_jvm(error: Exception) -> bool:
+    """Whether a connection to the JVM broke, and not one to a store or to Flink."""
+    frames = traceback.walk_tb(error.__traceback__)
+    modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in frames}
+    return isinstance(error, _CUT_OFF) and not modules.isdisjoint(_CALLERS)
 
 
 def ignore_interrupts() -> None:

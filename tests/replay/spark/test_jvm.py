@@ -20,6 +20,8 @@ from flinknet.replay.spark.jvm import (
     loading_jvm,
 )
 
+REFUSED = "raise ConnectionRefusedError(111, 'Connection refused')"
+
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -137,10 +139,25 @@ def test_what_py4j_reports_of_a_broken_call_is_ours_to_say(
     ]
 
 
-def test_a_jvm_that_ends_between_two_calls_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("jvm", "module", "kind", "text"),
+    [
+        ("exit 3", "py4j.java_gateway", FlinknetError, "its JVM ended with exit code 3"),
+        ("exec cat > cat", "pyarrow.fs", ConnectionRefusedError, "Connection refused"),
+    ],
+)
+def test_a_jvm_that_ends_between_two_calls_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jvm: str,
+    module: str,
+    kind: type[Exception],
+    text: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
     launcher = tmp_path / "bin" / "spark-submit"
     launcher.parent.mkdir()
-    launcher.write_text("#!/bin/sh\nexit 3\n")
+    launcher.write_text(f"#!/bin/sh\n{jvm}\n")
     launcher.chmod(0o755)
     (tmp_path / "gateway").write_bytes((1).to_bytes(4, "big") + b"\0\0\0\1x")  # nobody is there
     environment = {"SPARK_HOME": str(tmp_path), "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
@@ -149,7 +166,7 @@ def test_a_jvm_that_ends_between_two_calls_is_one_line(tmp_path: Path) -> None:
         with loading_jvm(environment, tmp_path / "stderr") as context:
             with suppress(FlinknetError):
                 context()
-            raise ConnectionRefusedError(111, "Connection refused")  # as py4j does
+            exec(REFUSED, {"__name__": module})
 
-    with pytest.raises(FlinknetError, match="Spark failed: its JVM ended with exit code 3"):
+    with pytest.raises(kind, match=text):
         call()

@@ -1,0 +1,56 @@
+"""What a long replay says while it goes on."""
+
+from __future__ import annotations
+
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from flinknet.replay.spark import tenths
+from flinknet.replay.spark.tenths import QUIET_LOOKS, Tenths, saying_tenths
+
+
+def test_a_long_step_has_a_line_at_each_tenth_of_its_tasks() -> None:
+    progress = Tenths()
+    progress.begin("reading 1 run")
+    looks = [progress.look({3: (done, 40)}) for done in range(QUIET_LOOKS + 10)]
+    assert [each for each in looks if each] == [
+        "reading 1 run: 10 of 40 tasks",
+        "reading 1 run: 12 of 40 tasks",
+        "reading 1 run: 16 of 40 tasks",
+    ]
+
+
+def test_a_step_that_does_not_last_says_nothing() -> None:
+    progress = Tenths()
+    for step in ("reading", "simulating"):
+        progress.begin(step)
+        assert not any(progress.look({1: (done, 10)}) for done in range(QUIET_LOOKS))
+    assert progress.look({}) is None
+
+
+def test_spark_is_asked_while_the_block_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tenths, "LOOK_S", 0)
+    monkeypatch.setattr(tenths, "QUIET_LOOKS", 0)
+    info = SimpleNamespace(stageId=7, numCompletedTasks=3, numTasks=4)
+    tracker = SimpleNamespace(
+        getActiveStageIds=lambda: [7, 8], getStageInfo=lambda stage: info if stage == 7 else None
+    )
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+    said, is_said = [], Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        is_said.set()
+
+    with saying_tenths(cast(Any, spark), say) as begin:
+        begin("simulating")
+        assert is_said.wait(60)
+    assert said[0].endswith(": 3 of 4 tasks")
+
+
+def test_a_session_that_does_not_know_is_not_asked() -> None:
+    with saying_tenths(cast(Any, SimpleNamespace()), print) as begin:
+        begin("reading")
