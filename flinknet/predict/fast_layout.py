@@ -17,14 +17,14 @@ from .recorded import RecordedChannel, RecordedExchange
 
 
 def lay_out(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, room: int = 0
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, attempts: int = 0
 ) -> Layout:
     """The memory that the kernel starts with.
 
     Args:
-        room: attempts that have had too little for messages on their way.
+        attempts: that have had too little room for messages on their way.
     """
-    layout = Layout(exchange, network, load, room)
+    layout = Layout(exchange, network, load, attempts)
     put_head(layout)
     put_checkpoints(layout)
     put_debloating(layout)
@@ -48,9 +48,9 @@ class Layout(Addresses):
     """
 
     def __init__(
-        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, room: int
+        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, attempts: int
     ) -> None:
-        super().__init__(exchange, network, load, room)
+        super().__init__(exchange, network, load, attempts)
         self._ends: list[list[int]] = [[] for _ in self.manager_at]
         self.departures: dict[int, slice] = {}
         self.alignments: list[int] = []

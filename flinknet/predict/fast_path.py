@@ -170,9 +170,9 @@ def _run(
     """
     from .fast_kernel.run import run
 
-    keeps_quiet_turns, room = False, 0
+    keeps_quiet_turns, attempts = False, 0
     while True:
-        layout = lay_out(exchange, network, load, room=room)
+        layout = lay_out(exchange, network, load, attempts=attempts)
         memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
@@ -180,7 +180,7 @@ def _run(
         numbers = numbers_of_run(exchange, network)
         ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended == k.ROOM_MISSING and layout.may_have_more_room:
-            room += 1
+            attempts += 1
         elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
             keeps_quiet_turns = True
         else:

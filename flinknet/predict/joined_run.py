@@ -127,25 +127,25 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
     """
     if hold_each_other_up(each.exchange for each in edges):
         return None
-    ended, room = k.ROOM_MISSING, 0
+    ended, attempts = k.ROOM_MISSING, 0
     while ended == k.ROOM_MISSING:
         parts = [_Part(each) for each in edges]
         if not all(each.is_known() for each in parts):
             return None
-        ended, outcomes = _run(parts, room)
+        ended, outcomes = _run(parts, attempts)
         if not any(_layout(each).may_have_more_room for each in parts):
             break
-        room += 1
+        attempts += 1
     return outcomes if ended == k.DONE else None
 
 
-def _run(parts: Sequence[_Part], room: int) -> tuple[int, list[Joined] | None]:
+def _run(parts: Sequence[_Part], attempts: int) -> tuple[int, list[Joined] | None]:
     """One attempt. Returns: how it ended, and what came of it."""
     from .fast_kernel.run import run
 
     joints = KernelMemory(joint.EXCHANGE_AT + 2 * len(parts))
     for part in parts:
-        part.layout = _laid_out(part, _barriers_before(parts, part), room)
+        part.layout = _laid_out(part, _barriers_before(parts, part), attempts)
     for place in range(len(parts)):
         _put_relays(parts, place, joints)
     memories = [_layout(each).memory.to_array() for each in parts]
@@ -177,18 +177,18 @@ def _layout(part: _Part) -> Layout:
     return part.layout
 
 
-def _laid_out(part: _Part, barriers: int, room: int) -> Layout:
+def _laid_out(part: _Part, barriers: int, attempts: int) -> Layout:
     """An exchange before it begins: to what tasks write nothing has come.
 
     Args:
         barriers: room for those that a task passes on.
-        room: attempts that have had too little for messages on their way.
+        attempts: that have had too little room for messages on their way.
     """
     exchange, relayed = part.exchange, set(part.relayed)
     if part.edge.before is not None:
         room = np.zeros(barriers, np.int64)
         exchange = replace(exchange, barriers_ns=(room,) * exchange.producers)
-    layout = lay_out(exchange, part.edge.network, part.load, room=room)
+    layout = lay_out(exchange, part.edge.network, part.load, attempts=attempts)
     memory = layout.memory
     turns = TURNS_FACTOR * memory.word(k.TURNS_MAX)
     memory.record(0, {k.MAY_WAIT: 1, k.CATCHES_UP: 0, k.TURNS_MAX: turns})
