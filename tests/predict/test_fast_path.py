@@ -183,8 +183,9 @@ def assert_percentiles_alike(fast: LogLinearHistogram, full: LogLinearHistogram)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange and its settings. In two of four with credit the writers get rid of what comes. In
-    the others they may have to wait for buffers, in one of these as they write at the highest rate.
+    """An exchange and its settings. In two of four with credit the writers get rid of what comes;
+    in the others they may have to wait for buffers, in one of these as they write at the highest
+    rate.
     """
     exchange = draw(exchanges())
     network = draw(networks_of(exchange))
@@ -411,7 +412,6 @@ def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> Non
 @pytest.mark.parametrize(
     "exchange",
     [
-        pytest.param(steady(4000.0, 2.0, flow_control=TCP), id="without credit"),
         pytest.param(
             steady(
                 4000.0,

@@ -17,15 +17,8 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-(
-    DONE,
-    WRITER_WAITS,
-    TOO_LONG,
-    CHECKPOINT_EXPIRES,
-    ORDER_UNKNOWN,
-    ANSWER_MISSING,
-    ROOM_MISSING,
-) = range(7)
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)
+ORDER_UNKNOWN, ANSWER_MISSING, ROOM_MISSING = range(4, 7)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
@@ -429,30 +422,10 @@ SINK_WORDS = 56
 # have numbered otherwise, as quiet turns came after it; when it is kept from its work next, each
 # with how long, and where that ends; how long it takes to get going after it was idle, over and
 # over: where these times stand, how many, and which is next.
-(
-    NUMBER,
-    ASKED,
-    FREE_SINCE_NS,
-    IDLE_NS,
-    OWN_SOURCES,
-    OWN_SOURCES_COUNT,
-    OWN_SINKS,
-    OWN_SINKS_COUNT,
-    HAS_LOCAL_CHANNELS,
-    ENDS,
-    ARRIVALS,
-    UNSENT,
-    LATER_NS,
-    LATER_ASKED,
-    LATEST_NS,
-    LATEST_ASKED,
-    DOUBTED,
-    PREEMPTION,
-    PREEMPTIONS_END,
-    WAKEUPS,
-    WAKEUPS_COUNT,
-    NEXT_WAKEUP,
-) = range(22)
+NUMBER, ASKED, FREE_SINCE_NS, IDLE_NS, OWN_SOURCES, OWN_SOURCES_COUNT = range(6)
+OWN_SINKS, OWN_SINKS_COUNT, HAS_LOCAL_CHANNELS, ENDS, ARRIVALS, UNSENT = range(6, 12)
+LATER_NS, LATER_ASKED, LATEST_NS, LATEST_ASKED, DOUBTED = range(12, 17)
+PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP = range(17, 22)
 TASK_MANAGER_WORDS = 22
 END_WORDS = 2  # connection, whether it is its upstream end
 
