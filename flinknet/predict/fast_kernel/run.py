@@ -165,6 +165,21 @@ def _are_apart(m: Words) -> bool:
 
 
 @compiled
+def _is_pressed(m: Words, task_manager: int) -> bool:
+    """Whether anything waits for a socket of a TaskManager, so that a turn of it sees what others
+    have read by then.
+    """
+    unsent = m[task_manager + w.UNSENT]
+    place = next_due(m, unsent, 0, 0)
+    while place >= 0:
+        end = m[task_manager + w.ENDS] + place * w.END_WORDS
+        if m[end + 1] and m[m[end] + w.IS_PRESSED]:
+            return True
+        place = next_due(m, unsent, place + 1, 0)
+    return False
+
+
+@compiled
 def _begin(m: Words, f: Numbers, task_manager: int, now: int) -> int:
     """Let a TaskManager have its quiet turns before its next one. Returns: when that begins."""
     _doubt(m, task_manager, now)
@@ -294,6 +309,9 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
                 continue
             is_unordered = begin_ns < now or m[w.TIED_NS] == now
             now = begin_ns
+        if is_unordered and _is_pressed(m, owner):
+            m[w.ENDED] = w.ORDER_UNKNOWN
+            break
         if is_joined:
             write_before(all_words, j, m, owner, now)
         _turn(m, f, w.COUNTS + buckets, owner, now)
