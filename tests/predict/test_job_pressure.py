@@ -211,6 +211,48 @@ def test_one_output_that_waits_holds_up_the_others() -> None:
     assert (slow.max, quick.max) == (400 * MS, 240 * MS)
 
 
+@pytest.mark.parametrize("looks_at_gates", [False, True])
+def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
+    looks_at_gates: bool,
+) -> None:
+    """The quick sink ends while the slow one still waits for the barrier of the first checkpoint.
+    Gates are looked at meanwhile, and buffers stay as large as they are.
+    """
+    network = replace(
+        FEW,
+        checkpoint_interval_ns=5 * MS,
+        debloating_enabled=looks_at_gates,
+        debloating_period_ns=MS,
+        min_segment_size_bytes=4096,
+        starting_segment_size_bytes=4096,
+    )
+    edges = []
+    for number, producers in enumerate((1, 2)):
+        channels = tuple(
+            RecordedChannel(
+                *(2 * number + consumer, consumer * number, consumer, 2 * number + consumer),
+                Ramps.of(np.full(records, START_NS, np.int64)),
+                1024.0,
+            )
+            for consumer, records in enumerate((8, 40))
+        )
+        exchange = replace(
+            burst(0, 40, 0.0),
+            producers=producers,
+            consumers=2,
+            channels=channels,
+            measured_to_ns=START_NS + 20 * MS,
+            costs=CostModel(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 10.0 * MS * number)),
+            partitioner="forward" if number else "rebalance",
+        )
+        edges.append(JobEdge(number, number + 1, exchange, has_own_instants=number == 0))
+    run = Together(RecordedJob(edges), [Setting(network)] * 2, 0)
+    checkpoints = run.joined[0].fast.checkpoints
+    assert checkpoints is not None
+    duration = checkpoints.times[0]
+    assert (checkpoints.completed, duration.min, duration.max) == (2, 150 * MS, 245 * MS)
+
+
 @pytest.mark.parametrize("outputs", [0.5, 3.0])
 def test_records_that_are_held_up_keep_their_number_and_order(outputs: float) -> None:
     edges = [

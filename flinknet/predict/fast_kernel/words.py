@@ -132,7 +132,7 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
-SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
+ANSWERS_BEHIND = 89  # that a checkpoint needs of the exchanges behind this one
 HAS_BARRIERS = 90  # whether there are checkpoints
 HEAD_WORDS = 96
 
@@ -236,6 +236,9 @@ NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
+BARRIER_WORDS = 3
+"""Of a barrier that a task passes on: when, when its checkpoint began, whether it overtakes data."""
+
 MESSAGE_WORDS = 6
 """Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
 
@@ -279,7 +282,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
 # records have been taken; more of a channel than these are no single batch, and do not fit into its
-# pool; when it wrote its last barriers.
+# pool; when it wrote its last barriers; its link, 0 for none; while the coordinator of an exchange
+# before waits for its barriers to leave, where the next one stood when that checkpoint began, else 0.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -311,8 +315,9 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     MOST_RECORDS,
     WRITTEN_NS,
     LINK,
-) = range(30)
-SOURCE_WORDS = 30
+    OWES_FROM,
+) = range(31)
+SOURCE_WORDS = 31
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
