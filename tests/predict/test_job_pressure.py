@@ -49,14 +49,14 @@ def pressed(seed: int) -> Scenario:
     else:
         delays_ns[slow_stage] = slow_ns
     load = chance.choice([0.5, 0.8, 0.9, 1.3])
-    return Scenario(
+    scenario = Scenario(
         network=NetworkConfig(
             segment_size_bytes=4096,
             buffer_timeout_ns=chance.choice([0, MS, 5 * MS]),
             exclusive_buffers=chance.choice([1, 2]),
             floating_buffers=chance.choice([1, 2, 8]),
             max_buffers_per_channel=chance.choice([2, 10]),
-            checkpoint_interval_ns=chance.choice([None, None, 40 * MS]),
+            checkpoint_interval_ns=chance.choice([None, 13 * MS, 40 * MS]),
             unaligned_checkpoints=chance.choice([False, True]),
             debloating_enabled=chance.choice([False, False, True]),
             debloating_period_ns=20 * MS,
@@ -78,6 +78,9 @@ def pressed(seed: int) -> Scenario:
         task_managers=relays + 2,
         seed=seed,
     )
+    timeout_ns = chance.choice([0, MS, 3 * MS, 10 * MS])
+    network = replace(scenario.network, aligned_checkpoint_timeout_ns=timeout_ns)
+    return replace(scenario, network=network)
 
 
 def recorded_under_pressure(run: Simulated) -> RecordedJob:

@@ -92,7 +92,8 @@ def recorded(run: Simulated) -> RecordedJob:
 
 def chain(seed: int) -> tuple[Scenario, Scenario]:
     """A source, one or two relays and a sink of up to three subtasks each, recorded with timeout 0;
-    and with another timeout, two in three with checkpoints, aligned or not."""
+    and with another timeout, two in three with checkpoints, aligned or not or
+    until a timeout."""
     chance = random.Random(seed)
     relays, size = chance.randint(1, 2), chance.choice([100, 700])
     scenario = Scenario(
@@ -117,6 +118,7 @@ def chain(seed: int) -> tuple[Scenario, Scenario]:
         buffer_timeout_ns=timeout_ns,
         checkpoint_interval_ns=chance.choice([None, 13 * MS, 40 * MS]),
         unaligned_checkpoints=chance.choice([False, True]),
+        aligned_checkpoint_timeout_ns=chance.choice([0, MS, 3 * MS]),
     )
     return scenario, replace(scenario, network=network)
 
