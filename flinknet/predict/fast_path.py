@@ -25,7 +25,6 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
@@ -44,11 +43,11 @@ FloatArray = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
     """What the kernel came to, in the terms of `simulated.SimulatedOutcome`; `last_ns` is
-    when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
-    by channel, if they were asked for (`RecordedExchange.keeps_departures`), and with them
-    `barriers`, what each consumer passes on of successive checkpoints (`RecordedExchange.barriers`);
-    `memory_bytes` is the most that all pools can take; `local_messages`: of the messages, within a TaskManager;
-    `resumed_ns`: when a writer last went on that had waited for buffers, 0 for never.
+    when the last record was taken. `departures_ns` are by channel, if they were asked for
+    (`RecordedExchange.keeps_departures`), and with them `barriers`, what each consumer passes on of
+    successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of
+    the messages, within a TaskManager; `resumed_ns`: when a writer last went on that had waited for
+    buffers, 0 for never.
     """
 
     latency: LogLinearHistogram
@@ -59,7 +58,6 @@ class FastOutcome:
     credits: int
     credit_messages: int
     last_ns: int
-    turns: int
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
@@ -122,7 +120,6 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
         credits=int(memory[k.CREDITS]),
         credit_messages=int(memory[k.CREDIT_MESSAGES]),
         last_ns=int(memory[k.LAST_NS]),
-        turns=int(memory[k.TURNS]),
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         resumed_ns=int(memory[k.RESUMED_NS]),

@@ -77,8 +77,8 @@ _SATURATED = (
     " everything upstream waits, too; the latency in that state was not recorded"
 )
 _SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and everything upstream waits, too; the compiled model"
-    " does not know the latency at these times"
+    "its producers wait for buffers at times, and everything upstream waits, too; the compiled"
+    " model does not know the latency at these times"
 )
 _FALLS_BEHIND = (
     "its producers wait for buffers, and with its neighbors it falls behind what comes; how long"
@@ -88,8 +88,8 @@ _FALLS_BEHIND = (
 
 HELD_UP = "another edge of the job is saturated and holds this one up"
 _NO_MODEL = (
-    "the compiled model does not know this exchange (tcp mode, the highest rate, or no exclusive"
-    " buffers)"
+    "the compiled model does not know this exchange (tcp mode, the highest rate, no exclusive"
+    " buffers, or no checkpoints after tasks finish)"
 )
 
 

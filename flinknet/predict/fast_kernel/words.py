@@ -237,7 +237,8 @@ NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 
 RAMP_WORDS = 3  # records, first and last instant
 BARRIER_WORDS = 3
-"""Of a barrier that a task passes on: when, when its checkpoint began, whether it overtakes data."""
+"""Of a barrier that a task passes on: the instant, when its checkpoint began, and whether it
+overtakes data."""
 
 MESSAGE_WORDS = 6
 """Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
@@ -283,7 +284,7 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
 # records have been taken; more of a channel than these are no single batch, and do not fit into its
 # pool; when it wrote its last barriers; its link, 0 for none; while the coordinator of an exchange
-# before waits for its barriers to leave, where the next one stood when that checkpoint began, else 0.
+# before waits for its barriers to leave, where the next one stood when that checkpoint began, or 0.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
