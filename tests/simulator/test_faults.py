@@ -131,6 +131,12 @@ ONCE_FAILED = {
         296433639,
         {"exclusive buffers": 1, "end": 12, "injection receiver": 1, "injection message": 33},
     ),
+    "a barrier that timed out left a buffer that it had announced, and its credit was missing": (
+        16770689336,
+        {"relays": 11, "parallelism": 4, "partitioner": 2, "segment size bytes": 1}
+        | {"exclusive buffers": 1, "floating buffers": 1, "checkpoints": 5, "record bytes": 2}
+        | {"buffer timeout": 3, "records": 9, "costs": 1},
+    ),
     "a relay flushed less often than the network says": (
         2667960297,
         {"relays": 11, "rate": 1, "records": 2},
