@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -64,12 +65,11 @@ def record_bytes(lengths: Iterable[int], first: int = 0) -> bytes:
 
 def records_of(lengths: Sequence[int], first: int = 0, *, data: bytes = b"") -> SerializedRecords:
     """A batch of records of these lengths; record i is due at instant `first` + i."""
-    ends = np.cumsum(lengths, dtype=np.int64)
     instants = np.arange(first, first + len(lengths), dtype=np.int64)
     view = memoryview(data or record_bytes(lengths, first))
     if len(set(lengths)) == 1:
         return SerializedRecords(view, instants, record_bytes=lengths[0])
-    return SerializedRecords(view, instants, ends=ends)
+    return SerializedRecords(view, instants, ends=list(accumulate(lengths)))
 
 
 def partition_of(

@@ -17,7 +17,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import NetworkConfig, Scenario
 from flinknet.errors import ConfigError
-from flinknet.results import LatencySummary
+from flinknet.results import LatencySummary, RunWarning
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
@@ -26,7 +26,7 @@ from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import collect, load_options, out_option, trace_option
-from .paths import existing_path
+from .paths import existing_path, one_run
 from .report_options import ReportFiles, report_options
 from .wrong_calls import WholeNumber
 
@@ -47,11 +47,14 @@ _METRICS = ("throughput", "p50", "p99")
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One setting to run, its name among the others, and whether it is the recorded one."""
+    """One setting to run, its name among the others, whether it is the recorded one, and what to
+    know about it.
+    """
 
     name: str
     scenario: Scenario
     is_recorded: bool = False
+    warnings: tuple[RunWarning, ...] = ()
 
 
 @click.command(cls=SectionedCommand)
@@ -70,7 +73,8 @@ class _Attempt:
 @click.option(
     "--control/--no-control",
     default=True,
-    help="Run the recorded setting, too: the changes are against it. [default: control]",
+    help="Run the recorded setting first: it shows whether this machine is as fast as that of the"
+    " recording, and the changes are against it. [default: control]",
 )
 @out_option
 @json_option
@@ -85,16 +89,22 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
     The records of RUN leave at the same instants over real sockets, and each measurement stands
     next to what the model predicted from the trace. The recorded setting runs first, as a control:
-    the other settings are compared with what it gives now. With --duration, only the records of the
-    first TIME are sent; of a run at the highest rate, new records for that long. Keys that are not
-    given are as recorded.
+    what it gives now is compared with the recording, and the other settings with it. With
+    --duration, only the records of the first TIME are sent; of a run at the highest rate, new
+    records for that long. Keys that are not given are as recorded.
 
     RUN may also be a recording of a real Flink by `trace tap` or `trace import`. Then each channel
     gets as many records, all of the same size, at instants that agree with the recorded buffers.
     What the recording lacks is printed.
     """
     from flinknet.replay.advise.caveats import warnings_of
-    from flinknet.replay.rerun import notes_of, open_to_repeat, save_records, scenario_of
+    from flinknet.replay.rerun import (
+        measured_then,
+        notes_of,
+        open_to_repeat,
+        save_records,
+        scenario_of,
+    )
     from flinknet.report.bench_console import Setting
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
@@ -103,13 +113,15 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
     from . import sweep
 
-    run = open_to_repeat(values["run_dir"], values["edge"])
+    run = open_to_repeat(one_run(values["run_dir"]), values["edge"])
     recorded = scenario_of(run)
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     json_target = target_of(values["json"])
     reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=values["trace"])
+    known = [(each.name, each.warnings) for each in attempts]
+    sweep.say_first(known, is_stdout_taken=json_target == STDOUT)
     executor = executor or sweep.default_executor()
     environment = executor.environment()
     talk = console_for(sys.stderr)
@@ -126,6 +138,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         "recording": {
             "notes": [*run.notes, *notes_of(run, recorded), *_notes_on_control(recorded, values)],
             "warnings": warnings_of(run),
+            "measured": measured_then(run),
+            "is_longer": sent.duration_ns < run.duration_ns,
         },
         "runs": rows,
     }
@@ -152,9 +166,12 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                     directory,
                     watch,
                     trace=values["trace"],
+                    warnings=attempt.warnings,
                 )
                 watch.finish_run(result)
                 rows.append(_row(attempt, predicted, result))
+                if attempt.is_recorded:
+                    document["recording"] |= _against(document["recording"]["measured"], rows[-1])
                 settings.append(Setting(attempt.name, [result], [number]))
                 document["is_complete"] = len(rows) == len(attempts)
                 for path in files:
@@ -206,17 +223,19 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
         base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
     attempts = []
     flow_control = settings.workload.get("flow-control", recorded.flow_control)
-    kept, _ = flink.network_config(base)
+    kept, known = flink.network_config(base)
     for network in flink.expand(settings.network):
         named = {key: network[key] for key in swept or network}
-        changed, _ = flink.network_config(flink.merge(base, network))
+        changed, warnings = flink.network_config(flink.merge(base, network))
+        warnings = (*settings.warnings, *warnings)
         scenario = replace(
             recorded, network=_with_secrets(changed, recorded.network), flow_control=flow_control
         )
         is_recorded = changed == kept and flow_control == recorded.flow_control
         if flow_control != recorded.flow_control:
             named["flow-control"] = flow_control
-        attempts.append(_Attempt(_name(named, is_recorded=is_recorded), scenario, is_recorded))
+        name = _name(named, is_recorded=is_recorded)
+        attempts.append(_Attempt(name, scenario, is_recorded, warnings))
     has_control = values["control"] and not kept.is_tls
     if has_control and not any(each.is_recorded for each in attempts):
         effective = flink.effective_flink_keys(recorded.network)
@@ -224,7 +243,8 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
         if flow_control != recorded.flow_control:
             recorded_values["flow-control"] = recorded.flow_control
         name = _name(recorded_values, is_recorded=True)
-        attempts.append(_Attempt(name, replace(recorded, network=kept), is_recorded=True))
+        scenario = replace(recorded, network=kept)
+        attempts.append(_Attempt(name, scenario, is_recorded=True, warnings=known))
     return sorted(attempts, key=lambda each: not each.is_recorded)
 
 
@@ -319,6 +339,19 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
     }
 
 
+def _against(then: Mapping[str, Any] | None, control: Mapping[str, Any]) -> dict[str, Any]:
+    """How the control differs from the recording, and its prediction: what this machine does, and
+    what the model does.
+    """
+    if then is None:
+        return {}
+    now, predicted = control["measured"], control["predicted"]
+    return {
+        name: {each: _relative(_value(figures, each), _value(then, each)) for each in _METRICS}
+        for name, figures in (("change", now), ("model_error", predicted))
+    }
+
+
 def _value(figures: Mapping[str, Any], metric: str) -> float | None:
     if metric == "throughput":
         value: float | None = figures["throughput_records_per_s"]
@@ -327,5 +360,5 @@ def _value(figures: Mapping[str, Any], metric: str) -> float | None:
     return latency
 
 
-def _relative(predicted: float | None, measured: float | None) -> float | None:
-    return None if predicted is None or not measured else (predicted - measured) / measured
+def _relative(value: float | None, to: float | None) -> float | None:
+    return None if value is None or not to else (value - to) / to

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from flinknet.report.demos.shown import DemoRun
     from flinknet.report.live import LineView
-    from flinknet.results import Progress
+    from flinknet.results import Progress, RunWarning
 
     from .sweep import Executor
 
@@ -100,8 +100,9 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         _list_demos()
         return
     chosen = DEMOS[values["name"]]
-    scenario = _scenario(chosen, values)
+    scenario, warnings = _scenario(chosen, values)
     json_target = target_of(values["json"])
+    sweep.say_first([("", warnings)], is_stdout_taken=json_target == STDOUT)
     reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=False)
     executor = executor or sweep.default_executor()
@@ -131,8 +132,8 @@ def _list_demos() -> None:
     click.echo("\nRun one with: flinknet bench demo NAME")
 
 
-def _scenario(chosen: Demo, values: Mapping[str, Any]) -> Scenario:
-    """What all runs of the demo have in common."""
+def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[RunWarning, ...]]:
+    """What all runs of the demo have in common, and what to know about it."""
     settings = collect(values)
     for key in (*chosen.sets, RUNTIME_MODE):
         if key in settings.network:
@@ -142,11 +143,11 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> Scenario:
         {**chosen.network, **settings.network},
         {**chosen.load, **settings.workload, **chosen.fixed},
     )
-    scenario, _ = scenario_of(asked, values["seed"])
+    scenario, warnings = scenario_of(asked, values["seed"])
     if scenario.workload.is_max_rate:
         load = chosen.load["rate"]
         raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
-    return scenario
+    return scenario, warnings
 
 
 def _run(

@@ -19,6 +19,7 @@ from flinknet.storage import AnyPath
 
 from .json_files import STDOUT, put_json, target_of
 from .options import Settings, check_single_values, scenario_of
+from .sweep import say_first
 
 if TYPE_CHECKING:
     from flinknet.results import PeerResult
@@ -59,14 +60,15 @@ def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> 
 
 
 def peer_scenario(settings: Settings, seed: int) -> Scenario:
-    """What to write or how much to read, and Flink's settings.
+    """What to write or how much to read, and Flink's settings; prints which of them are ignored.
 
     Raises: ConfigError for what a TaskManager of Flink does not do, and for a sweep.
     """
     check_single_values(settings)
-    scenario, _ = scenario_of(settings, seed)
+    scenario, warnings = scenario_of(settings, seed)
     if scenario.flow_control != CREDIT:
         raise ConfigError("TaskManagers of Flink know credit-based flow control only")
+    say_first([("", warnings)], is_stdout_taken=True)
     return replace(scenario, workload=replace(scenario.workload, warmup_ns=0))
 
 

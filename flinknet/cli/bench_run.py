@@ -89,6 +89,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     files: list[AnyPath] = [out / "bench.json"] if out else []
     if results.json is not None and not isinstance(results.json, str):
         files.append(results.json)
+    known = [(each.name, each.warnings) for each in plans]
+    sweep.say_first(known, is_stdout_taken=results.takes_stdout)
     executor = executor or sweep.default_executor()
     environment = executor.environment()
     talk = console_for(sys.stderr)

@@ -181,8 +181,10 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     environment = executor.environment()
+    known = [(each.name, each.warnings) for each in task.plans]
+    sweep.say_first(known, is_stdout_taken=outputs.on_stdout is not None)
     for note in task.start_lines:
-        click.echo(f"Note: {note}", err=True)
+        click.echo(f"Note: {note}", err=outputs.on_stdout is not None)
     with view(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(
             task.plans,

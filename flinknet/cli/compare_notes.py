@@ -30,12 +30,21 @@ def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str,
     """
     changes = setting_changes(base, described(plan))
     workload = plan.scenario.workload
-    of_buffers = filter(is_of_buffers, changes)
-    few = [each.name for each in of_buffers if not _is_plenty(each, plan, base)]
+    few = [
+        each.name
+        for each in changes
+        if is_of_buffers(each) and not _is_fixed(each) and not _is_plenty(each, plan, base)
+    ]
     return (
         *_hardly_shown(plan.name, workload, changes, few),
         *_hardly_tested(workload, limits),
     )
+
+
+def _is_fixed(change: SettingChange) -> bool:
+    """Whether Flink 2.x ignores the key: what another load shows of it is no advice."""
+    is_key = change.name != NETWORK_MEMORY
+    return is_key and flink.find_option(change.name).fixed_in_2_x is not None
 
 
 def _is_plenty(change: SettingChange, plan: Plan, base: Described) -> bool:

@@ -63,7 +63,8 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
     for name, text in assignments.items():
         option = name.replace("_", "-")
         if option in NETWORK_OPTIONS:
-            network[NETWORK_OPTIONS[option][0]] = _with_unit(option, text)
+            where = source if source.startswith(f"{name}=") else f"{source}: {name}"
+            network[NETWORK_OPTIONS[option][0]] = _with_unit(option, text, where)
         elif option in WORKLOAD_OPTIONS:
             workload[option] = text
         elif "." in name:
@@ -116,20 +117,20 @@ def check_single_values(settings: Settings) -> None:
 def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The options of a command that set one of Flink's keys: which key, and the text."""
     return {
-        f"--{option}": (key, _with_unit(option, text))
+        f"--{option}": (key, _with_unit(option, text, f"--{option}"))
         for option, (key, _, _) in NETWORK_OPTIONS.items()
         if (text := values.get(_parameter(option))) is not None
     }
 
 
-def _with_unit(option: str, text: str) -> str:
+def _with_unit(option: str, text: str, where: str) -> str:
     """The text of an option, which has a unit where it is a duration: only Flink's keys may do
-    without one and mean milliseconds. Raises: ConfigError.
+    without one and mean milliseconds; `where` is named in errors. Raises: ConfigError.
     """
     if option in _DURATION_OPTIONS:
         for part in map(str.strip, text.split(",")):
             if _BARE_NUMBER.fullmatch(part) and float(part):
-                raise ConfigError(f"--{option}: {part!r} has no unit; write {part}ms or {part}s")
+                raise ConfigError(f"{where}: {part!r} has no unit; write {part}ms or {part}s")
     return text
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, StoragePath, matching, path_of
 
+_RUNS_NAMED = 6
+"""Of several runs of which one is to be chosen."""
+
 
 def any_path(text: str) -> AnyPath:
     """A path of this machine or of a store, the type of a click argument. Raises: ConfigError."""
@@ -34,6 +37,21 @@ def path_of_runs(text: str | AnyPath) -> AnyPath:
     if not matching(path):
         raise ConfigError(f"{path}: there is no such file or directory")
     return path
+
+
+def one_run(path: AnyPath) -> AnyPath:
+    """The run at the path or, if it is the only one, directly below it.
+
+    Raises: ConfigError if there are several, TraceFormatError if there is none.
+    """
+    from flinknet.trace import find_runs
+
+    runs = find_runs(path)
+    if len(runs) > 1:
+        more = ", …" if len(runs) > _RUNS_NAMED else ""
+        names = ", ".join(map(str, runs[:_RUNS_NAMED]))
+        raise ConfigError(f"{path}: there are {len(runs)} runs below it; give one: {names}{more}")
+    return runs[0]
 
 
 def directory_here(text: str | Path) -> Path:

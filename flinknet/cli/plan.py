@@ -32,6 +32,7 @@ OF_PROGRAM = (
     "; a JOB that takes its parallelism as an argument gets it behind its name: flinknet plan"
     " bench/jobs/shuffle.py 8"
 )
+OF_VERTICES = "; of a job without a program, --vertices has the numbers of subtasks"
 
 
 _SECTIONS = {
@@ -200,7 +201,9 @@ def plan(
         ("--parallelism", parallelism),
     ):
         if value is not None:
-            own = OF_PROGRAM if option == "--parallelism" else ""
+            own = ""
+            if option == "--parallelism":
+                own = OF_PROGRAM if vertices is None else OF_VERTICES
             raise ConfigError(f"{option} needs --rest{own}")
     if start_condition is not None:
         settings[START_CONDITION] = start_condition
@@ -252,21 +255,37 @@ def _program(
 
     if vertices is not None:
         if job is not None:
+            if _is_list_of_numbers(job):
+                raise ConfigError(
+                    f"--vertices: write the numbers with commas and no spaces: {vertices},{job}"
+                )
             raise ConfigError("--vertices stands for a JOB; give one of them")
         return vertex_row(_subtasks(vertices), settings)
     assert job is not None
+    if _is_list_of_numbers(job) and not job.exists():
+        raise ConfigError(f"{job}: no such file; for a job without one write --vertices {job}")
     with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
         return load_program(job, settings, arguments)
 
 
 def _subtasks(text: str) -> list[int]:
     numbers = [each.strip() for each in text.split(",")]
-    if len(numbers) < 2 or not all(each.isdecimal() and int(each) for each in numbers):
+    for each in numbers:
+        if not each.isdecimal() or not int(each):
+            raise ConfigError(
+                f"--vertices: {each!r} is not a number of subtasks; write one for each vertex, from"
+                " the source on: 4,16,16"
+            )
+    if len(numbers) < 2:
         raise ConfigError(
-            f"--vertices: {text!r} is not the number of subtasks of two vertices or more; write"
+            f"--vertices: {text} is one vertex, which sends nothing; give two or more: write"
             " 4,16,16"
         )
     return [int(each) for each in numbers]
+
+
+def _is_list_of_numbers(path: Path) -> bool:
+    return all(each.isdecimal() for each in str(path).split(","))
 
 
 def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]:

@@ -174,9 +174,8 @@ def _lines(
             f"planned: {_vertices(planned)} on {planned.task_managers} TaskManagers with"
             f" {planned.slots_per_task_manager} slots each; {_channels(planned)}",
             f"  {planned.buffers_in_words()}",
+            f"  {planned.verdict()}",
         ]
-        shortage = planned.shortage()
-        lines.append(f"  the job would not start: {shortage}" if shortage else "  it would start")
     lines.append("in use: by all jobs, while they run; a pool takes its buffers when it needs them")
     return lines
 
@@ -225,6 +224,7 @@ def _plan_document(plan: PhysicalPlan) -> dict[str, Any]:
         "local_channels": plan.local_channels,
         "slots_per_task_manager": plan.slots_per_task_manager,
         "would_start": plan.shortage() is None,
+        "verdict": plan.verdict(),
         "task_managers": [
             {"total_buffers": each.total_buffers} | {name: getattr(each, name) for name in _BUFFERS}
             for each in plan.buffers()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -185,6 +186,21 @@ def save_result(directory: Path, result: RunResult) -> None:
     """Put the result of a run into its directory."""
     write_json(directory / RESULT_NAME, result.to_dict())
     seal_result(directory)
+
+
+def say_first(
+    settings: Sequence[tuple[str, Sequence[RunWarning]]], *, is_stdout_taken: bool = False
+) -> None:
+    """Print what is known of settings before any of them runs: above the result or, where stdout is
+    for data alone, on stderr.
+
+    Args:
+        settings: the name of each, and its warnings.
+    """
+    from flinknet.report.console import console_for
+    from flinknet.report.warning_lines import print_setting_notes
+
+    print_setting_notes(console_for(sys.stderr if is_stdout_taken else sys.stdout), settings)
 
 
 def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:

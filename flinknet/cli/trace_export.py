@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +12,7 @@ from flinknet.storage import AnyPath
 from flinknet.units import human_bytes, parse_duration_ns
 
 from .counting_line import CountingLine
-from .paths import any_path, check_writable_file, existing_path
-
-if TYPE_CHECKING:
-    from flinknet.trace import Run
+from .paths import any_path, check_writable_file, existing_path, one_run
 
 TABLES = ("events", "metrics")
 METRICS_FORMATS = ("parquet", "csv", "json")
@@ -89,6 +85,7 @@ def export(
     RUN is a run directory; for a table also a trace file (*.fnt).
     """
     from flinknet.export import hdr, metrics, perfetto, select, tables
+    from flinknet.trace import open_run
 
     from . import value_parsers
 
@@ -108,7 +105,7 @@ def export(
     _check_target(out, form, may_replace=overwrite)
     channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(from_text, "--from"), _time(to_text, "--to")
-    wanted = _one_run(run)
+    wanted = open_run(one_run(run))
     if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:
         raise ConfigError(
             f"--format hdr: {run} was recorded between the processes, which does not show"
@@ -123,16 +120,6 @@ def export(
     if out.is_file():
         size = human_bytes(out.stat().st_size)
         click.echo(f"{out}: {count:,} {noun}, {size}", err=True)
-
-
-def _one_run(path: AnyPath) -> Run:
-    """The run at the path or, if it is the only one, directly below it."""
-    from flinknet.trace import find_runs, open_run
-
-    runs = find_runs(path)
-    if len(runs) != 1:
-        raise ConfigError(f"{path}: there are {len(runs)} runs; give one, such as {runs[0]}")
-    return open_run(runs[0])
 
 
 def _check_target(out: AnyPath, form: str, *, may_replace: bool) -> None:

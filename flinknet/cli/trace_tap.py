@@ -182,7 +182,7 @@ def tap(
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
     from flinknet.report.prometheus import tap_metrics
-    from flinknet.report.tap_console import TapView, print_tap, setting_lines
+    from flinknet.report.tap_console import TapView, print_tap, recording_line, setting_lines
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
@@ -217,6 +217,13 @@ def tap(
         upstreams = [each for _, each in config.pairs]
         for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
             talk.print(line, soft_wrap=True, highlight=False)
+        line = recording_line(
+            out,
+            duration_ns=config.duration_ns,
+            ring_ns=config.rotation.ring_ns,
+            trigger="" if config.trigger is None else config.trigger.text,
+        )
+        talk.print(line, soft_wrap=True, highlight=False)
 
     with view:
         result = session.run(show_settings)

@@ -253,6 +253,7 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
         ],
         "would_start": shortage is None,
         "shortage": shortage,
+        "verdict": plan.verdict(),
     }
 
 

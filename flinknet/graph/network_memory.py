@@ -121,13 +121,34 @@ def shortage(buffers: Sequence[TaskManagerBuffers], network: NetworkConfig) -> s
     worst = min(buffers, key=lambda each: each.spare_buffers)
     if worst.spare_buffers >= 0:
         return None
-    size = network.segment_size_bytes
     return (
         f"insufficient number of network buffers: TaskManager {worst.task_manager} requires"
         f" {worst.needed_buffers} ({worst.exclusive_buffers} exclusive ones of channels and"
         f" {worst.required_buffers} of pools), but has {worst.total_buffers} of"
-        f" {format_size_bytes(size)}; set taskmanager.memory.network.min to"
-        f" {format_size_bytes(worst.needed_buffers * size)} or more (and"
-        " taskmanager.memory.network.max to no less), raise taskmanager.memory.network.fraction of"
-        " a given total, use more TaskManagers, or take a smaller taskmanager.memory.segment-size"
+        f" {format_size_bytes(network.segment_size_bytes)};"
+        f" {_more_memory(worst.needed_buffers, network)}, raise taskmanager.memory.network.fraction"
+        " of a given total, use more TaskManagers, or take a smaller"
+        " taskmanager.memory.segment-size"
+    )
+
+
+def below_full_speed(buffers: Sequence[TaskManagerBuffers], network: NetworkConfig) -> str | None:
+    """Why tasks may wait for buffers with the given memory, and the remedy; None if they have all
+    that their pools would use.
+    """
+    worst = max(buffers, key=lambda each: each.wanted_buffers - each.total_buffers)
+    if worst.wanted_buffers <= worst.total_buffers:
+        return None
+    return (
+        f"TaskManager {worst.task_manager} has {worst.total_buffers} buffers of"
+        f" {format_size_bytes(network.segment_size_bytes)}, and its pools would use"
+        f" {worst.wanted_buffers} at full speed; {_more_memory(worst.wanted_buffers, network)}"
+    )
+
+
+def _more_memory(buffers: int, network: NetworkConfig) -> str:
+    size = format_size_bytes(buffers * network.segment_size_bytes)
+    return (
+        f"set taskmanager.memory.network.min to {size} or more (and"
+        " taskmanager.memory.network.max to no less)"
     )

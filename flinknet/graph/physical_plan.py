@@ -30,6 +30,7 @@ from flinknet.units import human_bytes
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
 from .network_memory import (
     TaskManagerBuffers,
+    below_full_speed,
     buffers_by_task_manager,
     shortage,
     task_buffers,
@@ -307,6 +308,13 @@ class PhysicalPlan:
     def shortage(self) -> str | None:
         """Why the job would not start with the given memory, and the remedy; None if it would."""
         return shortage(self.buffers(), self.network)
+
+    def verdict(self) -> str:
+        """Whether the job would start with the given memory, and run at full speed."""
+        if why := self.shortage():
+            return f"the job would not start: {why}"
+        why = below_full_speed(self.buffers(), self.network)
+        return f"the job would start, but below full speed: {why}" if why else "the job would start"
 
     def buffers_in_words(self) -> str:
         """A sentence about the buffers of the most demanding TaskManager."""

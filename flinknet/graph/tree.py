@@ -129,9 +129,8 @@ def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
     buffers = _table(_BUFFER_COLUMNS, _buffer_rows(plan))
     lines += ["", f"buffers of {size}", buffers[0]]
     lines += _shortened(buffers[1:], plan.task_managers, "  ", "TaskManagers")
-    lines += [f"  {line}" for line in (plan.buffers_in_words(), *_BUFFER_LEGEND)] + [""]
-    shortage = plan.shortage()
-    lines.append(f"the job would not start: {shortage}" if shortage else "the job would start")
+    lines += [f"  {line}" for line in (plan.buffers_in_words(), *_BUFFER_LEGEND)]
+    lines += ["", plan.verdict()]
     return "\n".join(lines)
 
 

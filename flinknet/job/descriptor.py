@@ -199,9 +199,16 @@ def descriptors_of(
     found: list[list[TaskDeploymentDescriptor]] = [[] for _ in range(plan.task_managers)]
     attempts = _Attempts(plan, attempt_numbers or {})
     offsets = channel_offsets(plan)
+    configs: dict[int, str] = {}
     for task in plan.tasks():
         if only is None or (task.vertex, task.subtask) in only:
-            found[task.task_manager].append(_descriptor(plan, task, attempts, offsets))
+            if task.vertex not in configs:
+                config = plan.vertices[task.vertex].vertex.job_vertex.config
+                assert config is not None
+                configs[task.vertex] = config.to_json()
+            found[task.task_manager].append(
+                _descriptor(plan, task, attempts, offsets, configs[task.vertex])
+            )
     return found
 
 
@@ -266,7 +273,11 @@ class _Attempts:
 
 
 def _descriptor(
-    plan: PhysicalPlan, task: PlannedTask, attempts: _Attempts, offsets: list[int]
+    plan: PhysicalPlan,
+    task: PlannedTask,
+    attempts: _Attempts,
+    offsets: list[int],
+    config: str,
 ) -> TaskDeploymentDescriptor:
     vertex = plan.vertices[task.vertex]
     job_vertex = vertex.vertex.job_vertex
@@ -285,7 +296,7 @@ def _descriptor(
         task.task_manager,
         task.slot,
         vertex.stage,
-        job_vertex.config.to_json(),
+        config,
         tuple(_outputs(plan, task, attempts, offsets, job_vertex.config)),
         tuple(_inputs(plan, task, attempts, offsets)),
     )

@@ -116,7 +116,7 @@ class StreamElementSerializer:
         data = memoryview(out)
         if ends and ends[-1] == ends[0] * len(ends) and _are_alike(ends):
             return SerializedRecords(data, instants, record_bytes=ends[0])
-        return SerializedRecords(data, instants, ends=np.array(ends, np.int64))
+        return SerializedRecords(data, instants, ends=ends)
 
     def read(self, runs: Sequence[RecordRun]) -> list[Found]:
         """The elements of a buffer, in order: long runs of records as arrays where possible, the

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flinknet.config import NetworkConfig
+from flinknet.config import TCP, NetworkConfig
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 
-from .fast_clock import one_way_ns
+from .fast_clock import back_ns
 from .fast_kernel import words as k
 from .fast_memory import KernelMemory, power_of_two
 from .recorded import RecordedExchange
@@ -18,10 +18,26 @@ RESERVED_WORDS = 1 << 21
 again. Larger ones grow: they would be new memory each time."""
 
 
-class Addresses:
-    """Addresses of everything in a run, in a memory that has room for it."""
+TCP_SLOTS = 1 << 10
+"""Messages on the way of a connection without credit, for which there is room at first."""
 
-    def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
+TCP_SLOTS_MAX = 1 << 16
+"""The same at most: more than sockets hold."""
+
+ROOM_BITS = 3
+"""Of the factor by which that is more at the next attempt."""
+
+
+class Addresses:
+    """Addresses of everything in a run, in a memory that has room for it.
+
+    Args:
+        room: attempts that have had too little.
+    """
+
+    def __init__(
+        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, room: int
+    ) -> None:
         arrivals_words = k.RAMP_WORDS * sum(len(each.arrivals) for each in exchange.channels)
         is_small = arrivals_words < RESERVED_WORDS
         self.memory = memory = KernelMemory(k.HEAD_WORDS, arrivals_words if is_small else 0)
@@ -30,8 +46,13 @@ class Addresses:
         self.period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
         said = 4  # under way, beside buffers
         if network.debloating_enabled:
-            said += one_way_ns(exchange) // network.debloating_period_ns + 1
-        self.ring = power_of_two(network.exclusive_buffers + network.floating_buffers + said)
+            said += back_ns(exchange) // network.debloating_period_ns + 1
+        self.is_tcp = exchange.flow_control == TCP
+        buffers = network.exclusive_buffers + network.floating_buffers
+        if self.is_tcp:  # a gate's are there for any of its channels
+            buffers = max(task.inputs[0].pool.max_buffers for task in load.sinks)
+        self.ring = power_of_two(buffers + said)
+        self.least_slots = TCP_SLOTS << room * ROOM_BITS if self.is_tcp else 0
         self.channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self.channel_at = {
             each.index: self.channels + place * k.CHANNEL_WORDS
@@ -58,6 +79,11 @@ class Addresses:
         self.connection_at = {
             pair: memory.take(k.CONNECTION_WORDS) for pair in self.channels_between
         }
+
+    @property
+    def may_have_more_room(self) -> bool:
+        """Whether another attempt may have more for messages on their way."""
+        return 0 < self.least_slots < TCP_SLOTS_MAX
 
 
 def _boundaries(network: NetworkConfig) -> int:

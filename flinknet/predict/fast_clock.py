@@ -20,13 +20,23 @@ def one_way_ns(exchange: RecordedExchange) -> int:
     return max(0, int(costs.transit_ns - costs.send_ns_per_message))
 
 
+def back_ns(exchange: RecordedExchange) -> int:
+    """The same of what consumers say."""
+    costs = exchange.costs
+    return one_way_ns(exchange) if costs.back_ns is None else int(costs.back_ns)
+
+
 def catches_up(exchange: RecordedExchange, network: NetworkConfig) -> bool:
     """Whether quiet turns are made up for: buffers may end anywhere, so that the simulator has a
     turn for each record. Not where each record leaves at once, nor where what is sent arrives at
-    the same instant while records take time, as the order of turns counts then.
+    the same instant while records take time, as the order of turns counts then; at the highest rate
+    no turn is quiet.
     """
+    if exchange.is_max_rate:
+        return False
     ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
-    is_apart = one_way_ns(exchange) > 0 or exchange.costs.emit_ns_per_record == 0.0
+    is_apart = min(one_way_ns(exchange), back_ns(exchange)) > 0
+    is_apart = is_apart or exchange.costs.emit_ns_per_record == 0.0
     return ends_anywhere and is_apart and network.buffer_timeout_ns != 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
@@ -19,12 +20,11 @@ from flinknet.job.barriers import barrier_of
 from flinknet.job.debloating import debloating_config
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.job.stream_task import STEPS_PER_TURN
-from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.units import NS_PER_MS
 
 from .fast_addresses import Addresses
-from .fast_clock import catches_up, first_checkpoint_ns, one_way_ns, turns_max
+from .fast_clock import back_ns, catches_up, first_checkpoint_ns, one_way_ns, turns_max
 from .fast_kernel import words as k
 
 
@@ -33,6 +33,9 @@ def put_head(at: Addresses) -> None:
     exchange, network = at.exchange, at.network
     counted_ns = exchange.counted_ns or (0, k.NEVER)
     beat_ns = exchange.beat_ns(network)
+    marks = WriteWaterMarks()
+    if at.is_tcp:
+        marks = WriteWaterMarks.classic(network.segment_size_bytes)
     at.memory.record(
         0,
         {
@@ -54,6 +57,7 @@ def put_head(at: Addresses) -> None:
             k.STEPS_PER_TURN: STEPS_PER_TURN,
             k.BUSY_NS: BUSY_NS_MAX,
             k.LATENCY_NS: one_way_ns(exchange),
+            k.BACK_NS: back_ns(exchange),
             k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
             k.RING_MASK: at.ring - 1,
             k.BOUNDARIES_MASK: at.boundaries - 1,
@@ -66,7 +70,13 @@ def put_head(at: Addresses) -> None:
             k.SINKS: len(at.sink_at),
             k.FIRST_SINK: at.sink_at[0],
             k.TURNS_ASKED: 1 + at.timers,
-            k.LINK_BYTES: LinkSettings().capacity_bytes,
+            k.LINK_BYTES: exchange.link.capacity_bytes,
+            k.HIGH_BYTES: marks.high_bytes,
+            k.LOW_BYTES: marks.low_bytes,
+            k.WITHOUT_CREDIT: int(at.is_tcp),
+            k.NARROW_BYTES: 2 * (SEND_BATCH_BYTES + network.segment_size_bytes),
+            k.IS_MAX_RATE: int(exchange.is_max_rate),
+            k.IS_DISTURBED: int(bool(exchange.preemptions[0])),
             k.WAKES: at.wakes,
             k.HAS_INSTANTS: int(exchange.has_instants),
             k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,

@@ -12,12 +12,19 @@ from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns
 from .fast_head import put_checkpoints, put_debloating, put_head
 from .fast_kernel import words as k
 from .fast_memory import power_of_two
-from .recorded import RecordedExchange
+from .full_speed import batches_of, preemptions_of
+from .recorded import RecordedChannel, RecordedExchange
 
 
-def lay_out(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> Layout:
-    """The memory that the kernel starts with."""
-    layout = Layout(exchange, network, load)
+def lay_out(
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, room: int = 0
+) -> Layout:
+    """The memory that the kernel starts with.
+
+    Args:
+        room: attempts that have had too little for messages on their way.
+    """
+    layout = Layout(exchange, network, load, room)
     put_head(layout)
     put_checkpoints(layout)
     put_debloating(layout)
@@ -26,6 +33,7 @@ def lay_out(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) 
     layout.put_sources()
     layout.put_sinks()
     layout.put_task_managers()
+    layout.put_disturbances()
     return layout
 
 
@@ -39,23 +47,25 @@ class Layout(Addresses):
         alignments: likewise, from where on it notes when checkpoints are aligned, by sink.
     """
 
-    def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
-        super().__init__(exchange, network, load)
+    def __init__(
+        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, room: int
+    ) -> None:
+        super().__init__(exchange, network, load, room)
         self._ends: list[list[int]] = [[] for _ in self.manager_at]
         self.departures: dict[int, slice] = {}
         self.alignments: list[int] = []
+        self._batches = batches_of(exchange, self.record_bytes) if exchange.is_max_rate else []
 
     def put_channels(self) -> None:
         """The channels, each with its arrivals and what has left its subpartition before."""
-        memory, exclusive_buffers = self.memory, self.network.exclusive_buffers
+        memory = self.memory
+        exclusive_buffers = 0 if self.is_tcp else self.network.exclusive_buffers
         recorded = {channel.channel: channel for channel in self.exchange.channels}
         places = {channel: at for output in self.outputs for at, channel in enumerate(output)}
         for planned in self.load.channels:
             channel = recorded[planned.index]
-            arrivals = channel.arrivals
-            counted = channel.counted or (0, len(arrivals))
-            columns = arrivals.records, arrivals.first_ns, arrivals.ends_ns
-            first = memory.table_of(columns)
+            first, ramps, most_ramps = self._put_arrivals(channel, places[planned.index])
+            counted = channel.counted or (0, most_ramps)
             before_bytes = channel.records_before * self.record_bytes
             departures = 0
             if self.exchange.keeps_departures:
@@ -70,7 +80,7 @@ class Layout(Addresses):
                     k.PLACE: places[planned.index],
                     k.CONNECTION: 0 if is_local else self.connection_at[pair],
                     k.SINK: self.sink_at[planned.consumer],
-                    k.RAMP_END: first + len(arrivals) * k.RAMP_WORDS,
+                    k.RAMP_END: first + ramps * k.RAMP_WORDS,
                     k.RAMP: first,
                     k.OPENS_RAMP: first,
                     k.OPENS_RECORD: -1,
@@ -85,12 +95,24 @@ class Layout(Addresses):
                     k.LAST_SENT_NS: self.exchange.measured_from_ns,
                     k.DEPARTURES: departures,
                     k.FRONT_EVENT: 1,
-                    k.CREDIT: exclusive_buffers,
+                    k.CREDIT: k.NEVER if self.is_tcp else exclusive_buffers,
                     k.FREE_EXCLUSIVE: exclusive_buffers,
                     k.BOUNDARIES: memory.take(self.boundaries),
                     k.RING: memory.take((1 if is_local else self.ring) * k.MESSAGE_WORDS),
                 },
             )
+
+    def _put_arrivals(self, channel: RecordedChannel, place: int) -> tuple[int, int, int]:
+        """The stretches in which the records of a channel come; at the highest rate these follow.
+
+        Returns: the address of the first, how many there are, and how many there will be.
+        """
+        if self.exchange.is_max_rate:
+            most = int((self._batches[channel.producer][:, place] > 0).sum())
+            return self.memory.take(most * k.RAMP_WORDS), 0, most
+        arrivals = channel.arrivals
+        first = self.memory.table_of((arrivals.records, arrivals.first_ns, arrivals.ends_ns))
+        return first, len(arrivals), len(arrivals)
 
     def _open_at(self, size: int) -> dict[int, int]:
         """Where a subpartition stands that begins behind so many bytes."""
@@ -103,7 +125,8 @@ class Layout(Addresses):
         memory = self.memory
         for (upstream, downstream), address in self.connection_at.items():
             width = power_of_two(self.channels_between[upstream, downstream] + 1)
-            slots = width * self.ring
+            slots = max(width * self.ring, self.least_slots)
+            has_stamps = self.is_tcp and not self.exchange.has_instants
             memory.record(
                 address,
                 {
@@ -119,6 +142,8 @@ class Layout(Addresses):
                     k.UP: memory.take(slots * k.UP_WORDS),
                     k.CREDITORS: memory.take(width),
                     k.CONTROL: memory.take(2 * width * k.CONTROL_WORDS),
+                    k.STAGED: memory.take(slots * k.STAGED_WORDS),
+                    k.STAMPS: memory.take(slots * k.STAMP_WORDS) if has_stamps else 0,
                 },
             )
 
@@ -140,6 +165,8 @@ class Layout(Addresses):
             last_ns = max(ends_ns[each] for each in output.channels)
             words = exchange.barriers[source].ravel() if exchange.barriers else ()
             barriers = self.memory.list_of(words)
+            batches = self._batches[source].ravel() if exchange.is_max_rate else ()
+            first_batch = self.memory.list_of(batches)
             phase_ns = flusher_phase_ns(exchange, exchange.flushers_before + source, self.period_ns)
             beat_ns = exchange.measured_from_ns - phase_ns + self.period_ns
             self.memory.record(
@@ -159,6 +186,8 @@ class Layout(Addresses):
                     k.BARRIERS_END: barriers + len(words),
                     k.TIMES_OUT_NS: k.NEVER,
                     k.TOUCHED: self.memory.take(len(channels)),
+                    k.BATCH: first_batch,
+                    k.BATCHES_END: first_batch + len(batches),
                 },
             )
 
@@ -246,6 +275,28 @@ class Layout(Addresses):
             below = (nodes.get(each, k.NEVER) for each in (2 * node, 2 * node + 1))
             nodes[node] = min(below)
         memory.record(self.wakes, nodes)
+
+    def put_disturbances(self) -> None:
+        """When TaskManagers are kept from their work, and how long they take to get going. Those
+        that send over a connection have done that once: when it was opened.
+        """
+        memory, start_ns = self.memory, self.exchange.measured_from_ns
+        for number, each in preemptions_of(self.exchange, self.load).items():
+            columns = each.starts_ns + start_ns, each.lengths_ns
+            first, wakeups = memory.table_of(columns), len(each.wakeups_ns)
+            has_woken = any(upstream == number for upstream, _ in self.connection_at)
+            memory.record(
+                self.manager_at[number],
+                {
+                    k.FREE_SINCE_NS: start_ns - OPENING_NS,
+                    k.IDLE_NS: 0,
+                    k.PREEMPTION: first,
+                    k.PREEMPTIONS_END: first + 2 * len(each.starts_ns),
+                    k.WAKEUPS: memory.list_of(each.wakeups_ns),
+                    k.WAKEUPS_COUNT: wakeups,
+                    k.NEXT_WAKEUP: int(has_woken) % max(wakeups, 1),
+                },
+            )
 
     def _most_records(self, buffers: int) -> int:
         """More than these are no single batch, and do not fit into so many buffers."""

@@ -3,9 +3,8 @@
 Covered are records that come at a rate, or as it is assumed of messages seen in passing; any number
 of channels, local or over connections with credit and exclusive buffers; writers that wait for
 buffers, in an exchange that is computed whole; checkpoints; buffers that are debloated; network
-memory for all pools. The kernel notices by
-itself if the sockets of a connection are full, if a checkpoint takes longer than it may, or if a
-writer has to wait that may not; `is_covered` says everything else. What is not covered is simulated
+memory for all pools. The kernel notices by itself if the sockets of a connection are full, if a
+checkpoint takes longer than it may, or if a writer has to wait that may not; `is_covered` says everything else. What is not covered is simulated
 with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
@@ -23,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.config import CREDIT, NetworkConfig
+from flinknet.config import NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
-from .fast_clock import one_way_ns
+from .fast_clock import back_ns, one_way_ns
 from .fast_head import latency_kinds
 from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
@@ -47,7 +46,7 @@ class FastOutcome:
     (`RecordedExchange.keeps_departures`), and with them `barriers`, what each consumer passes on of
     successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of
     the messages, within a TaskManager; `resumed_ns`: when a writer last went on that had waited for
-    buffers, 0 for never.
+    buffers, 0 for never; `stops`: how often a connection without credit was not read any more.
     """
 
     latency: LogLinearHistogram
@@ -63,6 +62,7 @@ class FastOutcome:
     memory_bytes: int = 0
     local_messages: int = 0
     resumed_ns: int = 0
+    stops: int = 0
     barriers: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointTimes | None = None
 
@@ -71,15 +71,15 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
     """Whether the kernel knows this kind of exchange."""
     scenario = load.scenario
     return (
-        not exchange.is_max_rate
-        and not exchange.preemptions[0]
-        and exchange.costs.back_ns is None
-        and exchange.flow_control == CREDIT
+        exchange.costs.loop is None
+        and (exchange.is_max_rate or not exchange.preemptions[0])
+        and (exchange.has_instants or not exchange.is_max_rate)
+        and exchange.link.bandwidth_bytes_per_s == 0
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and knows_checkpoints(network)
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
-        and one_way_ns(exchange) < OPENING_NS // 4
+        and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
     )
 
@@ -95,12 +95,13 @@ def run_fast(
     """Run a covered exchange.
 
     Args:
-        may_wait: whether writers may wait for buffers.
+        may_wait: whether writers may wait for buffers, and connections without credit.
 
-    Returns: None if one would have to wait that may not, and where the sockets of a connection fill
-        or a checkpoint takes too long.
+    Returns: None if one would have to wait that may not, and where a checkpoint takes too long.
     """
-    ran = _run(exchange, network, load, may_wait=False)
+    if exchange.is_max_rate and not may_wait:
+        return None
+    ran = _run(exchange, network, load, may_wait=exchange.is_max_rate)
     if may_wait and ran.memory[k.ENDED] == k.WRITER_WAITS:  # a fifth more, so only where one does
         ran = _run(exchange, network, load, may_wait=True)
     return outcome_of(ran, exchange, network) if ran.is_done else None
@@ -123,6 +124,7 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         resumed_ns=int(memory[k.RESUMED_NS]),
+        stops=int(memory[k.STOPS]),
         departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
         barriers={
             sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)].reshape(
@@ -148,19 +150,24 @@ def _run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
 ) -> Ran:
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
-    of them are taken in another.
+    of them are taken in another, and where there is too little room for messages, there is more.
     """
     from .fast_kernel.run import run
 
-    for keeps_quiet_turns in (False, True):
-        layout = lay_out(exchange, network, load)
+    keeps_quiet_turns, room = False, 0
+    while True:
+        layout = lay_out(exchange, network, load, room=room)
         memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
         numbers = numbers_of_run(exchange, network)
         ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
-        if ended != k.ORDER_UNKNOWN:
+        if ended == k.ROOM_MISSING and layout.may_have_more_room:
+            room += 1
+        elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
+            keeps_quiet_turns = True
+        else:
             break
     return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
 

@@ -98,7 +98,7 @@ class _Part:
         has_checkpoints = network.checkpoint_interval_ns is not None
         if self.edge.before is not None and has_checkpoints and self.relayed != self.producers:
             return False  # who begins the barriers of the others is unknown
-        return is_covered(self.exchange, network, self.load)
+        return not self.exchange.is_max_rate and is_covered(self.exchange, network, self.load)
 
 
 def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.simulator.cost_model import CostModel, Preemptions
+from flinknet.simulator.direction import LinkSettings
 
 from .fit.wakeups import Wakeups
 from .ramps import Ramps
@@ -114,6 +115,7 @@ class RecordedExchange:
         partitioner: of the edge; those of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers`.
+        link: what the sockets of each connection hold; how long it takes is with the costs.
     """
 
     producers: int
@@ -140,6 +142,7 @@ class RecordedExchange:
     barriers: tuple[IntArray, ...] | None = None
     partitioner: str = "rebalance"
     checkpoints_from_ns: int | None = None
+    link: LinkSettings = LinkSettings()  # noqa: RUF009 - frozen
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.

@@ -26,6 +26,7 @@ from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
+from .full_speed import emission_order, preemptions_of
 from .outcome_probes import BacklogProbe, WaitBoundsProbe
 from .recorded import RecordedChannel, RecordedExchange
 from .simulated import SimulatedOutcome
@@ -127,6 +128,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         start_ns=start_ns,
         probes=(probe,) * load.task_managers,
         preemptions=preemptions_of(exchange, load),
+        link=exchange.link,
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()
@@ -324,15 +326,6 @@ def _of_those(
     )
 
 
-def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
-    """The preemptions of each TaskManager: those of the process of its first task."""
-    found: dict[int, Preemptions] = {}
-    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
-        for each, task in zip(of_tasks, tasks, strict=False):
-            found.setdefault(task.task_manager, each)
-    return found
-
-
 def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:
     """Who runs where: as it was, or tasks whose channels share a connection share TaskManagers."""
     lengths = [channel.record_wire_bytes for channel in exchange.channels]
@@ -379,14 +372,11 @@ def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool)
     counts = [channel.records for channel in channels]
     if is_max_rate and len(channels) == 1:
         return SourcePlan(None, None, counts[0])
-    instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
-    subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
-    order = np.argsort(instants_ns, kind="stable")
-    routes = None if len(channels) == 1 else subpartitions[order]
+    instants_ns, subpartitions = emission_order(channels)
+    routes = None if len(channels) == 1 else subpartitions
     if is_max_rate:
-        return SourcePlan(routes, None, len(order))
-    instants_ns = instants_ns[order]
-    return SourcePlan(routes, instants_ns, len(order), max(end_ns, int(instants_ns[-1])))
+        return SourcePlan(routes, None, len(instants_ns))
+    return SourcePlan(routes, instants_ns, len(instants_ns), max(end_ns, int(instants_ns[-1])))
 
 
 def _apart(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -25,7 +25,7 @@ from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
 from .advise.edges import ends_of
-from .read import RecordedRun, open_recorded_run, open_runs
+from .read import RecordedRun, open_recorded_run, open_runs, result_of
 
 _CONSUMED_NS_MIN = 1_000.0
 """A consumer that takes less for a record is as quick as flinknet's own."""
@@ -101,6 +101,17 @@ def scenario_of(run: RecordedRun) -> Scenario:
         flow_control=setting.flow_control,
         placement=manifest.scenario.get("placement", Scenario().placement),
     )
+
+
+def measured_then(run: RecordedRun) -> dict[str, Any] | None:
+    """What the run measured when it was recorded: throughput, and its latencies. None where nothing
+    says so, and of what was recorded between processes.
+    """
+    measured = result_of(run).get("measured")
+    if run.manifest.is_from_between or not isinstance(measured, dict):
+        return None
+    names = ("throughput_records_per_s", "latency_ns")
+    return {name: measured[name] for name in names} if measured.keys() >= {*names} else None
 
 
 def _captured_scenario(run: RecordedRun) -> Scenario:

@@ -33,6 +33,7 @@ from .checkpoint_table import checkpoint_table
 from .console import WIDTH_OFF_TERMINAL, print_line
 from .debloating_lines import debloating_lines
 from .live import channel_name
+from .load_words import load_line
 from .number_table import UNNAMED_SETTING, NumberColumn, number_table
 from .trade_words import Range, Trade, change_of, ratio_of, trade_sentence
 from .warning_lines import merged_text, print_warnings, same_but_for_numbers
@@ -78,6 +79,8 @@ def print_bench(
     what to doubt, and what the settings of a sweep give and cost.
     """
     console.print(bench_table(settings, console.width))
+    if load := load_of(settings):
+        print_line(console, load)
     if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
         console.print(channel_table(settings[0].results[-1].channels, console.width))
     lines = (_wiring_of(result) for setting in settings for result in setting.results)
@@ -123,6 +126,12 @@ def numbers_of(settings: Sequence[Setting]) -> list[int]:
     if any(len(each.numbers) != len(each.results) for each in settings):
         return []
     return [number for each in settings for number in each.numbers]
+
+
+def load_of(settings: Sequence[Setting]) -> str:
+    """What all settings were measured with."""
+    runs = max(len(each.results) for each in settings)
+    return load_line(settings[0].results[0].workload, runs)
 
 
 def limit_lines(settings: Sequence[Setting]) -> list[str]:

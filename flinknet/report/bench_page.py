@@ -22,6 +22,7 @@ from .bench_console import (
     MEASURED_COLUMNS,
     Setting,
     limit_lines,
+    load_of,
     numbers_of,
     trade_lines,
     wiring_line,
@@ -148,6 +149,7 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
             ),
             Lines(limit_lines(settings)),
         ],
+        load_of(settings),
     )
 
 
@@ -187,7 +189,7 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     runs = len(setting.results)
     title = name if "=" in name else name[0].upper() + name[1:]
     title += f", the last of {runs} runs" if runs > 1 else ""
-    return View(name, title, parts)
+    return View(name, title, parts, load_of([setting]))
 
 
 def _doubts(settings: Sequence[Setting]) -> list[Lines]:

@@ -14,7 +14,6 @@ from flinknet.results.comparison import Comparison, Difference, Outcome, Trend, 
 from .comparison_texts import (
     decision_line,
     load_line,
-    load_notes,
     metric_rows,
     note_lines,
     outcome_line,
@@ -56,7 +55,6 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         *comparison.invalid_lines(),
         *sentences,
         load_line(comparison),
-        *load_notes(comparison),
         *note_lines(comparison),
     ):
         print_line(console, line)

@@ -31,7 +31,7 @@ from flinknet.units import (
     signed,
 )
 
-from .load_words import length_words, load_words
+from . import load_words
 from .warning_lines import warning_lines
 
 LINE_CELLS = 240
@@ -175,13 +175,10 @@ def outcome_line(comparison: Comparison) -> str:
 def load_line(comparison: Comparison) -> str:
     """What was sent, in how many runs, and by what; that of the base where workloads differ."""
     base = comparison.base
-    workload = base.runs[0].workload
-    own = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
-    length = length_words(workload)
-    runs = f"{len(base.runs)} runs each" + (f" of {length}" if length else "")
+    whose = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
     version = comparison.environment.get("flinknet")
     by = f", flinknet {version}" if version else ""
-    return f"Load{own}: {load_words(workload)}; {runs}{by}."
+    return load_words.load_line(base.runs[0].workload, len(base.runs), whose=whose, by=by)
 
 
 def not_started_line(name: str) -> str:

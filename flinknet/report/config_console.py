@@ -16,6 +16,7 @@ from flinknet.results import RunWarning
 from flinknet.units import MISSING
 
 from .console import print_line
+from .warning_lines import print_setting_notes
 
 SCHEMA_VERSION = 1
 """Version of the document; history: 1, the first."""
@@ -43,7 +44,10 @@ class EffectiveConfig:
 
 
 def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
-    """A table for each setting, by groups; what was set or derived stands out."""
+    """A table for each setting, by groups; what was set or derived stands out. Above them, which
+    keys are ignored.
+    """
+    print_setting_notes(console, [(each.name, each.warnings) for each in configs])
     for config in configs:
         if config.name:
             console.print(Text(config.name, style="bold"))
@@ -59,8 +63,6 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
             Text("acts: whether flinknet acts on the key; the others are Flink's alone.\n")
         )
         console.print(_memory_table(config.memory))
-        for warning in config.warnings:
-            print_line(console, Text(f"! {warning.text}", style="yellow"))
 
 
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
 from flinknet.units import human_change, human_count, human_duration, run_numbers
 
 from .console import print_line
+from .number_table import print_table
 from .trade_words import Trade, change_of, ratio_of, trade_text
 from .warning_lines import print_warnings
 
@@ -22,22 +23,27 @@ OF_MACHINE = (
     " differences are not the model's alone"
 )
 
+MEANING = (
+    "Predicted from the trace, measured over sockets now; error: the prediction against what was"
+    " measured."
+)
+
+SAME = {"throughput": 0.05, "p50": 0.1, "p99": 0.25}
+"""Two runs of one setting on one machine can differ by as much."""
+
 
 def print_predictions(console: Console, document: dict[str, Any]) -> None:
     """Print one row for each setting, then the notes of the predictions and what to doubt
     of the measurements.
     """
-    table = Table(
-        title="predicted from the trace | measured over sockets | predicted against measured",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-    )
-    table.add_column("setting")
+    for line in machine_lines(document):
+        print_line(console, line)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("\nsetting")
     for what in ("records/s", "p50", "p99"):
-        table.add_column(what, justify="right", no_wrap=True)
-        table.add_column("measured", justify="right", no_wrap=True, style="bold")
-        table.add_column("", justify="right", no_wrap=True)
+        table.add_column(f"{what}\npredicted", justify="right", no_wrap=True)
+        table.add_column("\nmeasured", justify="right", no_wrap=True, style="bold")
+        table.add_column("\nerror", justify="right", no_wrap=True)
     for row in document["runs"]:
         predicted, measured, error = row["predicted"], row["measured"], row["error"]
         cells = [
@@ -51,7 +57,8 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
             cells.append(human_change(error[name]))
         mark = "[yellow]![/yellow] " if is_doubtful(row) else ""
         table.add_row(f"{mark}{escape(row['name'])}", *cells)
-    console.print(table)
+    print_table(console, table)
+    print_line(console, MEANING)
     if any(map(is_doubtful, document["runs"])):
         print_line(console, OF_MACHINE)
     if not document["is_complete"]:
@@ -75,6 +82,46 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     uses = [_processor_use(row["processors"]) for row in rows]
     numbers = range(1, len(rows) + 1)
     print_warnings(console, list(zip(names, warnings, strict=True)), uses, numbers=numbers)
+
+
+def machine_lines(document: Mapping[str, Any]) -> list[str]:
+    """Whether this machine is as fast as that of the recording, by the recorded setting, and what
+    follows for predictions next to measurements; nothing if that is not known.
+    """
+    recording, rows = document["recording"], document["runs"]
+    control = next((row for row in rows if row.get("is_recorded")), None)
+    change = _known(recording.get("change"))
+    if control is None or not change:
+        return []
+    if _validity(control) is Validity.INVALID:
+        return ["This machine cannot be compared with that of the recording: invalid control."]
+    slower = [-x if name == "throughput" else x for name, x in change.items()]
+    limits = [SAME[name] for name in change]
+    is_slower = any(x > limit for x, limit in zip(slower, limits, strict=True))
+    is_faster = any(-x > limit for x, limit in zip(slower, limits, strict=True))
+    how = "about as fast as"
+    if is_slower or is_faster:
+        how = "unlike" if is_slower and is_faster else "slower than" if is_slower else "faster than"
+    of = " all of" if recording["is_longer"] else ""
+    doubt = ", doubtful" if is_doubtful(control) else ""
+    first = (
+        f"This machine is now {how} that of the recording: {_changes(change)} (the recorded setting"
+        f" now{doubt}, against{of} the recording)."
+    )
+    error = _known(recording["model_error"])
+    own = f" Against the recording, the model's error is {_changes(error)}." if error else ""
+    if not is_slower and not is_faster:
+        return [first, f"So the errors in the table are mostly the model's.{own}"]
+    use = " The changes below the table are between runs made now." if len(rows) > 1 else ""
+    return [first, f"The errors in the table include that, not the model's alone.{own}{use}"]
+
+
+def _known(figures: Mapping[str, float | None] | None) -> dict[str, float]:
+    return {name: each for name, each in (figures or {}).items() if each is not None}
+
+
+def _changes(change: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {human_change(each)}" for name, each in change.items())
 
 
 def change_lines(document: Mapping[str, Any]) -> list[str]:

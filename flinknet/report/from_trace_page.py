@@ -10,7 +10,7 @@ from flinknet.units import human_change, human_count, human_duration, parse_dura
 
 from .bench_console import Setting
 from .bench_page import bench_page
-from .from_trace_console import OF_MACHINE, change_lines, is_doubtful
+from .from_trace_console import OF_MACHINE, change_lines, is_doubtful, machine_lines
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
 from .warning_lines import warning_lines
 
@@ -21,9 +21,15 @@ _TIMEOUT = "buffer-timeout="
 
 _HEADS = (
     Head("setting"),
-    *(Head("predicted p50"), Head("measured"), Head("difference")),
-    *(Head("predicted p99"), Head("measured"), Head("difference")),
-    *(Head("predicted records/s"), Head("measured"), Head("difference")),
+    *(
+        Head(f"{what} {kind}", meaning)
+        for what in ("records/s", "p50", "p99")
+        for kind, meaning in (
+            ("predicted", "From the trace."),
+            ("measured", "Over sockets, now."),
+            ("error", "The prediction against what was measured."),
+        )
+    ),
 )
 
 
@@ -67,12 +73,14 @@ def _against_measured(document: Mapping[str, Any]) -> View:
         )
         for name in ("p50", "p99")
     ]
+    machine = machine_lines(document)
     changes, is_unsure = change_lines(document), any(map(is_doubtful, rows))
     table = Table(_HEADS, [Row(_cells(row)) for row in rows], notes=list(notes))
     return View(
         "predicted and measured",
         "Predicted from the trace, and measured over sockets",
         [
+            *([Lines(machine, is_headed=True)] if machine else []),
             *([Lines(changes, is_doubt=is_unsure, is_headed=True)] if changes else []),
             *([Lines(doubts, is_doubt=True)] if doubts else []),
             Section("settings", "Each setting", "", [*charts, table]),
@@ -103,19 +111,19 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     predicted, measured, error = row["predicted"], row["measured"], row["error"]
-    cells = [f"! {row['name']}" if is_doubtful(row) else row["name"]]
+    cells = [
+        f"! {row['name']}" if is_doubtful(row) else row["name"],
+        human_count(predicted["throughput_records_per_s"]),
+        human_count(measured["throughput_records_per_s"]),
+        human_change(error["throughput"]),
+    ]
     for name in ("p50", "p99"):
         cells += [
             human_duration(_latency(predicted, name)),
             human_duration(_latency(measured, name)),
             human_change(error[name]),
         ]
-    return [
-        *cells,
-        human_count(predicted["throughput_records_per_s"]),
-        human_count(measured["throughput_records_per_s"]),
-        human_change(error["throughput"]),
-    ]
+    return cells
 
 
 def _latency(figures: Mapping[str, Any], name: str) -> float | None:

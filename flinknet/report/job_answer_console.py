@@ -20,7 +20,15 @@ from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
 from .number_table import print_table
 from .observed_tables import FULL
-from .price_cells import PRICES, NamedTrade, compared, differs_in_timeout, price_cells, trade_of
+from .price_cells import (
+    PRICE_NOTE,
+    PRICES,
+    NamedTrade,
+    compared,
+    differs_in_timeout,
+    price_cells,
+    trade_of,
+)
 from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
 
 UNKNOWN = "unknown"
@@ -45,6 +53,8 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
         return
     console.print()
     print_table(console, _table(answer), keys=2)
+    if any(point.total.price for point in answer.points):
+        print_line(console, Text(PRICE_NOTE, style="dim"))
     if found := job_trades(answer):
         console.print()
     for each in found:

@@ -58,6 +58,22 @@ def _size(workload: Mapping[str, Any]) -> str:
     return f"records of {low if low == high else f'{low} to {high}'}"
 
 
+def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: str = "") -> str:
+    """What was sent, in how many runs and how long, as a sentence; empty if nothing says so.
+
+    Args:
+        whose: workload it is, where there are several.
+        by: the version that sent it.
+    """
+    if not (words := load_words(workload)):
+        return ""
+    length = length_words(workload)
+    if runs > 1:
+        length = f"{runs} runs each" + (f" of {length}" if length else "")
+    parts = "; ".join(filter(None, (words, length)))
+    return f"Load{whose}: {parts}{by}."
+
+
 def length_words(workload: Mapping[str, Any]) -> str:
     """How long the measured part of a run is; empty if it does not say."""
     if (duration_ns := workload.get("duration_ns")) is not None:

@@ -31,8 +31,14 @@ USUAL_NS = 100 * NS_PER_MS
 TRADES_MAX = 4
 """Timeouts that are compared with it."""
 
-PRICES = ("packets/s", "bytes/s", "CPU, 1 core")
+PRICES = ("packets/s", "bytes/s", "CPU change")
 """Headings of `price_cells`."""
+
+PRICE_NOTE = (
+    "packets/s: TCP packets at most, a large buffer takes several; CPU change: against the recorded"
+    " setting, in percent of one core, for buffers and credit alone"
+)
+"""Below a table with them."""
 
 
 @dataclass(frozen=True, slots=True)

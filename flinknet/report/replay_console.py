@@ -38,7 +38,7 @@ from .model_error import doubts_of, model_error_line, observed_part
 from .number_table import is_limited, print_table, width_of
 from .observed_tables import FULL, messages_table, over_time_table
 from .prediction_notes import notes_of
-from .price_cells import PRICES, price_cells, trades
+from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .runs_table import edges_table, runs_table
 from .settings_in_words import ALIGNMENT, BUFFER_TIMEOUT, CHECKPOINTS, settings_of, what_varies
@@ -59,7 +59,7 @@ _BAR = "p99 "
 """Heading of the bars, which differs from that of the numbers."""
 
 _NARROW_ORDER = (
-    *("records/s", "p50", "p99", "buffers/s", "CPU, 1 core", _BAR),
+    *("records/s", "p50", "p99", "buffers/s", "CPU change", _BAR),
     *("backlog", "max", "packets/s", "bytes/s", "memory"),
 )
 
@@ -328,6 +328,8 @@ def _print_settings(console: Console, answer: ReplayAnswer) -> None:
         )
         keys = 2 if is_folded else keys
     print_table(console, table, keys=keys)
+    if any(each.price for each in answer.trade_offs):
+        print_line(console, Text(PRICE_NOTE, style="dim"))
 
 
 def _settings_table(

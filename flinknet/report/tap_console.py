@@ -14,6 +14,7 @@ from rich.text import Text
 from flinknet.units import (
     counted,
     format_address,
+    format_duration_ns,
     human_bytes,
     human_count,
     human_duration,
@@ -32,7 +33,9 @@ PAIRS_IN_FULL = 4
 SETTINGS_SHOWN = "execution."
 """What jobs are set to; the trace has all that was reported."""
 
-LINE_EVERY_NS = 10_000_000_000
+FIRST_LINE_NS = 10_000_000_000
+LINE_EVERY_NS = 60_000_000_000
+"""Off a terminal."""
 
 
 def setting_lines(
@@ -78,8 +81,32 @@ def _redirect(host: str, port: int) -> str:
     )
 
 
+def recording_line(out: str, *, duration_ns: int | None, ring_ns: int | None, trigger: str) -> str:
+    """Where the trace goes, how long the tap runs, and what it keeps.
+
+    Args:
+        trigger: what a ring is kept around; empty for nothing.
+    """
+    until = "until Ctrl-C" if duration_ns is None else f"for {_exactly(duration_ns)}"
+    line = f"recording into {out} {until}"
+    if ring_ns is None:
+        return line
+    ring = _exactly(ring_ns)
+    if not trigger:
+        return f"{line}; only the last {ring} are kept (--ring)"
+    return (
+        f"{line}; kept are {ring} before each time that {trigger} and {_exactly(ring_ns // 2)}"
+        f" after it, or the last {ring} if that never happens"
+    )
+
+
+def _exactly(duration_ns: int) -> str:
+    return format_duration_ns(duration_ns, separator=" ")
+
+
 class TapView:
-    """A live panel where there is a terminal, else a line now and then.
+    """A live panel where there is a terminal; else a line each minute, and one when the first
+    consumer has connected or the last one has gone.
 
     Args:
         listening: the addresses that consumers connect to.
@@ -88,7 +115,8 @@ class TapView:
     def __init__(self, console: Console, listening: Sequence[str]) -> None:
         self._console = console
         self._listening = listening
-        self._next_line_ns = LINE_EVERY_NS
+        self._next_line_ns = FIRST_LINE_NS
+        self._has_connections = False
         self._rest_error: str | None = None
         self._live = (
             Live(console=console, transient=True, refresh_per_second=4)
@@ -114,7 +142,9 @@ class TapView:
         if self._rest_error not in (None, before):
             line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {self._rest_error}"
             self._console.print(Text(line), soft_wrap=True)
-        if look["elapsed_ns"] >= self._next_line_ns:
+        has_changed = self._has_connections != bool(look["connections"])
+        if has_changed or look["elapsed_ns"] >= self._next_line_ns:
+            self._has_connections = bool(look["connections"])
             self._next_line_ns = look["elapsed_ns"] + LINE_EVERY_NS
             self._console.print(Text(progress_line(look, self._listening)), soft_wrap=True)
 
@@ -127,7 +157,8 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
         return f"{begin}no consumer has connected to {', '.join(listening)}{rest_error}"
     line = (
         f"{begin}{counted(look['connections'], 'connection')} open ({look['accepted']} in all),"
-        f" {counted(look['channels_open'], 'channel')}, {human_bytes(look['bytes_per_s'])}/s,"
+        f" {counted(look['channels_open'], 'channel')},"
+        f" {human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
         f" added delay p99 {human_duration(look['delay_ns_p99'])},"
         f" {human_bytes(look['trace_bytes'])} of trace"
     )

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flinknet.results import (
     DISTURBED,
+    OF_SETTINGS,
     P99_DISTURBED,
     ProcessorUse,
     RunWarning,
@@ -62,7 +63,8 @@ def print_warnings(
     is_explained: bool = False,
     explain: str = "",
 ) -> None:
-    """Print what to doubt of some runs, and which other processes disturbed them.
+    """Print what to doubt of some runs, and which other processes disturbed them. What is known of
+    the settings alone is left out: `print_setting_notes` has printed it.
 
     Args:
         runs: of each run the name of its setting, and its warnings.
@@ -71,16 +73,37 @@ def print_warnings(
         is_explained: print the whole text of each.
         explain: how to get that, for a last line if something of it was left out.
     """
-    lines = warning_lines(runs, console.width, numbers=numbers, is_explained=is_explained)
+    doubted = [
+        (name, [each for each in warnings if each.code not in OF_SETTINGS])
+        for name, warnings in runs
+    ]
+    lines = warning_lines(doubted, console.width, numbers=numbers, is_explained=is_explained)
     if uses:
         lines += other_process_lines(
-            [(use, warnings) for use, (_, warnings) in zip(uses, runs, strict=True)]
+            [(use, warnings) for use, (_, warnings) in zip(uses, doubted, strict=True)]
         )
     for line in lines:
         print_line(console, line)
-    warnings = [each for _, known in runs for each in known]
+    warnings = [each for _, known in doubted for each in known]
     if explain and not is_explained and any(each.line != each.text for each in warnings):
         print_line(console, Text(f"What to do about it: {explain}", style="dim"))
+
+
+def print_setting_notes(
+    console: Console, settings: Sequence[tuple[str, Sequence[RunWarning]]]
+) -> None:
+    """Print what is known of settings before any of them runs: which keys Flink or flinknet
+    ignores.
+
+    Args:
+        settings: the name of each, and its warnings.
+    """
+    known = [
+        (name, [each for each in warnings if each.code in OF_SETTINGS])
+        for name, warnings in settings
+    ]
+    for line in warning_lines(known, console.width):
+        print_line(console, line)
 
 
 def warning_lines(

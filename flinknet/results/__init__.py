@@ -99,7 +99,7 @@ from .run import (
     has_given_rate,
 )
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
-from .validity import Validity, validity_by, validity_of, without_consequences
+from .validity import OF_SETTINGS, Validity, validity_by, validity_of, without_consequences
 from .watch import LatencyBounds, WatchedEdge, WatchLook
 
 __all__ = [
@@ -108,6 +108,7 @@ __all__ = [
     "DISTURBED_BY_STRANGERS",
     "ERROR_TO_BET_ON",
     "MACHINE_DELAYED",
+    "OF_SETTINGS",
     "P99_DISTURBED",
     "STRANGERS",
     "TAKEN_ALONE",

@@ -28,10 +28,18 @@ SCHEDULE_MISSED, FEW_SAMPLES = "schedule-missed", "few-samples"
 
 _INVALID = frozenset((GIVEN_UP, RATE_NOT_REACHED, "trace-incomplete"))
 
-_NOTES = frozenset(
+OF_SETTINGS = frozenset(
     (
         *("option-not-acted-on", "fixed-in-flink-2", "deprecated-key", "keys-left-out"),
-        *("never-compressed", "compresses-too-well", "no-checkpoints", "no-json-plan"),
+        "never-compressed",
+    )
+)
+"""Codes of what is known of the given settings before anything runs."""
+
+_NOTES = frozenset(
+    (
+        *OF_SETTINGS,
+        *("compresses-too-well", "no-checkpoints", "no-json-plan"),
         *("idle-task-manager", STRANGERS),
     )
 )

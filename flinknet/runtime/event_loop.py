@@ -194,17 +194,20 @@ class EventLoop:
             sent_bytes = transport.sent_bytes
             transport.pump()
             has_sent = has_sent or transport.sent_bytes != sent_bytes
-        if (has_sent or self._has_closed) and self._may_go_on():
+        if wake_ns != 0 and self._may_go_on(has_sent or self._has_closed):
             wake_ns = 0
         return wake_ns
 
-    def _may_go_on(self) -> bool:
-        """Whether somebody who had a turn already may have waited for the memory of what was sent:
-        a task, or a connection.
+    def _may_go_on(self, has_sent: bool) -> bool:
+        """Whether somebody who had a turn already may have waited for the memory of what was sent,
+        or of a connection that failed without a word: a task, or another connection.
         """
         has_local_channels = self.has_local_channels
         for task in self.tasks:
-            if task.is_blocked or (has_local_channels and task.is_ready):
+            is_blocked = task.is_blocked
+            if has_sent and is_blocked:
+                return True
+            if (is_blocked or has_local_channels) and task.is_ready:
                 return True
         transports = self._transports
         return len(transports) > 1 and any(each.is_ready for each in transports)

@@ -140,7 +140,7 @@ def check_records(cluster: Cluster) -> None:
     for task in cluster.reading_tasks:
         network_input = run_input_of(task)
         for sink, channel in zip(network_input.receivers, network_input.gate.channels, strict=True):
-            sink.settle()
+            sink.check()
             found = sink.disorder
             expected = sent[channel.index]
             if sink.records != expected or found.lost or found.repeated or found.reordered:

@@ -78,7 +78,7 @@ class Cluster:
         self.faults = faults
         if hosts is None:
             hosts = SimulatedHosts(
-                job.segments,
+                job.segments(),
                 job.network,
                 start_ns=job.start_ns - job.opening_ns,
                 faults=faults,

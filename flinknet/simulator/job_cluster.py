@@ -128,7 +128,7 @@ class SimulatedProgram(SimulatedJob):
             seed=seed,
             start_ns=START_NS,
             opening_ns=0,
-            segments=[segments_of(network)] * plan.task_managers,
+            segments=lambda: [segments_of(network)] * plan.task_managers,
         )
         self.io = MemoryIO()
         self._job = job

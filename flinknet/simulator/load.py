@@ -62,7 +62,7 @@ class SimulatedLoad(SimulatedJob):
             seed=scenario.seed,
             start_ns=start_ns,
             opening_ns=OPENING_NS,
-            segments=[
+            segments=lambda: [
                 min(each.total_buffers, each.most_buffers)
                 for each in load.buffers()[: load.task_managers]
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
@@ -27,7 +27,7 @@ class SimulatedJob:
         costs: what steps and links take.
         start_ns: when the tasks start.
         opening_ns: how long before that the channels are requested.
-        segments: of the network memory of each TaskManager.
+        segments: of the network memory of each TaskManager; counted for hosts of its own only.
         scheduling: what a vertex waits for before it requests its channels; None for nothing.
     """
 
@@ -41,7 +41,7 @@ class SimulatedJob:
         seed: int,
         start_ns: int,
         opening_ns: int,
-        segments: Sequence[int],
+        segments: Callable[[], Sequence[int]],
         scheduling: SchedulingType | None = None,
     ) -> None:
         self.subtasks = subtasks

@@ -60,7 +60,7 @@ class SourcePlan:
         else:
             streams = [
                 instants_ns[self.subpartitions == subpartition]
-                for subpartition in np.unique(self.subpartitions)
+                for subpartition in range(int(self.subpartitions.max(initial=-1)) + 1)
             ]
         opened = []
         for stream in streams:
@@ -99,9 +99,10 @@ def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:
             )
             instants_ns = _all_of(arrivals)
         selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
-        if workload.key_skew:
+        keys = None
+        if selector.needs_keys and workload.key_skew:
             keys = key_draws(scenario, producer).take(records)
-        else:
+        elif selector.needs_keys:
             keys = murmur_hash(np.arange(records) + (seed * 7919 + producer) * records)
         routes = selector.split(records, keys)
         subpartitions = np.empty(records, np.int32)

@@ -47,7 +47,9 @@ class Wiring:
     ) -> None:
         costs = job.costs
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
-        self.settings = replace(link, latency_ns=latency_ns)
+        self.settings = self._settings_back = replace(link, latency_ns=latency_ns)
+        if costs.back_ns is not None:
+            self._settings_back = replace(link, latency_ns=int(costs.back_ns))
         self.links: dict[tuple[int, int, int], SimulatedLink] = {}
         self.producer_connections: list[ProducerConnection] = []
         self.consumer_connections: list[ConsumerConnection] = []
@@ -103,9 +105,7 @@ class Wiring:
     def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
         task_manager = self._hosts.task_managers[index]
         faults = LinkFaults.of(self._faults, len(self.links), side, origin_ns=self._job.start_ns)
-        settings, back_ns = self.settings, self._job.costs.back_ns
-        if side == 1 and back_ns is not None:
-            settings = replace(settings, latency_ns=int(back_ns))
+        settings = self._settings_back if side else self.settings
         send, receive = self._socket_costs[side]
         end = LinkEnd(connection, settings, send, task_manager.wake, faults, receive)
         jitter = task_manager.jitter

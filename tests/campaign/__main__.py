@@ -18,6 +18,7 @@ from time import monotonic
 
 from tests import tally
 
+from .draw import Choices
 from .drawn_exchange import SHAPE_SEEDS
 from .exchange import tls_wrap
 from .marks import MARKS
@@ -53,6 +54,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, help="first seed; default: a new one")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--any-marks", action="store_true", help="do not fail for unreached states")
+    parser.add_argument(
+        "--pin",
+        type=json.loads,
+        default={},
+        metavar="CHOICES",
+        help="choices that all trials make alike, such as '{\"end\": 12}' (see drawn_exchange.py);"
+        " implies --any-marks",
+    )
     parser.add_argument("--seed", type=int, help="repeat the trial of this seed")
     parser.add_argument("--choices", type=json.loads, help="the choices of it that are not 0")
     return parser.parse_args()
@@ -82,7 +91,9 @@ def _campaign(arguments: argparse.Namespace) -> int:
     reports: Queue[Report | None] = context.Queue()
     workers = [
         context.Process(
-            target=_work, args=(first, number, processes, until_s, runs_each, reports), daemon=True
+            target=_work,
+            args=(first, number, processes, until_s, runs_each, arguments.pin, reports),
+            daemon=True,
         )
         for number in range(processes)
     ]
@@ -125,7 +136,8 @@ def _campaign(arguments: argparse.Namespace) -> int:
         f"so far in this checkout: {total.runs} runs in {total.seconds / 3600:.1f} h,"
         f" failures: {total.findings}, commits: {total.commits}"
     )
-    return int(bool(failures) or (bool(unreached) and not arguments.any_marks))
+    needs_marks = not arguments.any_marks and not arguments.pin
+    return int(bool(failures) or (bool(unreached) and needs_marks))
 
 
 def _prepare() -> None:
@@ -143,6 +155,7 @@ def _work(
     processes: int,
     until_s: float,
     runs: int | None,
+    pinned: Choices,
     reports: Queue[Report | None],
 ) -> None:
     """Run every so many-th group of seeds that have a plan in common."""
@@ -152,7 +165,8 @@ def _work(
         if monotonic() > until_s or run == runs:
             break
         group, seed = divmod(run, SHAPE_SEEDS)
-        failure = failure_of(first + (group * processes + number) * SHAPE_SEEDS + seed, marks)
+        seed += first + (group * processes + number) * SHAPE_SEEDS
+        failure = failure_of(seed, marks, pinned=pinned)
         done += 1
         if failure is not None and failure.kind not in known:
             known.add(failure.kind)

@@ -54,7 +54,7 @@ class Draw:
         """A number from 0 to `count` - 1."""
         assert name not in self.drawn, f"{name} is drawn twice"
         if name in self._pinned:
-            number = self._pinned[name]
+            number = min(self._pinned[name], count - 1)
         elif self._choices is not None:
             number = min(self._choices.get(name, 0), count - 1)
         else:

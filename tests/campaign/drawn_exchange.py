@@ -136,8 +136,15 @@ def _first_number(draw: Draw) -> int:
 
 def another(shape: Scenario, load: LoadPlan, job: int, workload: WorkloadConfig) -> LoadPlan:
     """Another job, or attempt, of the same shape."""
-    plan = _plan_of(replace(shape, seed=shape.seed + job))
-    return _with_load(plan, load.scenario.network, workload, load.scenario.seed + job)
+    shape = replace(shape, seed=shape.seed + job)
+    return _with_load(shape, load.scenario.network, workload, load.scenario.seed + job)
+
+
+@lru_cache(maxsize=4)
+def buffers_of(shape: Scenario) -> list[int]:
+    """The most that a job of this shape takes of each TaskManager."""
+    needs = _plan_of(shape).buffers()
+    return [min(each.total_buffers, each.most_buffers) for each in needs]
 
 
 def read_partition(load: LoadPlan) -> ResultPartitionID:
@@ -166,21 +173,25 @@ def _load_of(draw: Draw, shape: Scenario) -> LoadPlan:
     """A job. What its plan depends on is the same for SHAPE_SEEDS successive seeds: planning takes
     as long as a trial.
     """
-    return _with_load(_plan_of(shape), *_run_of(draw, shape), draw.seed)
+    return _with_load(shape, *_run_of(draw, shape), draw.seed)
 
 
 def _with_load(
-    plan: LoadPlan, network: NetworkConfig, workload: WorkloadConfig, seed: int
+    shape: Scenario, network: NetworkConfig, workload: WorkloadConfig, seed: int
 ) -> LoadPlan:
-    scenario = replace(plan.scenario, network=network, workload=workload, seed=seed)
-    tasks = tuple(_with_timeout(each, network.buffer_timeout_ns) for each in plan.tasks)
-    return replace(plan, scenario=scenario, tasks=tasks)
+    plan = _flushing_plan_of(shape, network.buffer_timeout_ns)
+    scenario = replace(shape, network=network, workload=workload, seed=seed)
+    return LoadPlan(scenario, plan.plan, plan.tasks, plan.channels)
+
+
+@lru_cache(maxsize=16)
+def _flushing_plan_of(shape: Scenario, timeout_ns: int) -> LoadPlan:
+    """Of tasks that flush what they write so often."""
+    plan = _plan_of(shape)
+    return replace(plan, tasks=tuple(_with_timeout(each, timeout_ns) for each in plan.tasks))
 
 
 def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploymentDescriptor:
-    """A task that flushes what it writes so often."""
-    if all(each.buffer_timeout_ns == timeout_ns for each in task.outputs):
-        return task
     outputs = (replace(each, buffer_timeout_ns=timeout_ns) for each in task.outputs)
     return replace(task, outputs=tuple(outputs))
 

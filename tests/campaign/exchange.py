@@ -27,7 +27,14 @@ from tests.pair import partition_id
 
 from .disk import Disk
 from .draw import Draw
-from .drawn_exchange import DURATION_NS, Exchange, another, drawn_exchange, read_partition
+from .drawn_exchange import (
+    DURATION_NS,
+    Exchange,
+    another,
+    buffers_of,
+    drawn_exchange,
+    read_partition,
+)
 from .hostile import Stranger, hostile_bytes
 from .observer import MarkingProbe, Observer
 from .trial import Marks
@@ -65,18 +72,14 @@ class ExchangeRun:
         self._marks = marks
         self._probe = probe
         self._disk = Disk(exchange.disk)
-        scenario = exchange.load.scenario
+        network = exchange.load.scenario.network
         self._loads = [exchange.load]
         if exchange.neighbour is not None:
             self._loads.append(exchange.neighbour)
-        needs = [load.buffers() for load in self._loads]
         marks["TLS on the connections"] += exchange.is_encrypted
         self.hosts = SimulatedHosts(
-            [
-                sum(min(each.total_buffers, each.most_buffers) for each in of_host)
-                for of_host in zip(*needs, strict=True)
-            ],
-            scenario.network,
+            [len(self._loads) * each for each in buffers_of(exchange.shape)],
+            network,
             start_ns=START_NS - OPENING_NS,
             faults=exchange.faults,
             answers_at_once=exchange.costs.loop is not None,

@@ -50,22 +50,23 @@ class MarkingProbe:
         self._requested: set[int] = set()
 
     def record(self, *row: int) -> None:
-        """An event."""
-        marks = self._marks
-        _, channel, point, kind, data_type, reason, number, size = row[:8]
+        """An event; `core.probe.Probe` says what is where in it."""
+        marks, point, kind = self._marks, row[2], row[3]
         if kind == BUFFER_RESPONSE:
-            if number < -1:
+            data_type = row[4]
+            if row[6] < -1:
                 marks["a sequence number wrapped"] += 1
             if point == SENT:
-                if reason == FLUSH:
+                if row[5] == FLUSH:
                     marks["a flush sent a part of a buffer"] += 1
-                if not size:
+                if not row[7]:
                     marks["an empty buffer carried a backlog"] += 1
                 if row[13] == 0 and row[11] > 0:
                     marks["data waited for credit"] += 1
             if data_type != DATA_BUFFER and (name := _OF_TYPES.get((data_type, point))) is not None:
                 marks[name] += 1
         else:
+            channel = row[1]
             if (name := _OF_MESSAGES.get((kind, point))) is not None:
                 marks[name] += 1
             if kind == PARTITION_REQUEST and point == SENT:

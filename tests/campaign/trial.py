@@ -8,11 +8,11 @@ import shlex
 import signal
 import traceback
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from .draw import Choices, Draw
+from .draw import NOTHING, Choices, Draw
 
 Marks = Counter[str]
 """How often each state was reached."""
@@ -62,9 +62,15 @@ def run_trial(draw: Draw, marks: Marks) -> None:
         run_exchange(draw, marks)
 
 
-def failure_of(seed: int, marks: Marks, choices: Choices | None = None) -> Failure | None:
+def failure_of(
+    seed: int, marks: Marks, choices: Choices | None = None, *, pinned: Choices = NOTHING
+) -> Failure | None:
     """Run the trial of a seed. Returns: how it failed, None if it did not."""
-    return _failure_of(Draw(seed, choices), choices, marks)
+    draw = Draw(seed, choices, pinned=pinned)
+    failure = _failure_of(draw, choices, marks)
+    if failure is None or not pinned:
+        return failure
+    return replace(failure, choices={name: value for name, value in draw.drawn.items() if value})
 
 
 def smaller(failure: Failure) -> Failure:

@@ -361,12 +361,12 @@ def test_a_shortage_of_buffers_takes_another_load_than_a_fixed_rate(
 ) -> None:
     few = ("base", "x:taskmanager.memory.network.min=512kb", "--runs", "2")
     result = gate(*few, "--rate", "1k/s")
-    assert "x differs in network memory (by taskmanager.memory.*): a shortage of" in result.stderr
+    assert "x differs in network memory (by taskmanager.memory.*): a shortage of" in result.stdout
     assert "network memory (by taskmanager.memory.*)  64 mb → 512 kb" in result.stdout
     assert "2 runs of each hardly show how far runs differ" in result.stdout
     for load in (("--rate", "max"), ("--rate", "1k/s", "--arrivals", "on-off:50ms:150ms")):
-        assert "a shortage of" not in gate(*few, *load).stderr
-    assert "a shortage of" not in gate("base", "x:buffer-timeout=5ms", "--runs", "2").stderr
+        assert "a shortage of" not in gate(*few, *load).stdout
+    assert "a shortage of" not in gate("base", "x:buffer-timeout=5ms", "--runs", "2").stdout
 
 
 def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., Result]) -> None:
@@ -377,10 +377,7 @@ def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., R
     assert "--slow-consumer                  none → 0:1ms" in stdout
     result = gate("base", "x:producers=1", "--runs", "2")
     assert "x and base are the same configuration: any difference is chance." in result.stdout
-    assert result.stderr.startswith("Note: x is the same configuration as base: the differences")
-    assert (
-        "vary at full speed; add --rate 5k/s or similar for a given load.\nrun 1/4 "
-        in result.stderr
-    )
+    assert result.stdout.startswith("Note: x is the same configuration as base: the differences")
+    assert "vary at full speed; add --rate 5k/s or similar for a given load.\n" in result.stdout
     result = gate("base", "x:producers=1", "--runs", "2", "--rate", "1k/s")
     assert "how far equal runs vary.\nrun 1/4 " in result.stderr

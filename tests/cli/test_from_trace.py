@@ -113,10 +113,54 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
         "bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1"
     )
     assert result.exit_code == 0
-    assert "predicted from the trace | measured over sockets" in result.stdout
+    assert "Predicted from the trace, measured over sockets now" in result.stdout
     assert "buffer-timeout=5ms" in result.stdout
     assert "buffer-timeout=-1" in result.stdout
     assert "ended early" not in result.stdout
+
+
+def write_result(recorded: Path, p50_ns: float, p99_ns: float) -> None:
+    latency_ns = {"p50": p50_ns, "p99": p99_ns}
+    measured = {"throughput_records_per_s": 1000.0, "latency_ns": latency_ns}
+    (recorded / "result.json").write_text(json.dumps({"measured": measured}))
+
+
+def test_the_control_shows_whether_this_machine_is_that_of_the_recording(
+    recorded: Path, flinknet: Command, tmp_path: Path
+) -> None:
+    call = ("bench", "again", str(recorded), "--no-trace", "--buffer-timeout", "20ms")
+    assert "This machine" not in flinknet(*call).stdout  # the recording does not say what it was
+    write_result(recorded, 0.5 * MS, 9.5 * MS)
+    result = flinknet(*call, "--json", "p.json", "--report", "page.html")
+    first, second, *_ = result.stdout.splitlines()
+    assert first == (
+        "This machine is now slower than that of the recording: throughput 0.0%, p50 +100.0%, p99"
+        " +5.3% (the recorded setting now, against the recording)."
+    )
+    assert second.startswith("The errors in the table include that, not the model's alone. Against")
+    recording = json.loads(Path("p.json").read_text())["recording"]
+    assert recording["change"]["p50"] == 1.0
+    assert recording["model_error"]["throughput"] == pytest.approx(1, rel=0.1)
+    assert "This machine is now slower than" in Path("page.html").read_text(encoding="utf-8")
+    assert "This machine" not in flinknet(*call, "--no-control").stdout
+    write_result(recorded, MS, 10 * MS)
+    first, second, *_ = flinknet(*call, "--duration", "500ms").stdout.splitlines()
+    assert first.startswith(
+        "This machine is now about as fast as that of the recording: throughput"
+    )
+    assert first.endswith("(the recorded setting now, against all of the recording).")
+    assert second.startswith("So the errors in the table are mostly the model's. Against the")
+
+
+def test_a_key_that_flink_2_ignores_is_said_first(recorded: Path, flinknet: Command) -> None:
+    call = ("bench", "again", str(recorded), "--no-trace", "--exclusive-buffers", "4")
+    first, *rest = flinknet(*call).stdout.splitlines()
+    assert first.startswith("Note (exclusive-buffers=4): taskmanager.network.memory.buffers-per-")
+    assert not any("ignored by Flink" in line for line in rest)
+    result = flinknet(*call, "--json", "-")
+    assert result.stderr.startswith("Note (exclusive-buffers=4): ")
+    _, row = json.loads(result.stdout)["runs"]
+    assert [each["code"] for each in row["warnings"]] == ["fixed-in-flink-2"]
 
 
 def test_a_page_has_what_was_predicted_next_to_what_was_measured(
@@ -240,6 +284,17 @@ def test_what_the_trace_answers_may_not_be_given(
     assert result.exit_code == exit_code
     assert complaint in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_of_the_directory_of_a_sweep_one_run_is_to_be_given(
+    recorded: Path, flinknet: Command
+) -> None:
+    call = ("bench", "again", str(recorded.parent), "--no-trace", "--no-control")
+    assert flinknet(*call).exit_code == 0  # the only run below it
+    write_run(recorded.parent / "second")
+    result = flinknet(*call)
+    assert result.exit_code == 2
+    assert f"2 runs below it; give one: {recorded}, {recorded.parent}/second" in result.stderr
 
 
 def test_arrivals_are_those_of_the_trace(recorded: Path, tmp_path: Path) -> None:

@@ -121,6 +121,14 @@ def test_how_many_buffers_are_needed_is_one_sentence(flinknet: Flinknet) -> None
         "a TaskManager needs at least 20 buffers (640 KiB), 56 for full speed, 96 with overdraft;"
         " 2048 are configured" in flinknet(*call).stdout
     )
+    for buffers, verdict in (
+        (56, "start\n"),
+        (55, "start, but below full speed: TaskManager 0 has"),
+    ):
+        size = f"{buffers * 32}kb"
+        keys = (f"taskmanager.memory.network.{end}={size}" for end in ("min", "max"))
+        enough = flinknet(*call, *(part for key in keys for part in ("-D", key)))
+        assert (enough.exit_code, f"the job would {verdict}" in enough.stdout) == (0, True)
     # as many start, one less does not
     for buffers, exit_code in ((20, 0), (19, 1)):
         size = f"{buffers * 32}kb"
@@ -331,11 +339,24 @@ def test_a_job_without_a_program_is_planned_by_its_numbers_of_subtasks(flinknet:
     assert needs[0] in of_program.stdout
 
 
-@pytest.mark.parametrize("text", ["4", "4,x", "4,0", "4,,4", ""])
-def test_a_number_of_subtasks_that_is_none_is_refused(flinknet: Flinknet, text: str) -> None:
-    result = flinknet("plan", "--vertices", text)
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (["--vertices", "4"], "4 is one vertex, which sends nothing; give two or more"),
+        (["--vertices", "4,x"], "'x' is not a number of subtasks; write one for each vertex"),
+        (["--vertices", "4,0"], "'0' is not a number of subtasks"),
+        (["--vertices", ""], "'' is not a number of subtasks"),
+        (["--vertices", "8", "4"], "with commas and no spaces: 8,4"),
+        (["8,4"], "8,4: no such file; for a job without one write --vertices 8,4"),
+        (["--vertices", "8,4", "--parallelism", "16"], "--vertices has the numbers of subtasks"),
+    ],
+)
+def test_numbers_of_subtasks_that_are_none_are_refused(
+    flinknet: Flinknet, call: list[str], complaint: str
+) -> None:
+    result = flinknet("plan", *call)
     assert result.exit_code == 2
-    assert "write 4,16,16" in result.stderr
+    assert complaint in result.stderr
 
 
 def test_vertices_stand_for_a_job(flinknet: Flinknet) -> None:

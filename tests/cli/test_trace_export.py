@@ -55,7 +55,7 @@ def test_the_only_run_below_a_directory_is_found(run: Path, tmp_path: Path) -> N
     write_run(run.parent / "other")
     result = run_cli(run.parent, *arguments, "--overwrite")
     assert result.exit_code == 2
-    assert "there are 2 runs; give one" in result.stderr
+    assert "there are 2 runs below it; give one: " in result.stderr
 
 
 def test_a_cut_file_is_reported(run: Path, tmp_path: Path) -> None:

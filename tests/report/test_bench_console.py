@@ -18,7 +18,7 @@ from flinknet.report.comparison_texts import metric_rows
 from flinknet.report.console import console_for
 from flinknet.report.export import write_json
 from flinknet.report.number_table import NumberColumn, number_table
-from flinknet.report.warning_lines import merged_text
+from flinknet.report.warning_lines import merged_text, print_setting_notes
 from flinknet.report.warnings import doubts
 from flinknet.results import (
     BacklogSummary,
@@ -190,14 +190,14 @@ def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
 
 
 def test_warnings_come_worst_first_and_each_event_once() -> None:
-    codes = ("fixed-in-flink-2", "schedule-missed", "p99-disturbed", "rate-not-reached")
+    codes = ("no-checkpoints", "schedule-missed", "p99-disturbed", "rate-not-reached")
     result_of_all = result(1.0, *(RunWarning(code, f"{code}; do this") for code in codes))
     out, stream = console()
     tables.print_doubts(out, [tables.Setting("", [result_of_all])])
     assert lines(stream) == [
         "Invalid: rate-not-reached",
         "Warning: p99-disturbed",
-        "Note: fixed-in-flink-2",
+        "Note: no-checkpoints",
         f"What to do about it: {tables.EXPLAIN}",
     ]
     out, stream = console()
@@ -274,6 +274,8 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
         tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
     ]
     tables.print_doubts(out, settings)
+    assert lines(stream) == []  # it was said before the first run
+    print_setting_notes(out, [(each.name, each.results[0].warnings) for each in settings])
     text = " ".join(lines(stream))
     assert "Note: ignored by flinknet" in text
     assert "Note (new.yaml): ignored by Flink 2.x" in text

@@ -223,6 +223,19 @@ def test_timeout_says_what_the_shortest_costs() -> None:
     assert alike.lesson[0].startswith("Unexpected")
 
 
+def test_neighbours_that_differ_by_less_than_the_records_of_a_run_are_named() -> None:
+    runs = [timed("0", 3, 1000), timed("1ms", 3.4, 500), timed("100ms", 50, 10)]
+    for index, p75 in ((0, 6 * MS), (1, 9 * MS)):
+        measured = runs[index].result.measured
+        spread = replace(measured, latency_ns=replace(measured.latency_ns, p75=p75))
+        runs[index] = replace(runs[index], result=replace(runs[index].result, measured=spread))
+    (_, close) = timeout(runs, LOAD).lesson
+    assert close == (
+        "0 and 1ms cannot be distinguished here: p50 is 3.00 ms and 3.40 ms, and at 0 a quarter of"
+        " the records took 6.00 ms or more. Try a quiet machine or a lower --rate."
+    )
+
+
 def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
     disturbed = replace(runs[1].result, warnings=(RunWarning("disturbed", "others took it"),))

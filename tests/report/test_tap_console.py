@@ -13,6 +13,7 @@ from flinknet.report.tap_console import (
     doubts,
     panel,
     print_tap,
+    recording_line,
     rest_rows,
     setting_lines,
     what_to_check,
@@ -117,22 +118,50 @@ def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
     assert "fired 1 time\n" in shown(panel(look(triggers=1)))
 
 
-def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
+def test_off_a_terminal_there_is_a_line_each_minute_and_when_consumers_come_or_go() -> None:
     file = io.StringIO()
     with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
-        for second in range(35):
+        for second in range(80):
             count = 0 if second < 15 else 2
-            view.update(look(elapsed_ns=second * 1_000_000_000, accepted=count, connections=count))
-        view.update(look(elapsed_ns=50_000_000_000, incidents=1, last_incident="refused"))
+            now_ns = second * 1_000_000_000
+            rates = {"records_per_s": 40_000.0, "delay_ns_p99": None}
+            view.update(look(elapsed_ns=now_ns, accepted=count, connections=count, **rates))
+        gone = {"connections": 0, "incidents": 1, "last_incident": "refused"}
+        view.update(look(elapsed_ns=80_000_000_000, **gone))
+    rates = "40.0 k records/s, 3.81 MiB/s, added delay p99 –, 1.00 MiB of trace"
     assert file.getvalue().splitlines() == [
         "tap, 10 s: no consumer has connected to 127.0.0.1:7001",
-        "tap, 20 s: 2 connections open (2 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
-        " 1.00 MiB of trace",
-        "tap, 30 s: 2 connections open (2 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
-        " 1.00 MiB of trace",
-        "tap, 50 s: 2 connections open (5 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
-        " 1.00 MiB of trace, 1 incident, last: refused",
+        f"tap, 15 s: 2 connections open (2 in all), 20 channels, {rates}",
+        f"tap, 75 s: 2 connections open (2 in all), 20 channels, {rates}",
+        "tap, 80 s: 0 connections open (5 in all), 20 channels, – records/s, 3.81 MiB/s,"
+        " added delay p99 900 us, 1.00 MiB of trace, 1 incident, last: refused",
     ]
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "ring_ns", "trigger", "line"),
+    [
+        (None, None, "", "recording into tapped until Ctrl-C"),
+        (60 * 10**9, None, "", "recording into tapped for 1 min"),
+        (
+            None,
+            10**10,
+            "",
+            "recording into tapped until Ctrl-C; only the last 10 s are kept (--ring)",
+        ),
+        (
+            *(None, 10**10, "no_credit>50%"),
+            "recording into tapped until Ctrl-C; kept are 10 s before each time that no_credit>50%"
+            " and 5 s after it, or the last 10 s if that never happens",
+        ),
+    ],
+)
+def test_a_tap_says_where_it_records_and_what_it_keeps(
+    duration_ns: int | None, ring_ns: int | None, trigger: str, line: str
+) -> None:
+    assert (
+        recording_line("tapped", duration_ns=duration_ns, ring_ns=ring_ns, trigger=trigger) == line
+    )
 
 
 def test_a_dead_rest_api_is_named_at_once_and_on_every_line() -> None:
@@ -140,7 +169,8 @@ def test_a_dead_rest_api_is_named_at_once_and_on_every_line() -> None:
     with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
         for second in range(12):
             error = "--rest: http://x does not answer" if second >= 2 else None
-            view.update(look(elapsed_ns=second * 10**9, accepted=0, rest_error=error))
+            nobody = {"accepted": 0, "connections": 0}
+            view.update(look(elapsed_ns=second * 10**9, rest_error=error, **nobody))
     assert file.getvalue().splitlines() == [
         "tap, 2 s: --rest: http://x does not answer",
         "tap, 10 s: no consumer has connected to 127.0.0.1:7001; --rest: http://x does not answer",

@@ -447,27 +447,35 @@ def test_a_task_that_waits_for_buffers_is_stepped_again_when_some_were_sent(
 
 
 class LettingGo(Endless):
-    """A connection whose bytes let somebody else go on, once they are sent."""
+    """A connection that lets somebody else go on: once its bytes are sent, or since it fails and
+    has nothing to say.
+    """
 
-    def __init__(self, total_bytes: int, other: Endless | Counting) -> None:
+    def __init__(self, total_bytes: int, other: Endless | Counting, *, fails: bool = False) -> None:
         super().__init__(total_bytes)
         self._other = other
+        self._fails = fails
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, **_: int
     ) -> Sequence[bytes | memoryview]:
         pieces = super().data_to_send(now_ns=now_ns, unsent_bytes=unsent_bytes)
-        self._other.is_ready = self._other.is_ready or bool(pieces)
+        self._other.is_ready = self._other.is_ready or bool(pieces) or self._fails
         return pieces
 
 
 @pytest.mark.socket
-@pytest.mark.parametrize("goes_on", [False, True])
-def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(goes_on: bool) -> None:
+@pytest.mark.parametrize(
+    ("total_bytes", "fails"), [(0, False), (1000, False), (0, True)], ids=["idle", "sends", "fails"]
+)
+def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(
+    total_bytes: int, fails: bool
+) -> None:
+    goes_on = bool(total_bytes) or fails
     waiting = Endless()
     loop = EventLoop(may_spin=False)
     drivers = []
-    for connection in (waiting, LettingGo(1000 if goes_on else 0, waiting)):
+    for connection in (waiting, LettingGo(total_bytes, waiting, fails=fails)):
         drivers.append(TcpDriver((Endless(), Endless())))
         loop.add_transport(drivers[-1].transports[0].sock.dup(), connection)
     loop.run_once()
@@ -477,6 +485,22 @@ def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(goes_on
     for driver in drivers:
         driver.end()
     loop.close()
+
+
+@pytest.mark.socket
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_task_that_waits_for_buffers_of_a_connection_that_fails_is_stepped_again(
+    fails: bool,
+) -> None:
+    task = Counting(0, None)
+    task.is_blocked = True
+    driver = TcpDriver((LettingGo(0, task, fails=fails), Endless()))
+    (loop, _) = driver.loops
+    loop.tasks = (task,)
+    loop.run_once()
+    # A task that is blocked is not stepped again for nothing.
+    assert (loop.slept_ns == 0) is fails
+    driver.end()
 
 
 @pytest.mark.socket

@@ -45,6 +45,17 @@ def test_a_failing_trial_is_made_smaller_and_can_be_repeated(
     assert small.command.endswith("--choices '{\"size\": 667}'")
 
 
+def test_what_a_pinned_trial_fails_with_is_made_smaller_without_the_pin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trial, "run_trial", too_large)
+    failure = failure_of(1, Counter(), pinned={"size": 5000})
+    assert failure is not None
+    assert failure.choices is not None
+    assert failure.choices["size"] == 999
+    assert smaller(failure).choices == {"size": 667}
+
+
 def test_a_choice_that_is_made_otherwise_changes_no_other() -> None:
     names = [str(number) for number in range(20)]
     free, pinned = Draw(7), Draw(7, pinned={"3": 1})

@@ -5,6 +5,9 @@ stream element.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,7 @@ class SerializedRecords:
 
     Args:
         instants_ns: an int64 array with one entry per record, or one int for all.
+        ends: of each record, if their lengths differ.
 
     Attributes:
         record_bytes: length of every record, prefix included; 0 if they differ.
@@ -28,7 +32,7 @@ class SerializedRecords:
         instants_ns: NDArray[np.int64] | int,
         *,
         record_bytes: int = 0,
-        ends: NDArray[np.int64] | None = None,
+        ends: Sequence[int] | None = None,
     ) -> None:
         self.data = data
         self.record_bytes = record_bytes
@@ -43,17 +47,19 @@ class SerializedRecords:
         if ends is None:
             into = position % self.record_bytes
             return into, position - into + self.record_bytes
-        index = int(np.searchsorted(ends, position, side="right"))
-        return position - (int(ends[index - 1]) if index else 0), int(ends[index])
+        index = bisect_right(ends, position)
+        return position - (ends[index - 1] if index else 0), ends[index]
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
         """Records whose last byte is in [start, end): their number, first and last intended instant
         in ns.
         """
-        if self._ends is None:
+        ends = self._ends
+        if ends is None:
             first, last = start // self.record_bytes, end // self.record_bytes
         else:
-            first, last = np.searchsorted(self._ends, (start, end), side="right").tolist()
+            first = bisect_right(ends, start)
+            last = bisect_right(ends, end, first)
         if first == last:
             return None
         instants = self._instants

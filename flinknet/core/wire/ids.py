@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NewType, Self
 
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
@@ -188,14 +189,12 @@ class ResultPartitionID:
         return self.partition_id.encode() + self.producer_id.encode()
 
     @classmethod
-    def decode(cls, data: Bytes) -> Self:
+    def decode(cls, data: Bytes) -> ResultPartitionID:
         _check_length(cls, cls.BYTES, data)
-        return cls(
-            IntermediateResultPartitionID.decode(data[:20]), ExecutionAttemptID.decode(data[20:])
-        )
+        return _decoded_partition(bytes(data))
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> ResultPartitionID:
         """Parse the form of Flink's logs, <data set>#<partition>@<graph>_<vertex>_<subtask>_
         <attempt>, or the hexadecimal form of its 60 bytes.
 
@@ -225,6 +224,14 @@ class ResultPartitionID:
 
     def __str__(self) -> str:
         return f"{self.partition_id}@{self.producer_id}"
+
+
+@lru_cache(maxsize=256)
+def _decoded_partition(data: bytes) -> ResultPartitionID:
+    """Each of its readers requests it; to make it again takes most of the time of a request."""
+    return ResultPartitionID(
+        IntermediateResultPartitionID.decode(data[:20]), ExecutionAttemptID.decode(data[20:])
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class LatencySink(LatencyMeter):
             return now_ns
         first = self._kept
         if first + records > self._lot:
-            self._count_kept()
+            self.check()
             if records > KEPT_STAMPS:
                 return self._receive_in_parts(runs, now_ns)
             first = 0
@@ -164,12 +164,12 @@ class LatencySink(LatencyMeter):
 
     def set_delay(self, delay_ns_per_record: int) -> None:
         """Set how long the task takes per record, from the next one on."""
-        self._count_kept()
+        self.check()
         self._delay_ns = delay_ns_per_record
 
     def settle(self) -> None:
-        """Check and count the kept stamps."""
-        self._count_kept()
+        """Check and count the kept stamps, and the latencies of what was checked."""
+        self.check()
         if self._groups:
             latency, records = np.array(self._groups, np.int64).T
             self.latency.add_weighted(latency, records)
@@ -206,8 +206,8 @@ class LatencySink(LatencyMeter):
                 )
             self._has_lateness = True
 
-    def _count_kept(self) -> None:
-        """Check and count the kept stamps.
+    def check(self) -> None:
+        """Check and count the kept stamps: the sequence so far is known.
 
         Records that were emitted together and arrive together form a few groups of one instant
         each: then only the ends of groups are searched, and the rest is done per group.
@@ -296,11 +296,13 @@ class LatencySink(LatencyMeter):
 
     def _value_bytes(self, low: int, high: int) -> int:
         """Bytes of the values of the kept records [low, high)."""
-        if not self._sizes:
-            return (high - low) * (self._record_bytes - OVERHEAD_BYTES)
-        ends, record_bytes = np.array([*self._sizes, (high, self._record_bytes)], np.int64).T
-        counts = np.diff(np.clip(ends, low, high), prepend=low)
-        return int(counts @ (record_bytes - OVERHEAD_BYTES))
+        value_bytes, reached = 0, low
+        for end, record_bytes in self._sizes:
+            if reached < end:
+                end = min(end, high)
+                value_bytes += (end - reached) * (record_bytes - OVERHEAD_BYTES)
+                reached = end
+        return value_bytes + (high - reached) * (self._record_bytes - OVERHEAD_BYTES)
 
     def _measured_range(self, since_epoch: IntArray) -> tuple[int, int]:
         """The range [low, high) of the ascending instants within the measured part."""

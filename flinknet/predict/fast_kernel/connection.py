@@ -6,7 +6,9 @@ from . import words as w
 from .compiling import compiled
 from .input_channel import notify_credit, queue_barrier, queue_channel, request_floating
 from .latencies import longest_wait_ns
+from .sockets import batch_limit, is_narrow, settle, stage
 from .subpartition import append_reader, may_send, note, notify, poll
+from .tcp_mode import is_stopped, lay_down, receive_without_credit
 from .timetable import due_ns, set_due
 from .words import Numbers, Words
 
@@ -48,12 +50,15 @@ def count_message(m: Words, now: int, backlog: int) -> None:
 
 @compiled
 def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
-    """Send what the readers of a connection may; the run ends if the sockets are full.
+    """Send what the readers of a connection may, until enough waits for the socket.
 
     Returns: when the sender is done with it.
     """
-    mask, started_ns = m[connection + w.SLOTS_MASK], now
+    mask = m[connection + w.SLOTS_MASK]
     while True:
+        may_wait = is_narrow(m, connection)
+        if may_wait:
+            settle(m, connection)
         notified = m[connection + w.NOTIFIED]
         for place in range(notified, notified + m[connection + w.NOTIFIED_COUNT]):
             channel = m[place]
@@ -61,30 +66,40 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
                 append_reader(m, connection, channel)
         m[connection + w.NOTIFIED_COUNT] = 0
-        if m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]:
-            return now
-        if m[connection + w.UNREAD_BYTES] > m[w.LINK_BYTES] - m[w.BATCH_BYTES]:
-            m[w.ENDED] = w.LINK_FULL
+        has_readers = m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]
+        if not has_readers or m[connection + w.IS_UNWRITABLE]:
             return now
         left, messages, sent_bytes = m[w.BATCH_BYTES], 0, 0
+        is_limited = is_in_run = False
+        if may_wait:
+            left, is_limited = batch_limit(m, connection)
         first = m[connection + w.DOWN_END]
         while left > 0 and m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]:
             place = m[connection + w.READERS_BEGIN] & m[connection + w.WIDTH_MASK]
             channel = m[m[connection + w.READERS] + place]
             m[connection + w.READERS_BEGIN] += 1
             m[channel + w.IS_ENQUEUED] = 0
-            polled = m[channel + w.POLLED]
+            polled, segments = m[channel + w.POLLED], m[channel + w.SEGMENTS]
+            is_alone = m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]
+            runs = is_alone and not is_limited and m[channel + w.ELEMENTS] > 1
             kind, size, backlog, following = poll(m, channel)
+            if may_wait:
+                segments -= m[channel + w.SEGMENTS]
+                end_bytes = m[connection + w.SENT_BYTES] + sent_bytes + size + m[w.HEADER_BYTES]
+                continues = stage(
+                    m, connection, channel, kind, segments, end_bytes, is_in_run and runs
+                )
+                is_in_run = runs and continues
             if kind == w.NOTHING:
                 continue
             records = 0
             if kind == w.DATA:
                 m[channel + w.CREDIT] -= 1
                 records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
-                count_message(m, started_ns, backlog)
+                count_message(m, now, backlog)
             if following and (m[channel + w.CREDIT] > 0 or following == 2):
                 append_reader(m, connection, channel)
-            if kind != w.PRIORITY_BARRIER:
+            if kind != w.PRIORITY_BARRIER and not m[w.WITHOUT_CREDIT]:
                 slot = m[channel + w.SENT] & m[w.RING_MASK]
                 message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
                 m[channel + w.SENT] += 1
@@ -102,6 +117,11 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             m[entry + 2] = size
             m[entry + 3] = m[connection + w.PIECES]
             m[entry + 5] = kind
+            if m[w.WITHOUT_CREDIT]:
+                longest_ns = 0
+                if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                    longest_ns = longest_wait_ns(m, channel, records, backlog, now)
+                lay_down(m, connection, entry, records, now, longest_ns)
             messages += 1
             sent_bytes += size
             left -= size
@@ -110,11 +130,15 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         m[connection + w.PIECES] += 1
         m[w.HAS_SENT] = 1
         m[connection + w.UNREAD_BYTES] += sent_bytes
+        m[connection + w.SENT_BYTES] += sent_bytes
         now += int(f[w.SEND_NS_PER_MESSAGE] * messages + f[w.SEND_NS_PER_BYTE] * sent_bytes)
         arrival_ns = now + m[w.LATENCY_NS]
         for number in range(first, m[connection + w.DOWN_END]):
             m[m[connection + w.DOWN] + (number & mask) * w.DOWN_WORDS + 4] = arrival_ns
         oldest = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
+        if m[w.WITHOUT_CREDIT] and is_stopped(m, connection):
+            wake(m, m[connection + w.DOWNSTREAM], m[oldest + 4])
+            continue
         _announce(
             m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4]
         )
@@ -173,7 +197,7 @@ def _append_up(m: Words, connection: int, channel: int, credit: int, at_ns: int)
 def pump_down(m: Words, connection: int, now: int) -> None:
     """Send what the consumers announce."""
     sent = m[connection + w.UP_END]
-    at_ns = now + m[w.LATENCY_NS]
+    at_ns = now + m[w.BACK_NS]
     is_counted = m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]
     control, creditors = m[connection + w.CONTROL], m[connection + w.CREDITORS]
     for entry in range(
@@ -226,7 +250,13 @@ def _receive(m: Words, channel: int) -> None:
 
 @compiled
 def receive_down(m: Words, connection: int, now: int) -> int:
-    """Read what has arrived, piece by piece. Returns: when the next piece arrives."""
+    """Read what has arrived, piece by piece, and tell the sender if its socket was full. Returns:
+    when the next piece arrives.
+    """
+    if m[connection + w.UNREAD_BYTES] >= m[w.LINK_BYTES]:
+        wake(m, m[connection + w.UPSTREAM], now)
+    if m[w.WITHOUT_CREDIT]:
+        return receive_without_credit(m, connection, now)
     mask, left, piece = m[connection + w.SLOTS_MASK], m[w.RECEIVE_BYTES], -1
     while m[connection + w.DOWN_BEGIN] < m[connection + w.DOWN_END]:
         entry = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS

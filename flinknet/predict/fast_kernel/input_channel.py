@@ -54,11 +54,22 @@ def request_floating(m: Words, channel: int) -> int:
 
 
 @compiled
+def _hand_over(m: Words, connection: int) -> None:
+    """Without credit: there is a buffer for the message that a connection waits with."""
+    m[connection + w.WAITS_FOR_BUFFER] = w.HAS_BUFFER
+    m[connection + w.IS_DUE] = 1
+    _has_something_to_say(m, connection)
+
+
+@compiled
 def _recycle_floating(m: Words, sink: int) -> None:
     """LocalBufferPool._recycle: to whoever waits first and still wants it."""
     while m[sink + w.LISTENERS_BEGIN] < m[sink + w.LISTENERS_END]:
         channel = m[m[sink + w.LISTENERS] + (m[sink + w.LISTENERS_BEGIN] & m[sink + w.GATE_MASK])]
         m[sink + w.LISTENERS_BEGIN] += 1
+        if m[w.WITHOUT_CREDIT]:
+            _hand_over(m, channel)
+            return
         m[channel + w.IS_WAITING] = 0
         missing = (
             m[channel + w.REQUIRED] - m[channel + w.FREE_FLOATING] - m[channel + w.FREE_EXCLUSIVE]
@@ -83,6 +94,9 @@ def release(m: Words, channel: int) -> None:
     for _ in range(floating):
         _recycle_floating(m, m[channel + w.SINK])
     say(m, channel, w.CANCEL)
+    connection = m[channel + w.CONNECTION]
+    if m[connection + w.UNDELIVERED] < m[connection + w.DOWN_BEGIN] and m[w.WITHOUT_CREDIT]:
+        m[connection + w.IS_DUE] = 1  # what waits may have been its own
 
 
 @compiled

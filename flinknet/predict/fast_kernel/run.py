@@ -8,6 +8,7 @@ from .checkpoints import take_coordinators_turn
 from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
+from .full_speed import held_up_until, step_at_max_rate
 from .quiet_turns import catch_up, count_turn, next_record_ns, next_watched_ns
 from .relays import (
     ask_tasks_behind,
@@ -20,6 +21,7 @@ from .relays import (
 from .sink import step_sink
 from .source import may_go_on, start_source, step_source
 from .subpartition import notify
+from .tcp_mode import deliver_waiting
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
 
@@ -47,7 +49,10 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
             now = pump_up(m, f, m[end], now)
         else:
             pump_down(m, m[end], now)
-        set_due(m, unsent, place, w.NEVER)
+            if m[m[end] + w.IS_DUE]:
+                deliver_waiting(m, m[end])
+        if not m[m[end] + w.IS_PRESSED] or not m[end + 1]:
+            set_due(m, unsent, place, w.NEVER)
         place = next_due(m, unsent, place + 1, 0)
     return now
 
@@ -67,13 +72,18 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     m[w.TURN_NS] = now
     set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], w.NEVER)
     m[task_manager + w.IDLE_NS] += now - m[task_manager + w.FREE_SINCE_NS]
+    if m[w.IS_DISTURBED]:
+        now = held_up_until(m, task_manager, now)
     _receive_all(m, task_manager, now)
     next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
     sources = m[task_manager + w.OWN_SOURCES]
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
     waiting = 0
     for place in range(sources, sources_end):
-        now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
+        if m[w.IS_MAX_RATE]:
+            now, again_ns = step_at_max_rate(m, f, m[place], now)
+        else:
+            now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
         waiting += m[m[place] + w.HAS_WAITED]
         next_ns = min(next_ns, again_ns)
     sinks = m[task_manager + w.OWN_SINKS]
@@ -84,8 +94,10 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         next_ns = min(next_ns, again_ns)
     if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
         next_ns = now  # a local consumer has let it
-    m[w.HAS_SENT] = 0
+    m[w.HAS_SENT] = m[w.HAS_DELIVERED] = 0
     now = _pump_all(m, f, task_manager, now)
+    if m[w.HAS_DELIVERED]:
+        next_ns = now
     if m[w.CATCHES_UP]:
         next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
     if waiting and (m[w.HAS_SENT] or _may_go_on(m, sources, sources_end)):
@@ -138,7 +150,7 @@ def _are_apart(m: Words) -> bool:
         if m[m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS + w.STATE] == w.RUNNING:
             running += 1
     may_answer_twice = m[w.ALIGNED_TIMEOUT_NS] > 0 and running < m[w.SOURCES]
-    return m[w.LATENCY_NS] > 0 and not may_answer_twice
+    return min(m[w.LATENCY_NS], m[w.BACK_NS]) > 0 and not may_answer_twice
 
 
 @compiled

@@ -29,7 +29,7 @@ def start_source(m: Words, source: int) -> None:
 
 
 @compiled
-def _flush_all(m: Words, source: int, now: int) -> None:
+def flush_all(m: Words, source: int, now: int) -> None:
     """The beat of the flusher: the next one is a timeout after the end of its round, which takes
     no less than what the period is longer.
     """
@@ -87,7 +87,7 @@ def _pass_barriers(m: Words, source: int, until_ns: int) -> int:
 
 
 @compiled
-def _await_acknowledgement(m: Words, f: Numbers, source: int, now: int) -> int:
+def await_acknowledgement(m: Words, f: Numbers, source: int, now: int) -> int:
     """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
 
     Returns: when to step again.
@@ -96,7 +96,7 @@ def _await_acknowledgement(m: Words, f: Numbers, source: int, now: int) -> int:
         watch_barriers(m, f, source, now)
         return m[source + w.TIMES_OUT_NS]
     if m[source + w.FLUSH_NS] <= now:
-        _flush_all(m, source, now)
+        flush_all(m, source, now)
     watch_barriers(m, f, source, now)
     if m[source + w.UNACKNOWLEDGED] > 0:
         _pass_barriers(m, source, now)
@@ -121,7 +121,7 @@ def may_go_on(m: Words, source: int) -> bool:
 
 
 @compiled
-def _end_data(m: Words, source: int) -> None:
+def end_data(m: Words, source: int) -> None:
     """Behind the records of each channel comes the end of data."""
     m[source + w.STATE] = w.AWAITING_ACKNOWLEDGEMENT
     low = m[source + w.OUTPUTS]
@@ -146,7 +146,7 @@ def write_until(m: Words, f: Numbers, source: int, until_ns: int) -> int:
 def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tuple[int, int]:
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if m[source + w.STATE] != w.RUNNING:
-        return now, _await_acknowledgement(m, f, source, now)
+        return now, await_acknowledgement(m, f, source, now)
     is_idle = now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0
     if is_idle and not m[w.STEPS_AT_RECORDS]:
         return now, m[source + w.AGAIN_NS]
@@ -155,7 +155,7 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     if m[source + w.FLUSH_NS] <= now:
         if not m[source + w.HAS_ENDED]:
             emitted += write_until(m, f, source, m[source + w.FLUSH_NS] - 1)
-        _flush_all(m, source, now)
+        flush_all(m, source, now)
     emitted += write_until(m, f, source, now)
     next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
@@ -165,7 +165,7 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     if m[source + w.HAS_WAITED]:
         next_ns = w.NEVER
     elif next_ns <= now and not has_records:
-        _end_data(m, source)
+        end_data(m, source)
         next_ns = w.NEVER
     if m[w.CATCHES_UP] and next_ns != w.NEVER:
         next_ns = min(m[source + w.END_NS], earliest_ns(m, m[source + w.SEGMENTS_DUE]))

@@ -20,11 +20,11 @@ Numbers = MutableSequence[float]
 (
     DONE,
     WRITER_WAITS,
-    LINK_FULL,
     TOO_LONG,
     CHECKPOINT_EXPIRES,
     ORDER_UNKNOWN,
     ANSWER_MISSING,
+    ROOM_MISSING,
 ) = range(7)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
@@ -134,7 +134,15 @@ BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
 ANSWERS_BEHIND = 89  # that a checkpoint needs of the exchanges behind this one
 HAS_BARRIERS = 90  # whether there are checkpoints
-HEAD_WORDS = 96
+# Sockets and the highest rate: words 96 to 101. How long what consumers say is under way; the bytes
+# that wait for a socket above which a connection hands over no more, and below which it does again;
+# the room in a socket below which it has to be looked at; whether sources write as fast as they
+# can; whether the machine keeps TaskManagers from their work.
+BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED = range(96, 102)
+# Without credit: words 102 to 104. Whether there is none; how often a socket was not read any more
+# for want of a buffer; whether what waited for one has come to its channel in a turn.
+WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(102, 105)
+HEAD_WORDS = 105
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -158,7 +166,8 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # barrier; whether what the task reads is counted for an unaligned checkpoint; whether the priority
 # event that waits to be read announces an aligned barrier; records taken and not written yet, and
 # where its arrivals stood before; the bytes up to which it is to be written when there are buffers;
-# how long its barrier travelled, and one more, 0 while it has not been read.
+# how long its barrier travelled, and one more, 0 while it has not been read; the number of its last
+# message that waited for the socket, counted from 1.
 (
     SOURCE,
     PLACE,
@@ -230,8 +239,9 @@ TIME_KINDS, TIME_WORDS = 4, 4
     SAVED_POSITION,
     WAITING_UNTIL,
     TRAVELLED,
-) = range(70)
-CHANNEL_WORDS = 70
+    LAST_STAGED,
+) = range(71)
+CHANNEL_WORDS = 71
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -244,7 +254,11 @@ MESSAGE_WORDS = 6
 """Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
 
 # A connection: its two TaskManagers, and which of their ends it has there; queues as address, begin
-# and end, and how long they are, less one; all lengths are powers of two.
+# and end, and how long they are, less one; all lengths are powers of two. Then what the socket is
+# asked to take: bytes so far, messages whose segments come back when it has taken them, whether
+# there are any or nothing is handed over, and whether that is so. Then, without credit: the first
+# message read that has not come to its channel, whether it waits for a buffer or has one, whether
+# what waits is due, and where it stands when messages were sent, 0 for nowhere.
 (
     UPSTREAM,
     UPSTREAM_PLACE,
@@ -269,11 +283,24 @@ MESSAGE_WORDS = 6
     CONTROL_COUNT,
     WIDTH_MASK,
     UNREAD_BYTES,
-) = range(23)
-CONNECTION_WORDS = 23
+    SENT_BYTES,
+    STAGED,
+    STAGED_BEGIN,
+    STAGED_END,
+    IS_PRESSED,
+    IS_UNWRITABLE,
+    UNDELIVERED,
+    WAITS_FOR_BUFFER,
+    IS_DUE,
+    STAMPS,
+) = range(33)
+CONNECTION_WORDS = 33
+IS_LISTENING, HAS_BUFFER = 1, 2
 CONTROL_WORDS = 2  # channel, what to say
-DOWN_WORDS = 6  # channel, backlog, bytes, piece, when it arrives, kind
+DOWN_WORDS = 6  # channel, backlog (without credit: records), bytes, piece, when it arrives, kind
+STAMP_WORDS = 2  # when sent, longest wait
 UP_WORDS = 3  # channel, credit or what else is said, when it arrives
+STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
 
 # A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
 # timetables of its channels, of their next records and of those that open their next segments; sums
@@ -284,7 +311,8 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
 # records have been taken; more of a channel than these are no single batch, and do not fit into its
 # pool; when it wrote its last barriers; its link, 0 for none; while the coordinator of an exchange
-# before waits for its barriers to leave, where the next one stood when that checkpoint began, or 0.
+# before waits for its barriers to leave, where the next one stood when that checkpoint began, or 0;
+# at the highest rate, the next batch, and where these end: records for each channel.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -317,8 +345,10 @@ UP_WORDS = 3  # channel, credit or what else is said, when it arrives
     WRITTEN_NS,
     LINK,
     OWES_FROM,
-) = range(31)
-SOURCE_WORDS = 31
+    BATCH,
+    BATCHES_END,
+) = range(33)
+SOURCE_WORDS = 33
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -399,7 +429,9 @@ SINK_WORDS = 56
 # its loop, lists of its tasks; its ends of connections, and timetables of what arrives there and,
 # as 0, of what has something to send; the last two instants for which it had asked before it asked
 # for an earlier one, with the numbers of these requests; the last request that the simulator may
-# have numbered otherwise, as quiet turns came after it.
+# have numbered otherwise, as quiet turns came after it; when it is kept from its work next, each
+# with how long, and where that ends; how long it takes to get going after it was idle, over and
+# over: where these times stand, how many, and which is next.
 (
     NUMBER,
     ASKED,
@@ -418,8 +450,13 @@ SINK_WORDS = 56
     LATEST_NS,
     LATEST_ASKED,
     DOUBTED,
-) = range(17)
-TASK_MANAGER_WORDS = 17
+    PREEMPTION,
+    PREEMPTIONS_END,
+    WAKEUPS,
+    WAKEUPS_COUNT,
+    NEXT_WAKEUP,
+) = range(22)
+TASK_MANAGER_WORDS = 22
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,

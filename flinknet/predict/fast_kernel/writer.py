@@ -83,7 +83,7 @@ def _write(m: Words, source: int, channel: int, end: int) -> None:
 
 
 @compiled
-def _write_waiting(m: Words, source: int, first: int) -> None:
+def write_waiting(m: Words, source: int, first: int) -> None:
     """Write what waits, from a channel on, until something has to wait."""
     low = m[source + w.OUTPUTS]
     m[source + w.WAITS_AT] = 0
@@ -100,7 +100,7 @@ def _write_waiting(m: Words, source: int, first: int) -> None:
 def _resume(m: Words, source: int, now: int) -> bool:
     """TaskOutputs.resume: write what waited. Returns: whether new records may be written."""
     if m[source + w.WAITS_AT]:
-        _write_waiting(m, source, m[source + w.WAITS_AT] - 1)
+        write_waiting(m, source, m[source + w.WAITS_AT] - 1)
     if is_blocked(m, source):
         return False
     m[source + w.HAS_WAITED] = 0
@@ -218,7 +218,7 @@ def _write_batch(m: Words, source: int, records: int) -> int:
         m[channel + w.WAITING_UNTIL] = m[channel + w.EMITTED] + size
         m[channel + w.TAKEN] = 0
     m[source + w.TOUCHED_COUNT] = 0
-    _write_waiting(m, source, 0)
+    write_waiting(m, source, 0)
     return records
 
 

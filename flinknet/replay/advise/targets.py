@@ -16,7 +16,7 @@ MARGIN_MIN = 0.05
 """Share of a target's limit that is kept free at least; more where the model is off by more."""
 
 _LATENCIES = ("p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max")
-_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|throughput)\s*(<=|>=|<|>)\s*(.+?)\s*")
+_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|throughput)\s*(<=|>=|<|>)\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,12 @@ class Target:
                 " duration, such as p99<=20ms, or throughput>=100k/s"
             )
         metric, relation, bound = match.groups()
-        if (metric == "throughput") != relation.startswith(">"):
-            wanted = ">=" if metric == "throughput" else "<="
-            raise ConfigError(
-                f"--target: {text!r} is a bound on the wrong side; write {metric}{wanted}"
-            )
+        wanted, some = (">=", "100k/s") if metric == "throughput" else ("<=", "20ms")
+        example = f"{metric}{wanted}{bound or some}"
+        if relation[0] != wanted[0]:
+            raise ConfigError(f"--target: {text!r} is a bound on the wrong side; write {example}")
+        if not bound:
+            raise ConfigError(f"--target: {text!r} has no limit; write {example}")
         if metric == "throughput":
             rate_per_s = parse_rate_per_s(bound, "--target")
             if rate_per_s is None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from flinknet.config import WorkloadConfig
-from flinknet.results import Validity, validity_by, without_consequences
+from flinknet.results import LatencySummary, Validity, validity_by, without_consequences
 from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
 from ..bench_console import MARKS
@@ -81,7 +81,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         " leaves when it is full or at the latest after the buffer timeout.",
         Table(heads, rows, notes=[*NOTES, *_full_notes(runs)]),
         charts,
-        _lesson(names, p50, buffers, unsure),
+        _lesson(names, [each.latency_ns for each in measured], buffers, unsure),
         _doubts(runs),
         {
             name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
@@ -140,10 +140,11 @@ def _full_notes(runs: Sequence[DemoRun]) -> list[str]:
 
 def _lesson(
     names: Sequence[str],
-    p50: Sequence[float | None],
+    latencies: Sequence[LatencySummary],
     buffers: Sequence[float],
     unsure: Sequence[str],
 ) -> list[str]:
+    p50 = [each.p50 for each in latencies]
     short, long, between = p50[0], p50[-1], p50[-2]
     if short is None or long is None or short >= long or buffers[0] <= buffers[-1]:
         return [
@@ -155,7 +156,7 @@ def _lesson(
         f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
         f" {human_duration(long)} to {human_duration(short)}, and the network carries"
         f" {buffers[0] / buffers[-1]:.0f} times as many buffers.{end}",
-        *_humps(names, p50),
+        *(_humps(names, p50) or _too_close(names, latencies)),
     ]
     half_ns = parse_duration_ns(names[-2], "a timeout") / 2
     if (
@@ -169,6 +170,20 @@ def _lesson(
             f" {human_duration(between)} with {human_count(buffers[-2])} buffers/s."
         )
     return lesson
+
+
+def _too_close(names: Sequence[str], latencies: Sequence[LatencySummary]) -> list[str]:
+    """Of neighbours whose p50 differs by less than half of the records of a run differ from its
+    p50: that they cannot be distinguished.
+    """
+    return [
+        f"{name} and {longer} cannot be distinguished here: p50 is {human_duration(own.p50)} and"
+        f" {human_duration(other.p50)}, and at {name} a quarter of the records took"
+        f" {human_duration(own.p75)} or more. Try a quiet machine or a"
+        " lower --rate."
+        for (name, own), (longer, other) in pairwise(zip(names, latencies, strict=True))
+        if own.p75 is not None and other.p50 is not None and other.p50 <= own.p75
+    ]
 
 
 def _humps(names: Sequence[str], p50: Sequence[float | None]) -> list[str]:

@@ -162,7 +162,7 @@ function settingsTable(answer) {
     table(heads, rows));
 }
 
-const priceHeads = () => [["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU, 1 core", MEANING.cpu]];
+const priceHeads = () => [["packets/s", MEANING.packets], ["bytes/s", MEANING.bytes], ["CPU change", MEANING.cpu]];
 
 function priceCells({price}) {
   if (!price) return [MISSING, MISSING, MISSING];

@@ -27,7 +27,7 @@ def test_a_batch_knows_where_its_records_begin_and_end(lengths: list[int]) -> No
     batches = [records_of(lengths, 100)]
     if len(set(lengths)) == 1:
         # the same batch told by its ends
-        ends = np.cumsum(lengths)
+        ends = np.cumsum(lengths).tolist()
         batches.append(SerializedRecords(batches[0].data, batches[0]._instants, ends=ends))
     record_of = [index for index, length in enumerate(lengths) for _ in range(length)]
     starts = [sum(lengths[:index]) for index in range(len(lengths))]

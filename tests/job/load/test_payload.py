@@ -11,6 +11,7 @@ from flinknet.config import RecordSize
 from flinknet.core.wire.records import Record, decode_element
 from flinknet.job.load.draws import DrawnSizes
 from flinknet.job.load.payload import (
+    FEW_RECORDS,
     INSTANT_BITS,
     INSTANT_MASK,
     RecordFactory,
@@ -95,6 +96,19 @@ def test_mixed_records_have_their_sizes_and_the_same_fields(low: int) -> None:
         assert stamp_of(value) == ((NUMBERS - 5 + index) % NUMBERS, 1000 + index)
         if len(value) >= 16:
             assert int.from_bytes(value[8:16], "big") == 4000 - index
+
+
+def test_a_few_records_are_the_same_bytes_as_among_many() -> None:
+    sizes = DrawnSizes(RecordSize(8, 40), seed=4).take(40)
+    instants = np.arange(1000, 1040, dtype=np.int64)
+    data, ends = serialize_mixed(NUMBERS - 5, sizes, instants, 1020)
+    found, reached = b"", []
+    for first in range(0, 40, FEW_RECORDS):
+        few = slice(first, first + FEW_RECORDS)
+        piece, own = serialize_mixed(NUMBERS - 5 + first, sizes[few], instants[few], 1020)
+        reached += [len(found) + end for end in own]
+        found += piece
+    assert (found, reached) == (bytes(data), ends)
 
 
 def test_no_records_are_no_bytes() -> None:
