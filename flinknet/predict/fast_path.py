@@ -4,8 +4,8 @@ Covered are records that come at a rate, or as it is assumed of messages seen in
 of channels, local or over connections with credit and exclusive buffers; writers that wait for
 buffers, in an exchange that is computed whole; checkpoints; buffers that are debloated; network
 memory for all pools. The kernel notices by itself if the sockets of a connection are full, if a
-checkpoint takes longer than it may, or if a writer has to wait that may not; `is_covered` says everything else. What is not covered is simulated
-with the real core.
+checkpoint takes longer than it may, or if a writer has to wait that may not; `is_covered` says
+everything else. What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
