@@ -226,6 +226,19 @@ def test_a_task_stops_at_the_record_that_finds_no_buffer() -> None:
     assert (done.min, done.max) == (10 * MS, 400 * MS)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_edges_without_credit_that_share_a_connection_are_unknown_where_it_is_not_read(
+    is_shared: bool,
+) -> None:
+    last = burst(1, 40, 10.0 * MS)
+    if is_shared:
+        last = replace(last, channels=(replace(last.channels[0], connection=0),))
+    edges = [JobEdge(0, 1, burst(0, 40, 0.0)), JobEdge(1, 2, last, has_own_instants=False)]
+    run = JobRun(RecordedJob(edges), [Setting(FEW, TCP)] * 2, 0)
+    why = run.hops[0].why_unknown
+    assert (why is not None and "other edges share them" in why) == is_shared
+
+
 def test_one_output_that_waits_holds_up_the_others() -> None:
     edges = [
         JobEdge(0, 1, burst(0, 40, 0.0)),
