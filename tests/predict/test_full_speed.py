@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.full_speed import batches_of
+from flinknet.predict.full_speed import batches_of, emission_order
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel
 from flinknet.simulator.cost_model import CostModel
@@ -69,13 +72,28 @@ def test_writers_at_the_highest_rate_fill_sockets(socket_bytes: int) -> None:
     assert fast.full_sockets
 
 
-def test_batches_take_records_in_the_order_of_their_instants() -> None:
+@st.composite
+def stretches(draw: st.DrawFn) -> Ramps:
+    """Some that follow one another closely, overlap or begin at once."""
+    count = draw(st.integers(1, 6))
+    numbers = st.lists(st.integers(0, 40), min_size=count, max_size=count)
+    first_ns = FROM_NS + np.sort(draw(numbers))
+    records = np.array(draw(numbers)) % 9 + 1
+    return Ramps(records, first_ns, first_ns + np.array(draw(numbers)) // draw(st.integers(1, 40)))
+
+
+@given(arrivals=st.lists(stretches(), min_size=1, max_size=4), kilobytes=st.integers(10, 400))
+def test_batches_take_records_in_the_order_of_their_instants(
+    arrivals: list[Ramps], kilobytes: int
+) -> None:
     channels = tuple(
-        RecordedChannel(
-            number, 0, number, 0, Ramps.of(FROM_NS + np.array(at_ns, np.int64)), 100_000.0
-        )
-        for number, at_ns in enumerate([[1, 2, 3, 9], [4, 5, 6, 7]])
+        RecordedChannel(number, 0, number, 0, each, 1024.0 * kilobytes)
+        for number, each in enumerate(arrivals)
     )
-    exchange = steady(1.0, 1.0, consumers=2, channels=channels, is_max_rate=True)
-    (batches,) = batches_of(exchange, 100_000)
-    assert batches.tolist() == [[3, 0], [0, 3], [1, 1]]
+    exchange = steady(1.0, 1.0, consumers=len(arrivals), channels=channels, is_max_rate=True)
+    (batches,) = batches_of(exchange, 1024 * kilobytes)
+    targets, batch_records = emission_order(channels)[1].tolist(), max(1, 320 // kilobytes)
+    for place, batch in enumerate(batches.tolist()):
+        written = Counter(targets[place * batch_records : (place + 1) * batch_records])
+        assert batch == [written[number] for number in range(len(arrivals))]
+    assert batches.sum() == len(targets)
