@@ -163,8 +163,8 @@ class Layout(Addresses):
             output = task.outputs[0]
             channels = [self.channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
-            barriers_ns = exchange.barriers_ns[source].tolist() if exchange.barriers_ns else []
-            barriers = self.memory.list_of(barriers_ns)
+            words = exchange.barriers[source].ravel() if exchange.barriers else ()
+            barriers = self.memory.list_of(words)
             batches = self._batches[source].ravel() if exchange.is_max_rate else ()
             first_batch = self.memory.list_of(batches)
             phase_ns = flusher_phase_ns(exchange, exchange.flushers_before + source, self.period_ns)
@@ -183,7 +183,7 @@ class Layout(Addresses):
                     k.RECORDS_DUE: self.memory.timetable(len(channels)),
                     k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
                     k.NEXT_BARRIER: barriers,
-                    k.BARRIERS_END: barriers + len(barriers_ns),
+                    k.BARRIERS_END: barriers + len(words),
                     k.TIMES_OUT_NS: k.NEVER,
                     k.TOUCHED: self.memory.take(len(channels)),
                     k.BATCH: first_batch,
@@ -198,7 +198,7 @@ class Layout(Addresses):
             gate = task.inputs[0]
             inputs = gate.channels
             width = power_of_two(len(inputs) + 1)
-            most = alignments_max(self.exchange, self.network)
+            most = alignments_max(self.exchange, self.network) * k.BARRIER_WORDS
             alignments = memory.take(most)
             if most:
                 self.alignments.append(alignments)

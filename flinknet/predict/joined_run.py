@@ -27,11 +27,10 @@ from .fast_path import (
     FloatArray,
     Ran,
     is_covered,
-    knows_checkpoints,
     numbers_of_run,
     outcome_of,
 )
-from .recorded import RecordedExchange
+from .recorded import BARRIER_COLUMNS, RecordedExchange
 from .recorded_job import Passage
 from .what_if import memory_bytes, recorded_load, without_idle_tasks
 
@@ -100,8 +99,6 @@ class _Part:
         """Whether the kernel can compute it with others."""
         network = self.edge.network
         has_checkpoints = network.checkpoint_interval_ns is not None
-        if not knows_checkpoints(network):
-            return False
         if self.edge.before is not None and has_checkpoints and self.relayed != self.producers:
             return False  # who begins the barriers of the others is unknown
         return not self.exchange.is_max_rate and is_covered(self.exchange, network, self.load)
@@ -186,8 +183,8 @@ def _laid_out(part: _Part, barriers: int, attempts: int) -> Layout:
     """
     exchange, relayed = part.exchange, set(part.relayed)
     if part.edge.before is not None:
-        room = np.zeros(barriers, np.int64)
-        exchange = replace(exchange, barriers_ns=(room,) * exchange.producers)
+        room = np.zeros((barriers, BARRIER_COLUMNS), np.int64)
+        exchange = replace(exchange, barriers=(room,) * exchange.producers)
     layout = lay_out(exchange, part.edge.network, part.load, attempts=attempts)
     memory = layout.memory
     turns = TURNS_FACTOR * memory.word(k.TURNS_MAX)

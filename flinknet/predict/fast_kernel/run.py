@@ -9,9 +9,9 @@ from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .full_speed import held_up_until, step_at_max_rate
-from .quiet_turns import catch_up, next_record_ns, next_watched_ns
+from .quiet_turns import catch_up, count_turn, next_record_ns, next_watched_ns
 from .relays import (
-    ask_sinks_behind,
+    ask_tasks_behind,
     memory_of,
     next_exchange,
     numbers_of,
@@ -165,6 +165,21 @@ def _are_apart(m: Words) -> bool:
 
 
 @compiled
+def _is_pressed(m: Words, task_manager: int) -> bool:
+    """Whether anything waits for a socket of a TaskManager, so that a turn of it sees what others
+    have read by then.
+    """
+    unsent = m[task_manager + w.UNSENT]
+    place = next_due(m, unsent, 0, 0)
+    while place >= 0:
+        end = m[task_manager + w.ENDS] + place * w.END_WORDS
+        if m[end + 1] and m[m[end] + w.IS_PRESSED]:
+            return True
+        place = next_due(m, unsent, place + 1, 0)
+    return False
+
+
+@compiled
 def _begin(m: Words, f: Numbers, task_manager: int, now: int) -> int:
     """Let a TaskManager have its quiet turns before its next one. Returns: when that begins."""
     _doubt(m, task_manager, now)
@@ -228,9 +243,7 @@ def _start(m: Words) -> None:
 @compiled
 def _next(m: Words, now: int) -> int:
     """Whose turn it is; the run ends if that is unknown, or after too many turns."""
-    m[w.TURNS] += 1
-    if m[w.TURNS] > m[w.TURNS_MAX]:
-        m[w.ENDED] = w.TOO_LONG
+    count_turn(m)
     return _next_task_manager(m, now)
 
 
@@ -283,8 +296,8 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
             if m[w.ENDED] != w.DONE:
                 break
             if late == 0:
-                if is_joined and exchange == 0:
-                    ask_sinks_behind(all_words, j)
+                if is_joined and exchange == 0 and m[owner + w.NUMBER] == m[w.TASK_MANAGERS]:
+                    ask_tasks_behind(all_words, j)
                 _take_clocks_turn(m, f, owner, now)
                 continue
             owner, now, is_unordered = late, begin_ns, True
@@ -294,8 +307,11 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
                 continue
             is_unordered = begin_ns < now or m[w.TIED_NS] == now
             now = begin_ns
+        if is_unordered and _is_pressed(m, owner):
+            m[w.ENDED] = w.ORDER_UNKNOWN
+            break
         if is_joined:
-            write_before(all_words, j, m, owner, now)
+            write_before(all_words, all_numbers, j, m, owner, now)
         _turn(m, f, w.COUNTS + buckets, owner, now)
         if is_unordered:
             _doubt_all(m)

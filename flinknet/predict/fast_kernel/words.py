@@ -125,7 +125,7 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
-SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
+ANSWERS_BEHIND = 89  # that a checkpoint needs of the exchanges behind this one
 HAS_BARRIERS = 90  # whether there are checkpoints
 # Sockets and the highest rate: words 96 to 102. How long what consumers say is under way; the bytes
 # that wait for a socket above which a connection hands over no more, and below which it does again;
@@ -242,6 +242,10 @@ NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
+BARRIER_WORDS = 3
+"""Of a barrier that a task passes on: the instant, when its checkpoint began, and whether it
+overtakes data."""
+
 MESSAGE_WORDS = 6
 """Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
 
@@ -302,8 +306,9 @@ STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
 # records have been taken; more of a channel than these are no single batch, and do not fit into its
-# pool; when it wrote its last barriers; its link; at the highest rate, the next batch, and where
-# these end: records for each channel.
+# pool; when it wrote its last barriers; its link, 0 for none; while the coordinator of an exchange
+# before waits for its barriers to leave, where the next one stood when that checkpoint began, or 0;
+# at the highest rate, the next batch, and where these end: records for each channel.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -335,10 +340,11 @@ STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
     MOST_RECORDS,
     WRITTEN_NS,
     LINK,
+    OWES_FROM,
     BATCH,
     BATCHES_END,
-) = range(32)
-SOURCE_WORDS = 32
+) = range(33)
+SOURCE_WORDS = 33
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
