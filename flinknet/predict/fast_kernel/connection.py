@@ -79,9 +79,11 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             channel = m[m[connection + w.READERS] + place]
             m[connection + w.READERS_BEGIN] += 1
             m[channel + w.IS_ENQUEUED] = 0
-            polled, segments = m[channel + w.POLLED], m[channel + w.SEGMENTS]
-            is_alone = m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]
-            runs = is_alone and not is_limited and m[channel + w.ELEMENTS] > 1
+            polled, segments, runs = m[channel + w.POLLED], 0, False
+            if may_wait:
+                segments = m[channel + w.SEGMENTS]
+                is_alone = m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]
+                runs = is_alone and not is_limited and m[channel + w.ELEMENTS] > 1
             kind, size, backlog, following = poll(m, channel)
             if may_wait:
                 segments -= m[channel + w.SEGMENTS]
