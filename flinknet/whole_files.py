@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
 
 from .storage import AnyPath, StoragePath
@@ -36,14 +36,25 @@ def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO
     own = f".{uuid4().hex}" if has_other_writers else ""
     target = path if is_special else path.with_name(f".{path.name}{own}{UNFINISHED}")
     try:
-        with open(target, "wb") as file:
+        file = open(target, "wb")  # noqa: SIM115 - a with statement would let an interruption out
+        try:
             yield file
+        finally:
+            close_file(file)
         if not is_special:
             _rename(target, path)
     except BaseException:
         if not is_special:
             target.unlink(missing_ok=True)
         raise
+
+
+def close_file(file: IO[Any]) -> None:
+    """Close a file. If a signal interrupts that, as on a network file system, it is closed
+    nevertheless, and the system goes on with what was written.
+    """
+    with suppress(InterruptedError):
+        file.close()
 
 
 def _rename(source: Path, target: Path) -> None:

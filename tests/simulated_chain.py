@@ -12,6 +12,7 @@ from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.options import effective_flink_keys
+from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.source_plan import plan_sources
@@ -40,6 +41,7 @@ class Simulated:
     rows: Rows
     latency: LogLinearHistogram
     records: int
+    checkpoints: CheckpointSummary | None
 
     def messages(self, edge: int) -> int:
         own = {each.index for each in self.load.channels if each.edge == edge}
@@ -61,7 +63,8 @@ def simulated(scenario: Scenario) -> Simulated:
             sink.settle()
             latency.merge(sink.latency)
             records += sink.records
-    return Simulated(load, rows, latency, records)
+    checkpoints = None if cluster.checkpoints is None else cluster.checkpoints.summary()
+    return Simulated(load, rows, latency, records, checkpoints)
 
 
 def steady(relays: int = 1, size_bytes: int = 100) -> Scenario:

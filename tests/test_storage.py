@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import os
+from io import BufferedWriter, FileIO
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +143,30 @@ def test_what_a_store_refuses_is_one_line(store: ObjectStore) -> None:
     with pytest.raises(StorageError, match=r"^s3://nowhere/a: cannot write it \(.*\)$") as caught:
         path_of("s3://nowhere/a").write_text("text")
     assert "\n" not in str(caught.value)
+
+
+class InterruptedAtTheEnd(FileIO):
+    """A file whose closing a signal interrupts: Linux has closed it then."""
+
+    def close(self) -> None:
+        was_open = not self.closed
+        super().close()
+        if was_open:
+            raise InterruptedError
+
+
+def test_a_file_whose_closing_is_interrupted_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "result.json"
+    monkeypatch.setattr(
+        builtins, "open", lambda path, mode: BufferedWriter(InterruptedAtTheEnd(path, mode))
+    )
+    with whole_file(path) as file:
+        file.write(b"{}")
+    monkeypatch.undo()
+    assert file.closed
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"{}"]
 
 
 def test_a_whole_file_gets_its_name_also_if_that_is_interrupted(

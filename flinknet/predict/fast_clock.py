@@ -35,7 +35,8 @@ def catches_up(exchange: RecordedExchange, network: NetworkConfig) -> bool:
     if exchange.is_max_rate:
         return False
     ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
-    is_apart = min(one_way_ns(exchange), back_ns(exchange)) > 0 or exchange.costs.emit_ns_per_record == 0.0
+    is_apart = min(one_way_ns(exchange), back_ns(exchange)) > 0
+    is_apart = is_apart or exchange.costs.emit_ns_per_record == 0.0
     return ends_anywhere and is_apart and network.buffer_timeout_ns != 0
 
 
@@ -43,7 +44,7 @@ def first_checkpoint_ns(exchange: RecordedExchange, network: NetworkConfig) -> i
     """When the coordinator begins the first one; NEVER if there is none, or tasks before the
     sources pass them on."""
     interval_ns = network.checkpoint_interval_ns
-    if interval_ns is None or exchange.barriers_ns is not None:
+    if interval_ns is None or exchange.barriers is not None:
         return k.NEVER
     start_ns, since_ns = exchange.measured_from_ns, exchange.checkpoints_from_ns
     if since_ns is None:
@@ -56,8 +57,8 @@ def alignments_max(exchange: RecordedExchange, network: NetworkConfig) -> int:
     interval_ns = network.checkpoint_interval_ns
     if interval_ns is None or not exchange.keeps_departures:
         return 0
-    if exchange.barriers_ns is not None:
-        return max(len(each) for each in exchange.barriers_ns)
+    if exchange.barriers is not None:
+        return max(len(each) for each in exchange.barriers)
     return 1 + 2 * (exchange.duration_ns // interval_ns)
 
 

@@ -1,12 +1,12 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
-Covered are records that come at a rate, or as it is assumed of messages seen in passing; any number
-of channels, local or over connections with credit and exclusive buffers; writers that wait for
-buffers, in an exchange that is computed whole; checkpoints, but behind another exchange none with
-an aligned timeout; buffers that are debloated; network memory for all pools. The kernel notices by
-itself if the sockets of a connection are full, if a checkpoint takes longer than it may, or if a
-writer has to wait that may not; `is_covered` says everything else. What is not covered is simulated
-with the real core.
+Covered are records that come at a rate, as it is assumed of messages seen in passing, or as fast as
+they are taken; any number of channels, local or over connections with exclusive buffers, with
+credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
+computed whole; checkpoints; buffers that are debloated; network memory for all pools. The kernel
+notices by itself if a checkpoint takes longer than it may, or if a writer or a connection without
+credit has to wait that may not; `is_covered` says everything else, as of the parts of an event loop
+whose costs are known (`CostModel.loop`). What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
@@ -25,7 +25,6 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
@@ -35,7 +34,7 @@ from .fast_head import latency_kinds
 from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
 from .fast_layout import lay_out
-from .recorded import RecordedExchange
+from .recorded import BARRIER_COLUMNS, RecordedExchange
 from .simulated import CheckpointTimes
 
 FloatArray = npt.NDArray[np.float64]
@@ -44,12 +43,12 @@ FloatArray = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
     """What the kernel came to, in the terms of `simulated.SimulatedOutcome`; `last_ns` is
-    when the last record was taken, `turns` how many turns all TaskManagers had. `departures_ns` are
-    by channel, if they were asked for (`RecordedExchange.keeps_departures`), and with them
-    `aligned_ns`, when each consumer had aligned successive checkpoints; `memory_bytes` is the most
-    that all pools can take; `local_messages`: of the messages, within a TaskManager;
-    `resumed_ns`: when a writer last went on that had waited for buffers, 0 for never; `stops`: how
-    often a connection without credit was not read any more.
+    when the last record was taken. `departures_ns` are by channel, if they were asked for
+    (`RecordedExchange.keeps_departures`), and with them `barriers`, what each consumer passes on of
+    successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of
+    the messages, within a TaskManager; `resumed_ns`: when a writer last went on that had waited for
+    buffers, 0 for never; `full_sockets`: how often a connection was asked for more than its socket
+    had taken; `stops`: how often one without credit was not read any more.
     """
 
     latency: LogLinearHistogram
@@ -60,14 +59,14 @@ class FastOutcome:
     credits: int
     credit_messages: int
     last_ns: int
-    turns: int
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
     departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
     memory_bytes: int = 0
     local_messages: int = 0
     resumed_ns: int = 0
+    full_sockets: int = 0
     stops: int = 0
-    aligned_ns: Mapping[int, IntArray] = field(default_factory=dict)
+    barriers: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointTimes | None = None
 
 
@@ -78,10 +77,9 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         exchange.costs.loop is None
         and (exchange.is_max_rate or not exchange.preemptions[0])
         and (exchange.has_instants or not exchange.is_max_rate)
-        and exchange.link.bandwidth_bytes_per_s == 0
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
-        and (knows_checkpoints(network) or knows_alone(exchange, network))
+        and knows_checkpoints(network)
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
@@ -89,18 +87,8 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
 
 
 def knows_checkpoints(network: NetworkConfig) -> bool:
-    """Whether there are none, or those whose barriers are aligned for good or never."""
-    if network.checkpoint_interval_ns is None:
-        return True
-    is_aligned = network.checkpoint_mode == AT_LEAST_ONCE or not network.unaligned_checkpoints
-    times_out = not is_aligned and network.aligned_checkpoint_timeout_ns > 0
-    return network.checkpoints_after_tasks_finish and not times_out
-
-
-def knows_alone(exchange: RecordedExchange, network: NetworkConfig) -> bool:
-    """Whether alignments that time out are known: from one exchange to the next barriers do not say
-    since when."""
-    return network.checkpoints_after_tasks_finish and exchange.barriers_ns is None
+    """Whether there are none, or tasks that have ended take part in them."""
+    return network.checkpoint_interval_ns is None or network.checkpoints_after_tasks_finish
 
 
 def run_fast(
@@ -124,7 +112,7 @@ def run_fast(
 def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome:
     """What stands in the kernel's memory in the end."""
     memory, numbers = ran.memory, ran.numbers
-    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers_ns is None
+    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers is None
     counts, slopes = np.split(numbers[k.COUNTS : k.COUNTS + 2 * BUCKETS], 2)
     return FastOutcome(
         latency=_histogram(counts, slopes, memory),
@@ -135,14 +123,16 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
         credits=int(memory[k.CREDITS]),
         credit_messages=int(memory[k.CREDIT_MESSAGES]),
         last_ns=int(memory[k.LAST_NS]),
-        turns=int(memory[k.TURNS]),
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         resumed_ns=int(memory[k.RESUMED_NS]),
+        full_sockets=int(memory[k.FULL_SOCKETS]),
         stops=int(memory[k.STOPS]),
         departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
-        aligned_ns={
-            sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)]
+        barriers={
+            sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)].reshape(
+                -1, BARRIER_COLUMNS
+            )
             for sink, first in enumerate(ran.alignments)
         },
         checkpoints=_checkpoints(numbers, memory) if has_coordinator else None,
@@ -167,9 +157,9 @@ def _run(
     """
     from .fast_kernel.run import run
 
-    keeps_quiet_turns, room = False, 0
+    keeps_quiet_turns, attempts = False, 0
     while True:
-        layout = lay_out(exchange, network, load, room=room)
+        layout = lay_out(exchange, network, load, attempts=attempts)
         memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
@@ -177,7 +167,7 @@ def _run(
         numbers = numbers_of_run(exchange, network)
         ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended == k.ROOM_MISSING and layout.may_have_more_room:
-            room += 1
+            attempts += 1
         elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
             keeps_quiet_turns = True
         else:

@@ -14,6 +14,7 @@ from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cost_model import Preemptions
 
+from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
 
 
@@ -40,16 +41,41 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
     found = []
     for producer in range(exchange.producers):
         own = [channel for channel in exchange.channels if channel.producer == producer]
-        records, width = sum(channel.records for channel in own), len(own)
-        rows = -(-records // batch_records)
-        if width == 1:
-            batches = np.full((rows, 1), batch_records, np.int64)
-            batches[-1, 0] = records - (rows - 1) * batch_records
-        else:
-            places = np.arange(records) // batch_records * width + emission_order(own)[1]
-            batches = np.bincount(places, minlength=rows * width).reshape(rows, width)
-        found.append(batches)
+        total = sum(channel.records for channel in own)
+        ends = np.append(np.arange(batch_records, total, batch_records), total)
+        found.append(np.diff(_records_before(own, ends), axis=0, prepend=0))
     return found
+
+
+def _records_before(channels: Sequence[RecordedChannel], counts: IntArray) -> IntArray:
+    """How many of so many records that were emitted first go to each of some channels: for each
+    count a row. What `emission_order` comes to, in the time of their stretches, not of records.
+    """
+    if len(channels) == 1:
+        return counts[:, np.newaxis]
+    arrivals = [_one_after_another(channel.arrivals) for channel in channels]
+    low_ns = np.full(len(counts), min(int(each.first_ns[0]) for each in arrivals) - 1)
+    high_ns = np.full(len(counts), max(int(each.ends_ns[-1]) for each in arrivals))
+    while (high_ns - low_ns > 1).any():  # too few have come at low_ns, enough at high_ns
+        middle_ns = (low_ns + high_ns) >> 1
+        has_come = np.sum([each.until(middle_ns) for each in arrivals], axis=0) >= counts
+        low_ns = np.where(has_come, low_ns, middle_ns)
+        high_ns = np.where(has_come, middle_ns, high_ns)
+    before = np.stack([each.until(high_ns - 1) for each in arrivals], axis=1)
+    until = np.stack([each.until(high_ns) for each in arrivals], axis=1)
+    left = counts - before.sum(axis=1)  # those of the last instant, of the first channels first
+    for place in range(len(channels)):
+        taken = np.minimum(until[:, place] - before[:, place], left)
+        before[:, place] += taken
+        left -= taken
+    return before
+
+
+def _one_after_another(arrivals: Ramps) -> Ramps:
+    """The same records in stretches that do not overlap."""
+    if (arrivals.first_ns[1:] >= arrivals.ends_ns[:-1]).all():  # as good as always
+        return arrivals
+    return Ramps.of(np.sort(arrivals.instants()[1]))
 
 
 def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:

@@ -32,7 +32,7 @@ from flinknet.histogram import LogLinearHistogram
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
 from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
-from .joined_run import Joined, JoinedEdge, run_joined
+from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
 from .passing_on import AT_TIMES_FROM, drawn_delays, falls_behind, in_order, passed_on
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, Setting
@@ -77,8 +77,8 @@ _SATURATED = (
     " everything upstream waits, too; the latency in that state was not recorded"
 )
 _SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and everything upstream waits, too; with aligned"
-    " timeouts of checkpoints the latency at these times is unknown"
+    "its producers wait for buffers at times, and everything upstream waits, too; the compiled"
+    " model does not know the latency at these times"
 )
 _FALLS_BEHIND = (
     "its producers wait for buffers, and with its neighbors it falls behind what comes; how long"
@@ -87,9 +87,13 @@ _FALLS_BEHIND = (
 
 
 HELD_UP = "another edge of the job is saturated and holds this one up"
+_SHARES_CONNECTIONS = (
+    "without credit its connections are not read at times, and other edges share them: how these"
+    " hold each other up is not in the compiled model"
+)
 _NO_MODEL = (
-    "the compiled model does not know this exchange (an aligned timeout of checkpoints behind"
-    " another exchange, tcp mode, the highest rate, or no exclusive buffers)"
+    "the compiled model does not know this exchange (the highest rate, no exclusive buffers, or no"
+    " checkpoints after tasks finish)"
 )
 
 
@@ -146,6 +150,7 @@ class JobRun:
         latency: of the job.
         arrived: of each edge, the channels with the records that came; None behind a source and
             where that is unknown.
+        joined: what edges came to that were computed together, by edge.
     """
 
     def __init__(self, job: RecordedJob, settings: Sequence[Setting], phase: int) -> None:
@@ -153,7 +158,7 @@ class JobRun:
         self._settings = [_without_barriers(each) for each in settings]
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
-        self._joined: dict[int, Joined] = {}  # by edge
+        self.joined: dict[int, Joined] = {}
         self._tried: set[int] = set()  # first edges of those that were to be joined
         self._fallen_behind: set[int] = set()  # first edges of those that lag ever farther
         self._begin()
@@ -166,14 +171,14 @@ class JobRun:
     @property
     def waited_ns(self) -> int:
         """How long tasks of exchanges that were computed together waited for buffers."""
-        return sum(each.waited_ns for each in self._joined.values())
+        return sum(each.waited_ns for each in self.joined.values())
 
     def _begin(self) -> None:
         self.hops: list[HopOutcome] = []
         self.latency = LogLinearHistogram()
         self.arrived: list[tuple[RecordedChannel, ...] | None] = []
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
-        self._aligned_ns: list[dict[int, IntArray]] = []  # likewise: of successive checkpoints
+        self._barriers: list[dict[int, IntArray]] = []  # likewise
         self._taken_shares: list[float] = []  # of what comes to edges that are saturated
 
     def _pass(self, number: int) -> bool:
@@ -185,8 +190,8 @@ class JobRun:
         channels = None
         if why is None:
             departed = {} if before is None else self._departed[before]
-            aligned_ns = {} if before is None else self._aligned_ns[before]
-            exchange, origins = self._exchange(number, departed, aligned_ns)
+            barriers = {} if before is None else self._barriers[before]
+            exchange, origins = self._exchange(number, departed, barriers)
             fast = self._computed(number, exchange)
             if fast is None and self._join(number):
                 return False
@@ -197,23 +202,23 @@ class JobRun:
                 why = self._why_not(number, exchange)
             else:
                 self._take_in(number, exchange, origins, fast)
-                if number in self._joined and self._falls_behind(exchange):
+                if number in self.joined and self._falls_behind(exchange):
                     first = self._first(number)
-                    behind = [each for each in self._joined if self._first(each) == first]
+                    behind = [each for each in self.joined if self._first(each) == first]
                     for each in behind:
-                        del self._joined[each]
+                        del self.joined[each]
                     self._fallen_behind.add(first)
                     return False
         self.arrived.append(channels)
         if why is not None:
             self.hops.append(HopOutcome(why_unknown=why))
             self._departed.append({})
-            self._aligned_ns.append({})
+            self._barriers.append({})
         return True
 
     def _computed(self, number: int, exchange: RecordedExchange) -> FastOutcome | None:
-        if number in self._joined:
-            return self._joined[number].fast
+        if number in self.joined:
+            return self.joined[number].fast
         return simulate_part(exchange, self._settings[number].network)
 
     def _join(self, number: int) -> bool:
@@ -236,7 +241,7 @@ class JobRun:
         found = run_joined(edges)
         if found is None:
             return False
-        self._joined.update(zip(places, found, strict=True))
+        self.joined.update(zip(places, found, strict=True))
         return True
 
     def _first(self, number: int) -> int:
@@ -290,6 +295,11 @@ class JobRun:
         load = recorded_load(exchange, setting.network)
         if not is_covered(exchange, setting.network, load):
             return _NO_MODEL
+        if hold_each_other_up(
+            replace(each.exchange, flow_control=own.flow_control)
+            for each, own in zip(self._job.edges, self._settings, strict=True)
+        ):
+            return _SHARES_CONNECTIONS
         self._taken_shares.append(_taken_share(exchange, setting.network))
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:
@@ -301,12 +311,12 @@ class JobRun:
         self,
         number: int,
         departed: Mapping[int, Departures],
-        aligned_ns: Mapping[int, IntArray],
+        barriers: Mapping[int, IntArray],
     ) -> tuple[RecordedExchange, dict[int, IntArray]]:
         """The exchange with what comes to it, and by channel the origins of that.
 
         Args:
-            departed, aligned_ns: from the consumers of the edge before, and when these had aligned
+            departed, barriers: from the consumers of the edge before, and what these pass on of
                 checkpoints.
         """
         edge, before = self._job.edges[number], self._job.feeding[number]
@@ -337,7 +347,7 @@ class JobRun:
         last_ns = max((int(each.arrivals.last_ns[-1]) for each in channels), default=0)
         exchange = replace(
             exchange,
-            barriers_ns=passed_on(aligned_ns, exchange.producers),
+            barriers=passed_on(barriers, exchange.producers),
             channels=tuple(channels),
             measured_to_ns=max(exchange.measured_to_ns, last_ns),
             has_instants=True,
@@ -374,11 +384,11 @@ class JobRun:
             aged_ns = np.where(is_known, origins_ns - delays_ns, UNKNOWN_ORIGIN)
             since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
             by_consumer.setdefault(each.consumer, {})[each.channel] = Departures(done_ns, aged_ns)
-        taken = self._joined[number].taken_from if number in self._joined else {}
+        taken = self.joined[number].taken_from if number in self.joined else {}
         self._departed.append(
             {key: in_order(own, taken.get(key)) for key, own in by_consumer.items()}
         )
-        self._aligned_ns.append(dict(fast.aligned_ns))
+        self._barriers.append(dict(fast.barriers))
         messages = fast.messages
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages -= fast.local_messages

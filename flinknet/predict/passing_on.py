@@ -8,6 +8,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 
+from .recorded import BARRIER_COLUMNS
 from .recorded_job import UNKNOWN_ORIGIN, Departures
 
 AT_TIMES_FROM = 0.995
@@ -16,6 +17,9 @@ AT_TIMES_FROM = 0.995
 LATE_PART = 0.75
 """Behind this part of the time in which records come are those that show whether a job falls
 behind."""
+
+LATE_RECORDS_MIN = 10
+"""Fewer of them say nothing of a consumer: all may have come with one burst."""
 
 
 def falls_behind(
@@ -35,7 +39,7 @@ def falls_behind(
         is_known = own.origins_ns != UNKNOWN_ORIGIN
         ages_ns, origins_ns = (own.at_ns - own.origins_ns)[is_known], own.origins_ns[is_known]
         late_ns = ages_ns[origins_ns >= start_ns + LATE_PART * duration_ns]
-        if not len(late_ns):
+        if len(late_ns) < LATE_RECORDS_MIN:
             continue
         chance_ns = beats_ns * min(5.0 / np.sqrt(len(late_ns)), 1.0) + 1_000_000
         lag_ns = (1.0 - AT_TIMES_FROM) * LATE_PART * duration_ns
@@ -44,19 +48,17 @@ def falls_behind(
     return False
 
 
-def passed_on(aligned_ns: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
-    """When each producer passes on barriers: when it has aligned them as a consumer; of one that
-    no record came to nothing is known, so it does when the first of the others does.
+def passed_on(barriers: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
+    """What each producer passes on of checkpoints (`RecordedExchange.barriers`): what it has as a
+    consumer; of one that no record came to nothing is known, so it does as the first of the others.
     """
-    found = [each for each in aligned_ns.values() if len(each)]
-    if not found:
-        return (np.zeros(0, np.int64),) * producers
-    most = max(map(len, found))
-    padded = np.full((len(found), most), np.iinfo(np.int64).max)
-    for row, each in zip(padded, found, strict=True):
-        row[: len(each)] = each
-    first: IntArray = padded.min(axis=0)
-    return tuple(aligned_ns.get(producer, first) for producer in range(producers))
+    found = [each for each in barriers.values() if len(each)]
+    rows = []
+    for number in range(max(map(len, found), default=0)):
+        there = (each[number] for each in found if number < len(each))
+        rows.append(min(there, key=lambda row: int(row[0])))
+    first = np.array(rows, np.int64).reshape(-1, BARRIER_COLUMNS)
+    return tuple(barriers.get(producer, first) for producer in range(producers))
 
 
 def in_order(parts: Mapping[int, Departures], taken_from: IntArray | None) -> Departures:

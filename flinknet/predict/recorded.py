@@ -72,6 +72,10 @@ class RecordedChannel:
         return self.arrivals.instants()[1]
 
 
+BARRIER_COLUMNS = 3
+"""Of `RecordedExchange.barriers`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedExchange:
     """One recorded exchange: p producers, q consumers, the records that came, and the costs seen.
@@ -104,13 +108,14 @@ class RecordedExchange:
         starts_within_ns: how far apart the producers start, and with them their flushers; None for
             any time apart.
         keeps_departures: of each record, when its consumer is done with it shall be known.
-        barriers_ns: of each producer, when it passes on the barriers of successive checkpoints;
-            None where producers are sources, whose checkpoints begin at their interval; behind
-            another exchange an array of each producer, empty if no barrier came to it.
+        barriers: of each producer, the barriers of successive checkpoints that it passes on, each
+            with the instant, when the checkpoint began, and whether it overtakes data; None where
+            producers are sources, whose checkpoints begin at their interval; behind another
+            exchange a table of each producer, empty if no barrier came to it.
         partitioner: of the edge; those of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
-            window begins. Only the compiled model knows of this and of `barriers_ns`.
-        link: what the sockets of each connection hold; how long it takes is with the costs.
+            window begins. Only the compiled model knows of this and of `barriers`.
+        socket_bytes: what the two sockets of a connection hold before the sender's is full.
     """
 
     producers: int
@@ -134,10 +139,10 @@ class RecordedExchange:
     flushers_before: int = 0
     starts_within_ns: int | None = None
     keeps_departures: bool = False
-    barriers_ns: tuple[IntArray, ...] | None = None
+    barriers: tuple[IntArray, ...] | None = None
     partitioner: str = "rebalance"
     checkpoints_from_ns: int | None = None
-    link: LinkSettings = LinkSettings()  # noqa: RUF009 - frozen
+    socket_bytes: int = LinkSettings().capacity_bytes
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.

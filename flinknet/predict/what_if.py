@@ -23,6 +23,7 @@ from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
@@ -99,8 +100,8 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     found = run_fast(exchange, network, load, may_wait=False)
     if found is None:
         return None
-    aligned_ns = {consumers[sink]: each for sink, each in found.aligned_ns.items()}
-    return replace(found, memory_bytes=memory_bytes(load), aligned_ns=aligned_ns)
+    barriers = {consumers[sink]: each for sink, each in found.barriers.items()}
+    return replace(found, memory_bytes=memory_bytes(load), barriers=barriers)
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
@@ -128,7 +129,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         start_ns=start_ns,
         probes=(probe,) * load.task_managers,
         preemptions=preemptions_of(exchange, load),
-        link=exchange.link,
+        link=LinkSettings(capacity_bytes=exchange.socket_bytes),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()
@@ -280,9 +281,9 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
         {each: place for place, each in enumerate(own)} for own in (producers, consumers)
     )
     costs = exchange.costs
-    if exchange.barriers_ns is not None:
-        barriers_ns = tuple(exchange.barriers_ns[each] for each in producers)
-        exchange = replace(exchange, barriers_ns=barriers_ns)
+    if exchange.barriers is not None:
+        barriers = tuple(exchange.barriers[each] for each in producers)
+        exchange = replace(exchange, barriers=barriers)
     if exchange.task_managers[0]:
         of_producers, of_consumers = exchange.task_managers
         exchange = replace(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from flinknet.trace.metrics import METRICS_NAME, instant_of
-from flinknet.whole_files import whole_file
+from flinknet.whole_files import close_file, whole_file
 
 
 class MetricsLog:
@@ -84,7 +84,7 @@ class MetricsLog:
                     is_kept = place > 0 and at_ns < self._kept[place - 1][1]
                     if is_kept or now_ns - keep_ns <= at_ns <= now_ns:
                         kept.write(line.encode())
-            self._file.close()
+            close_file(self._file)
             self._file = self._path.open("a", encoding="utf-8")
         except OSError as error:
             self.error = f"{self._path}: cannot be written ({error.strerror})"

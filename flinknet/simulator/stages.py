@@ -66,6 +66,8 @@ class Stages:
     def advance(self, *, now_ns: int) -> None:
         """Look at what every partition has now, and deploy and request accordingly."""
         self._note_output(now_ns)
+        if not self._unrequested:  # nor is anything left to be deployed
+            return
         for vertex, read in self._read.items():
             if vertex not in self.deployed_ns:
                 partitions = [self._partition_of[each] for each in read]
@@ -85,6 +87,8 @@ class Stages:
 
     def _note_output(self, now_ns: int) -> None:
         for vertex, written in self._written.items():
+            if vertex in self.finished_ns:
+                continue
             partitions = [self._partition_of[each] for each in written]
             if any(has_output(each) for each in partitions):
                 self.first_record_ns.setdefault(vertex, now_ns)

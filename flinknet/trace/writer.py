@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.errors import TraceError, TraceFormatError
+from flinknet.whole_files import close_file
 
 from .blocks import check_block, encode_events
 from .format import (
@@ -130,7 +131,7 @@ class TraceWriter:
             self._append(encode_end(trailer, self._size_bytes))
         finally:
             try:
-                self._file.close()
+                close_file(self._file)
             except OSError as error:
                 raise self._failed(error) from error
 

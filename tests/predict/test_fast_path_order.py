@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from flinknet.config import NetworkConfig
+from flinknet.histogram import BUCKETS
+from flinknet.predict.fast_kernel import joint_words as joint
+from flinknet.predict.fast_kernel import words as k
+from flinknet.predict.fast_kernel.run import run
+from flinknet.predict.fast_layout import lay_out
+from flinknet.predict.fast_path import numbers_of_run
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel
+from flinknet.predict.what_if import recorded_load
 from flinknet.simulator.cost_model import CostModel
 from tests.predict.test_fast_path import FROM_NS, assert_alike, run_if_covered, steady
-from tests.simulation import MS
+from tests.simulation import MS, NEVER
 
 
 def ramps(*each: tuple[int, int, int]) -> Ramps:
@@ -141,3 +148,16 @@ def test_hundreds_of_records_at_once_where_barriers_end_buffers() -> None:
     )
     network = NetworkConfig(buffer_timeout_ns=10 * MS, checkpoint_interval_ns=7 * MS)
     assert_alike(run_if_covered(exchange, network), exchange, network)
+
+
+def test_turns_that_are_made_up_for_count_as_turns() -> None:
+    """A record every 250 us goes into an open buffer, 100 times, and nothing leaves."""
+    exchange = steady(4000.0, 0.025)
+    network = NetworkConfig(buffer_timeout_ns=NEVER, debloating_enabled=True)
+    ended = []
+    for turns in (50, 1000):
+        memory = lay_out(exchange, network, recorded_load(exchange, network)).memory.to_array()
+        memory[k.TURNS_MAX] = turns
+        numbers = numbers_of_run(exchange, network)
+        ended.append(run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64)))
+    assert ended == [k.TOO_LONG, k.DONE]

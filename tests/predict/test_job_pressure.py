@@ -2,9 +2,9 @@
 
 Held to the simulator, which runs them on the real core. The bound: p50 within 2% and 40 us for each
 edge, p99 within 5% and as much, messages within 4%; nine of ten jobs without debloating have to
-lie within, and 85 of 100 of all. That is wider than where nobody waits: which of the records of a
-buffer went to which channel is assumed, and one buffer more or less on a channel holds up all
-others.
+lie within, nine of ten without credit, and 85 of 100 of all with credit. That is wider than where
+nobody waits: which of the records of a buffer went to which channel is assumed, and one buffer more
+or less on a channel holds up all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import TCP, NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.predict.job_run import JobRun, simulate_job
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
@@ -30,13 +30,15 @@ from tests.simulated_chain import Simulated, simulated
 from tests.simulation import MS
 
 JOBS = int(os.environ.get("FLINKNET_EXCHANGES", 20)) // 5
-FIRST = 1000 * int(os.environ.get("FLINKNET_SEED", 4))
-"""Random jobs, from a seed on; `make exchanges` takes two hundred."""
+FIRST = 1000 * int(os.environ.get("FLINKNET_SEED", 11))
+"""Random jobs, from a seed on; `make exchanges` takes two hundred. In one of the first four of seed
+11 alignments time out, and tasks wait for buffers."""
 
 
 def pressed(seed: int) -> Scenario:
     """A chain of up to three exchanges whose slowest stage is busy for half of the time or more;
-    records come in turns with pauses or at random, and buffers are few."""
+    records come in turns with pauses or at random, and buffers are few. One in three is without
+    credit."""
     chance = random.Random(seed)
     relays, size = chance.randint(1, 2), chance.choice([100, 700])
     producers, consumers = chance.randint(1, 3), chance.randint(1, 3)
@@ -49,14 +51,14 @@ def pressed(seed: int) -> Scenario:
     else:
         delays_ns[slow_stage] = slow_ns
     load = chance.choice([0.5, 0.8, 0.9, 1.3])
-    return Scenario(
+    scenario = Scenario(
         network=NetworkConfig(
             segment_size_bytes=4096,
             buffer_timeout_ns=chance.choice([0, MS, 5 * MS]),
             exclusive_buffers=chance.choice([1, 2]),
             floating_buffers=chance.choice([1, 2, 8]),
             max_buffers_per_channel=chance.choice([2, 10]),
-            checkpoint_interval_ns=chance.choice([None, None, 40 * MS]),
+            checkpoint_interval_ns=chance.choice([None, 13 * MS, 40 * MS]),
             unaligned_checkpoints=chance.choice([False, True]),
             debloating_enabled=chance.choice([False, False, True]),
             debloating_period_ns=20 * MS,
@@ -78,6 +80,12 @@ def pressed(seed: int) -> Scenario:
         task_managers=relays + 2,
         seed=seed,
     )
+    timeout_ns = chance.choice([0, MS, 3 * MS, 10 * MS])
+    network = replace(scenario.network, aligned_checkpoint_timeout_ns=timeout_ns)
+    if chance.choice([False, False, True]):
+        network = replace(network, debloating_enabled=False)
+        return replace(scenario, network=network, flow_control=TCP)
+    return replace(scenario, network=network)
 
 
 def recorded_under_pressure(run: Simulated) -> RecordedJob:
@@ -105,28 +113,47 @@ def recorded_under_pressure(run: Simulated) -> RecordedJob:
     return RecordedJob(edges)
 
 
+def times_out(network: NetworkConfig) -> bool:
+    """Whether aligned barriers overtake data after a while."""
+    is_unaligned = network.checkpoint_interval_ns is not None and network.unaligned_checkpoints
+    return is_unaligned and network.aligned_checkpoint_timeout_ns > 0
+
+
 def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core() -> None:
     """Those that fall behind for good have no latency, as it grows as long as they run."""
     counted: Counter[str] = Counter()
     for seed in range(FIRST, FIRST + JOBS):
         real = simulated(pressed(seed))
         job = recorded_under_pressure(real)
-        settings = [Setting(real.load.scenario.network)] * len(job.edges)
+        scenario = real.load.scenario
+        settings = [Setting(scenario.network, scenario.flow_control)] * len(job.edges)
         found = simulate_job(job, settings, phases=1)
         if found.why_unknown is not None:
             is_late = any(text in found.why_unknown for text in ("carry only", "falls behind"))
             counted["saturated" if is_late else "refused"] += 1
             continue
-        kind = "debloated" if settings[0].network.debloating_enabled else "others"
+        kind = "debloated" if scenario.network.debloating_enabled else "others"
+        kind = "without credit" if scenario.flow_control == TCP else kind
         counted[f"compared ({kind})"] += 1
         counted[f"within ({kind})"] += is_within_the_bound(
             job, found, real, messages=(0.04, 4), percentiles={0.5: 0.02, 0.99: 0.05}
         )
-        counted["waited"] += JobRun(job, settings, 0).waited_ns > 0
+        run = JobRun(job, settings, 0)
+        waited = run.waited_ns > 0
+        counted["waited"] += waited
+        counted["not read at times"] += any(each.fast.stops for each in run.joined.values())
+        if times_out(scenario.network):
+            assert real.checkpoints is not None
+            has_timed_out = real.checkpoints.unaligned > 0
+            counted["with an aligned timeout"] += 1
+            counted["alignments that timed out"] += has_timed_out
+            counted["alignments that timed out while tasks waited"] += has_timed_out and waited
     print("of {} jobs: {}".format(JOBS, ", ".join(f"{n} {what}" for what, n in counted.items())))
     assert counted["refused"] <= 0.1 * JOBS
     assert counted["waited"] > 0
-    assert counted["within (others)"] >= 0.9 * counted["compared (others)"]
+    assert counted["alignments that timed out while tasks waited"] > 0
+    for kind in ("others", "without credit"):
+        assert counted[f"within ({kind})"] >= 0.9 * counted[f"compared ({kind})"]
     within = counted["within (others)"] + counted["within (debloated)"]
     assert within >= 0.85 * (counted["compared (others)"] + counted["compared (debloated)"])
 
@@ -140,7 +167,7 @@ class Together(JobRun):
             assert self._join(0)
 
 
-@pytest.mark.parametrize("seed", [0, 5, 14])
+@pytest.mark.parametrize("seed", [0, 5, 17, 18])
 def test_where_nobody_waits_it_is_the_same_together_and_apart(seed: int) -> None:
     scenario, then = chain(seed)
     job = recorded(simulated(scenario))
@@ -199,6 +226,19 @@ def test_a_task_stops_at_the_record_that_finds_no_buffer() -> None:
     assert (done.min, done.max) == (10 * MS, 400 * MS)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_edges_without_credit_that_share_a_connection_are_unknown_where_it_is_not_read(
+    is_shared: bool,
+) -> None:
+    last = burst(1, 40, 10.0 * MS)
+    if is_shared:
+        last = replace(last, channels=(replace(last.channels[0], connection=0),))
+    edges = [JobEdge(0, 1, burst(0, 40, 0.0)), JobEdge(1, 2, last, has_own_instants=False)]
+    run = JobRun(RecordedJob(edges), [Setting(FEW, TCP)] * 2, 0)
+    why = run.hops[0].why_unknown
+    assert (why is not None and "other edges share them" in why) == is_shared
+
+
 def test_one_output_that_waits_holds_up_the_others() -> None:
     edges = [
         JobEdge(0, 1, burst(0, 40, 0.0)),
@@ -209,6 +249,48 @@ def test_one_output_that_waits_holds_up_the_others() -> None:
     assert [each.why_unknown for each in run.hops] == [None] * 3
     quick, slow = run.hops[1].since_source, run.hops[2].since_source
     assert (slow.max, quick.max) == (400 * MS, 240 * MS)
+
+
+@pytest.mark.parametrize("looks_at_gates", [False, True])
+def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
+    looks_at_gates: bool,
+) -> None:
+    """The quick sink ends while the slow one still waits for the barrier of the first checkpoint.
+    Gates are looked at meanwhile, and buffers stay as large as they are.
+    """
+    network = replace(
+        FEW,
+        checkpoint_interval_ns=5 * MS,
+        debloating_enabled=looks_at_gates,
+        debloating_period_ns=MS,
+        min_segment_size_bytes=4096,
+        starting_segment_size_bytes=4096,
+    )
+    edges = []
+    for number, producers in enumerate((1, 2)):
+        channels = tuple(
+            RecordedChannel(
+                *(2 * number + consumer, consumer * number, consumer, 2 * number + consumer),
+                Ramps.of(np.full(records, START_NS, np.int64)),
+                1024.0,
+            )
+            for consumer, records in enumerate((8, 40))
+        )
+        exchange = replace(
+            burst(0, 40, 0.0),
+            producers=producers,
+            consumers=2,
+            channels=channels,
+            measured_to_ns=START_NS + 20 * MS,
+            costs=CostModel(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 10.0 * MS * number)),
+            partitioner="forward" if number else "rebalance",
+        )
+        edges.append(JobEdge(number, number + 1, exchange, has_own_instants=number == 0))
+    run = Together(RecordedJob(edges), [Setting(network)] * 2, 0)
+    checkpoints = run.joined[0].fast.checkpoints
+    assert checkpoints is not None
+    duration = checkpoints.times[0]
+    assert (checkpoints.completed, duration.min, duration.max) == (2, 150 * MS, 245 * MS)
 
 
 @pytest.mark.parametrize("outputs", [0.5, 3.0])

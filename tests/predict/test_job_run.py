@@ -92,7 +92,8 @@ def recorded(run: Simulated) -> RecordedJob:
 
 def chain(seed: int) -> tuple[Scenario, Scenario]:
     """A source, one or two relays and a sink of up to three subtasks each, recorded with timeout 0;
-    and with another timeout, two in three with checkpoints, aligned or not."""
+    and with another timeout, two in three with checkpoints, aligned or not or
+    until a timeout."""
     chance = random.Random(seed)
     relays, size = chance.randint(1, 2), chance.choice([100, 700])
     scenario = Scenario(
@@ -117,6 +118,7 @@ def chain(seed: int) -> tuple[Scenario, Scenario]:
         buffer_timeout_ns=timeout_ns,
         checkpoint_interval_ns=chance.choice([None, 13 * MS, 40 * MS]),
         unaligned_checkpoints=chance.choice([False, True]),
+        aligned_checkpoint_timeout_ns=chance.choice([0, MS, 3 * MS]),
     )
     return scenario, replace(scenario, network=network)
 
@@ -216,7 +218,7 @@ def test_rare_barriers_that_the_kernel_does_not_know_are_left_out() -> None:
 
     def timing_out(timeout_ns: int) -> list[Setting]:
         return [
-            with_checkpoints(each, unaligned_checkpoints=True, aligned_checkpoint_timeout_ns=MS)
+            with_checkpoints(each, checkpoints_after_tasks_finish=False)
             for each in timeouts(job, timeout_ns, timeout_ns)
         ]
 
@@ -231,11 +233,12 @@ def test_rare_barriers_that_the_kernel_does_not_know_are_left_out() -> None:
 
 
 def test_a_task_without_records_passes_barriers_on_with_the_first_of_the_others() -> None:
-    at_ns = [np.array(each, np.int64) for each in ([30, 70], [20, 90, 110], [])]
-    aligned_ns = dict(enumerate(at_ns))
-    found = passed_on(aligned_ns, 4)
-    assert [each.tolist() for each in found] == [[30, 70], [20, 90, 110], [], [20, 70, 110]]
-    assert [each.tolist() for each in passed_on({0: at_ns[2]}, 2)] == [[], []]
+    rows = ([[30, 1, 0], [70, 9, 0]], [[20, 1, 1], [90, 9, 1], [110, 100, 0]])
+    barriers = dict(enumerate([*map(np.array, rows), np.zeros((0, 3), np.int64)]))
+    found = passed_on(barriers, 4)
+    assert [each.tolist() for each in found[:3]] == [*rows, []]
+    assert found[3].tolist() == [[20, 1, 1], [70, 9, 0], [110, 100, 0]]
+    assert [each.tolist() for each in passed_on({0: barriers[2]}, 2)] == [[], []]
 
 
 def test_a_saturated_edge_holds_the_job_up() -> None:

@@ -19,3 +19,12 @@ def test_sources_may_end_long_before_the_window(rate: float, falls: bool, window
     origins_ns = S + np.arange(0, S, 1_000_000)
     at_ns = S + ((origins_ns - S) / rate).astype(np.int64) + 5_000_000
     assert falls_behind([Departures(at_ns, origins_ns)], S, window_ns, 10_000_000) is falls
+
+
+@pytest.mark.parametrize(("late", "falls"), [(9, False), (10, True)])
+def test_few_late_records_say_nothing(late: int, falls: bool) -> None:
+    """They come with one burst, and wait for each other."""
+    origins_ns = np.append(S + np.arange(0, S // 2, 1_000_000), np.full(late, S + 900_000_000))
+    ages_ns = np.append(np.full(500, 5_000_000), np.full(late, 80_000_000))
+    departed = Departures(origins_ns + ages_ns, origins_ns)
+    assert falls_behind([departed], S, S, 10_000_000) is falls

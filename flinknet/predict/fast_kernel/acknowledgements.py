@@ -82,6 +82,8 @@ def confirm(m: Words, f: Numbers, sink: int) -> None:
 
 @compiled
 def _acknowledge(m: Words, f: Numbers) -> None:
+    if not m[w.IS_PENDING]:  # what is behind another exchange is asked from there
+        return
     m[w.UNCONFIRMED] -= 1
     if m[w.UNCONFIRMED] == 0:
         complete(m, f)
@@ -98,14 +100,14 @@ def timeout_ns(m: Words) -> int:
 
 
 @compiled
-def write_barriers(m: Words, source: int) -> None:
+def _write_barriers(m: Words, source: int, is_unaligned: bool) -> None:
     """Behind what was written to each channel comes the barrier of a checkpoint; the next record
     opens a segment.
     """
     outputs = m[source + w.OUTPUTS]
     for place in range(m[source + w.OUTPUTS_COUNT]):
         channel = m[outputs + place]
-        write_barrier(m, channel)
+        write_barrier(m, channel, is_unaligned)
         if m[w.CATCHES_UP]:
             emitted = m[channel + w.EMITTED]
             taken = max(emitted, m[channel + w.WAITING_UNTIL]) // m[w.RECORD_BYTES]
@@ -119,12 +121,30 @@ def write_barriers(m: Words, source: int) -> None:
 def write_checkpoint(m: Words, source: int, now: int) -> None:
     """OutputCheckpoints.write: barriers that may time out are watched until they have left."""
     m[w.OVERTAKEN_BYTES] += _unsent_bytes(m, source) if m[w.IS_UNALIGNED] else 0
-    write_barriers(m, source)
+    _write_barriers(m, source, m[w.IS_UNALIGNED] > 0)
     m[source + w.WRITTEN_NS] = now
     if m[w.ALIGNED_TIMEOUT_NS]:
-        m[source + w.IS_WATCHED] = 1
-        m[source + w.TIMES_OUT_NS] = timeout_ns(m)
+        _watch(m, source)
         m[w.UNCONFIRMED] += 1
+
+
+@compiled
+def pass_barriers(m: Words, source: int, barrier: int) -> None:
+    """BranchingCheckpoints.trigger_checkpoint: barriers that have overtaken data go on doing so,
+    where the data of an edge may be overtaken; others may time out.
+    """
+    m[w.BEGAN_NS] = max(m[w.BEGAN_NS], m[barrier + 1])
+    has_overtaken = m[barrier + 2] > 0 and m[w.ALIGNED_TIMEOUT_NS] > 0
+    is_unaligned = m[w.IS_UNALIGNED] > 0 or has_overtaken
+    _write_barriers(m, source, is_unaligned)
+    if m[w.ALIGNED_TIMEOUT_NS] and not is_unaligned:
+        _watch(m, source)
+
+
+@compiled
+def _watch(m: Words, source: int) -> None:
+    m[source + w.IS_WATCHED] = 1
+    m[source + w.TIMES_OUT_NS] = timeout_ns(m)
 
 
 @compiled

@@ -41,9 +41,12 @@ def _mark_aligned(m: Words, channel: int, now: int) -> None:
 def _trigger(m: Words, sink: int, now: int) -> None:
     """A task takes the checkpoint, and passes the barrier on; note when, where that is wanted."""
     m[sink + w.IS_TRIGGERED] = 1
-    if m[sink + w.ALIGNMENTS] < m[sink + w.ALIGNMENTS_END]:
-        m[m[sink + w.ALIGNMENTS]] = now
-        m[sink + w.ALIGNMENTS] += 1
+    barrier = m[sink + w.ALIGNMENTS]
+    if barrier < m[sink + w.ALIGNMENTS_END]:
+        m[barrier] = now
+        m[barrier + 1] = m[w.BEGAN_NS]
+        m[barrier + 2] = m[sink + w.IS_OVERTAKING]
+        m[sink + w.ALIGNMENTS] += w.BARRIER_WORDS
 
 
 @compiled

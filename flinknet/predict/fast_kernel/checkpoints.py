@@ -35,7 +35,7 @@ def take_coordinators_turn(m: Words, f: Numbers, now: int) -> None:
     m[w.BEGAN_NS] = now
     m[w.TRIGGERED] += 1 if counts(m) else 0
     m[w.OVERTAKEN_BYTES] = m[w.WAS_UNALIGNED] = 0
-    m[w.UNCONFIRMED] = m[w.SINKS_BEHIND]
+    m[w.UNCONFIRMED] = m[w.ANSWERS_BEHIND]
     for number in range(m[w.SINKS]):
         if m[m[w.FIRST_SINK] + number * w.SINK_WORDS + w.OPEN_INPUTS] > 0:
             m[w.UNCONFIRMED] += 1

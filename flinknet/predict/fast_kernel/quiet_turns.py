@@ -16,6 +16,14 @@ _RECORDS_MAX = 256
 
 
 @compiled
+def count_turn(m: Words) -> None:
+    """One more turn; the run ends after too many."""
+    m[w.TURNS] += 1
+    if m[w.TURNS] > m[w.TURNS_MAX]:
+        m[w.ENDED] = w.TOO_LONG
+
+
+@compiled
 def _takes_records(m: Words, source: int) -> bool:
     return m[source + w.STATE] == w.RUNNING and not m[source + w.HAS_WAITED]
 
@@ -64,7 +72,8 @@ def catch_up(m: Words, f: Numbers, task_manager: int, until_ns: int) -> int:
     """Make up for the quiet turns of a TaskManager that began before an instant.
 
     Returns: when its next turn begins: then, or when the last of these is over; before that, if one
-        of several tasks may hold up another beyond the instant.
+        of several tasks may hold up another beyond the instant. They count as turns: after too many
+        the run ends.
     """
     free_ns = m[task_manager + w.FREE_SINCE_NS]
     if free_ns >= until_ns:
@@ -80,7 +89,8 @@ def catch_up(m: Words, f: Numbers, task_manager: int, until_ns: int) -> int:
     if sources_end - sources + m[task_manager + w.OWN_SINKS_COUNT] > 1:
         most_ns = int(_RECORDS_MAX * f[w.EMIT_NS_PER_RECORD])
     now = max(next_record_ns(m, sources, sources_end), free_ns)
-    while now < until_ns - most_ns:
+    while now < until_ns - most_ns and m[w.ENDED] == w.DONE:
+        count_turn(m)
         free_ns = _take_turn(m, f, task_manager, now)
         if most_ns and free_ns - now > most_ns:
             m[w.ENDED] = w.ORDER_UNKNOWN

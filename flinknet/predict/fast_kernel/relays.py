@@ -12,9 +12,10 @@ from . import words as w
 from .acknowledgements import complete
 from .compiling import compiled, moved
 from .connection import wake
+from .source import write_until
 from .timetable import due_ns, earliest_ns, set_due
 from .words import Numbers, Words
-from .writer import emit_until, next_record_ns
+from .writer import next_record_ns
 
 
 @compiled
@@ -135,15 +136,15 @@ def _hand_on(memory: Words, j: Words, m: Words, sink: int, now: int) -> None:
 def _pass_barriers_on(memory: Words, j: Words, m: Words, sink: int, now: int) -> None:
     """What a task has aligned in its turn it passes on."""
     relay = m[sink + w.RELAY]
-    count = m[sink + w.ALIGNMENTS] - j[relay + joint.SEEN_BARRIERS]
+    count = m[sink + w.ALIGNMENTS] - j[relay + joint.SEEN_BARRIERS]  # words
     link = j[relay + joint.FIRST_LINK]
     while link:
         behind = memory_of(memory, j, j[link + joint.WRITES])
         source = j[link + joint.WRITING_SOURCE]
         for number in range(count):
-            at_ns = m[j[relay + joint.SEEN_BARRIERS] + number]
-            behind[behind[source + w.BARRIERS_END]] = at_ns
-            behind[source + w.BARRIERS_END] += 1
+            word = m[j[relay + joint.SEEN_BARRIERS] + number]
+            behind[behind[source + w.BARRIERS_END] + number] = word
+        behind[source + w.BARRIERS_END] += count
         _wake_writer(j, behind, link, now)
         link = j[link + joint.NEXT_LINK]
     j[relay + joint.SEEN_BARRIERS] = m[sink + w.ALIGNMENTS]
@@ -233,7 +234,9 @@ def _go_on(memory: Words, j: Words, link: int, now: int) -> None:
 
 
 @compiled
-def write_before(memory: Words, j: Words, m: Words, task_manager: int, now: int) -> None:
+def write_before(
+    memory: Words, numbers: Numbers, j: Words, m: Words, task_manager: int, now: int
+) -> None:
     """Tasks that may read in this turn first write what they have: for more they need buffers."""
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -245,7 +248,7 @@ def write_before(memory: Words, j: Words, m: Words, task_manager: int, now: int)
             behind = memory_of(memory, j, j[link + joint.WRITES])
             source, writer = j[link + joint.WRITING_SOURCE], j[link + joint.WRITING_TASK_MANAGER]
             if earliest_ns(behind, behind[source + w.RECORDS_DUE]) <= now:
-                emit_until(behind, source, now)
+                write_until(behind, numbers_of(numbers, j, j[link + joint.WRITES]), source, now)
                 wake(behind, writer, now)
             if behind[source + w.HAS_WAITED] and j[link + joint.WAITS_SINCE_NS] == w.NEVER:
                 _wait(memory, j, link, now)
@@ -273,6 +276,9 @@ def pass_on(memory: Words, numbers: Numbers, j: Words, exchange: int, owner: int
         link = m[m[place] + w.LINK]
         if link == 0:
             continue
+        if m[m[place] + w.OWES_FROM] and _have_barriers_left(m, m[place]):
+            m[m[place] + w.OWES_FROM] = 0
+            _confirm(memory, numbers, j, now)
         waits = j[link + joint.WAITS_SINCE_NS] != w.NEVER
         if m[m[place] + w.HAS_WAITED] and not waits:
             _wait(memory, j, link, now)
@@ -281,8 +287,9 @@ def pass_on(memory: Words, numbers: Numbers, j: Words, exchange: int, owner: int
 
 
 @compiled
-def ask_sinks_behind(memory: Words, j: Words) -> None:
-    """A checkpoint begins: the sinks of all exchanges have to align it."""
+def ask_tasks_behind(memory: Words, j: Words) -> None:
+    """A checkpoint begins: the sinks of all exchanges have to align it, and where it may time out,
+    what has been written before it has to leave."""
     count = 0
     for exchange in range(1, j[joint.EXCHANGES]):
         m = memory_of(memory, j, exchange)
@@ -293,7 +300,13 @@ def ask_sinks_behind(memory: Words, j: Words) -> None:
                 m[sink + w.OWES_ALIGNMENT] = 1
                 m[sink + w.SEEN_ALIGNMENTS] = m[sink + w.FINISHED_ALIGNMENTS]
                 count += 1
-    memory_of(memory, j, 0)[w.SINKS_BEHIND] = count
+        for number in range(m[w.SOURCES] if m[w.ALIGNED_TIMEOUT_NS] else 0):
+            source = m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS
+            m[source + w.OWES_FROM] = 0
+            if m[source + w.STATE] != w.FINISHED:
+                m[source + w.OWES_FROM] = m[source + w.NEXT_BARRIER]
+                count += 1
+    memory_of(memory, j, 0)[w.ANSWERS_BEHIND] = count
 
 
 @compiled
@@ -303,6 +316,22 @@ def _acknowledge(memory: Words, numbers: Numbers, j: Words, m: Words, sink: int,
     if not has_aligned and m[sink + w.OPEN_INPUTS] > 0:
         return
     m[sink + w.OWES_ALIGNMENT] = 0
+    _confirm(memory, numbers, j, now)
+
+
+@compiled
+def _have_barriers_left(m: Words, source: int) -> bool:
+    """Whether the barriers of the checkpoint that is under way have been written and have left, or
+    have overtaken data; or never will.
+    """
+    if m[source + w.STATE] == w.FINISHED:
+        return True
+    return m[source + w.NEXT_BARRIER] != m[source + w.OWES_FROM] and not m[source + w.IS_WATCHED]
+
+
+@compiled
+def _confirm(memory: Words, numbers: Numbers, j: Words, now: int) -> None:
+    """A part of a task behind the first exchange has done its part of a checkpoint."""
     first = memory_of(memory, j, 0)
     first[w.UNCONFIRMED] -= 1
     if first[w.UNCONFIRMED] == 0:

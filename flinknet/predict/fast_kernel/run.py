@@ -9,9 +9,9 @@ from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .full_speed import held_up_until, step_at_max_rate
-from .quiet_turns import catch_up, next_record_ns, next_watched_ns
+from .quiet_turns import catch_up, count_turn, next_record_ns, next_watched_ns
 from .relays import (
-    ask_sinks_behind,
+    ask_tasks_behind,
     memory_of,
     next_exchange,
     numbers_of,
@@ -24,6 +24,7 @@ from .subpartition import notify
 from .tcp_mode import deliver_waiting
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
+from .writer import is_blocked
 
 
 @compiled
@@ -67,6 +68,17 @@ def _may_go_on(m: Words, sources: int, sources_end: int) -> bool:
 
 
 @compiled
+def _is_any_blocked(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether the pool of any source has no buffer to begin a record in, as that of one that has
+    finished."""
+    count = 0
+    for place in range(sources, sources_end):
+        if m[m[place] + w.STATE] == w.FINISHED or is_blocked(m, m[place]):
+            count += 1
+    return count > 0
+
+
+@compiled
 def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn."""
     m[w.TURN_NS] = now
@@ -78,13 +90,11 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
     sources = m[task_manager + w.OWN_SOURCES]
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
-    waiting = 0
     for place in range(sources, sources_end):
         if m[w.IS_MAX_RATE]:
             now, again_ns = step_at_max_rate(m, f, m[place], now)
         else:
             now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
-        waiting += m[m[place] + w.HAS_WAITED]
         next_ns = min(next_ns, again_ns)
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -94,6 +104,7 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         next_ns = min(next_ns, again_ns)
     if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
         next_ns = now  # a local consumer has let it
+    waiting = m[w.MAY_WAIT] and _is_any_blocked(m, sources, sources_end)
     m[w.HAS_SENT] = m[w.HAS_DELIVERED] = 0
     now = _pump_all(m, f, task_manager, now)
     if m[w.HAS_DELIVERED]:
@@ -151,6 +162,21 @@ def _are_apart(m: Words) -> bool:
             running += 1
     may_answer_twice = m[w.ALIGNED_TIMEOUT_NS] > 0 and running < m[w.SOURCES]
     return min(m[w.LATENCY_NS], m[w.BACK_NS]) > 0 and not may_answer_twice
+
+
+@compiled
+def _is_pressed(m: Words, task_manager: int) -> bool:
+    """Whether anything waits for a socket of a TaskManager, so that a turn of it sees what others
+    have read by then.
+    """
+    unsent = m[task_manager + w.UNSENT]
+    place = next_due(m, unsent, 0, 0)
+    while place >= 0:
+        end = m[task_manager + w.ENDS] + place * w.END_WORDS
+        if m[end + 1] and m[m[end] + w.IS_PRESSED]:
+            return True
+        place = next_due(m, unsent, place + 1, 0)
+    return False
 
 
 @compiled
@@ -217,9 +243,7 @@ def _start(m: Words) -> None:
 @compiled
 def _next(m: Words, now: int) -> int:
     """Whose turn it is; the run ends if that is unknown, or after too many turns."""
-    m[w.TURNS] += 1
-    if m[w.TURNS] > m[w.TURNS_MAX]:
-        m[w.ENDED] = w.TOO_LONG
+    count_turn(m)
     return _next_task_manager(m, now)
 
 
@@ -272,8 +296,8 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
             if m[w.ENDED] != w.DONE:
                 break
             if late == 0:
-                if is_joined and exchange == 0:
-                    ask_sinks_behind(all_words, j)
+                if is_joined and exchange == 0 and m[owner + w.NUMBER] == m[w.TASK_MANAGERS]:
+                    ask_tasks_behind(all_words, j)
                 _take_clocks_turn(m, f, owner, now)
                 continue
             owner, now, is_unordered = late, begin_ns, True
@@ -283,8 +307,11 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
                 continue
             is_unordered = begin_ns < now or m[w.TIED_NS] == now
             now = begin_ns
+        if is_unordered and _is_pressed(m, owner):
+            m[w.ENDED] = w.ORDER_UNKNOWN
+            break
         if is_joined:
-            write_before(all_words, j, m, owner, now)
+            write_before(all_words, all_numbers, j, m, owner, now)
         _turn(m, f, w.COUNTS + buckets, owner, now)
         if is_unordered:
             _doubt_all(m)

@@ -146,8 +146,9 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
     if now < m[sink + w.BUSY_UNTIL_NS]:
         return now, _read_mail(m, f, sink, now)
     if m[sink + w.IS_HELD_UP]:
+        time_alignment_out(m, sink, now)
         _take_priority_barriers(m, f, sink, now)
-        return now, w.NEVER
+        return now, m[sink + w.DEADLINE_NS]
     delay_ns = m[sink + w.CONSUME_NS]
     for _ in range(m[w.STEPS_PER_TURN]):
         has_barriers, is_ready = _has_barriers(m, sink), _is_available(m, sink)

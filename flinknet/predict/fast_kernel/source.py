@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
-from .acknowledgements import end_source, watch_barriers, write_barriers
+from .acknowledgements import end_source, pass_barriers, watch_barriers
 from .buffer_pool import is_pool_available
 from .compiling import compiled
 from .subpartition import flush, note, notify, notify_of_event
@@ -71,15 +71,17 @@ def _barriers_due_ns(m: Words, source: int) -> int:
 
 @compiled
 def _pass_barriers(m: Words, source: int, until_ns: int) -> int:
-    """Write the barriers that have come up to an instant, each behind the records before it.
-    Returns: the number of these.
+    """Write the barriers that have come up to an instant, each behind the records before it; one
+    of them may have to wait for buffers. Returns: the number of records.
     """
     emitted = 0
     barrier_ns = _next_barrier_ns(m, source)
     while barrier_ns <= until_ns:
         emitted += emit_until(m, source, barrier_ns)
-        write_barriers(m, source)
-        m[source + w.NEXT_BARRIER] += 1
+        if is_inside_record(m, source):
+            return emitted
+        pass_barriers(m, source, m[source + w.NEXT_BARRIER])
+        m[source + w.NEXT_BARRIER] += w.BARRIER_WORDS
         barrier_ns = _next_barrier_ns(m, source)
     return emitted
 
@@ -131,7 +133,7 @@ def end_data(m: Words, source: int) -> None:
 
 
 @compiled
-def _write_until(m: Words, f: Numbers, source: int, until_ns: int) -> int:
+def write_until(m: Words, f: Numbers, source: int, until_ns: int) -> int:
     """Write the records and barriers that came up to an instant. Returns: the number of records."""
     if not m[w.HAS_BARRIERS]:
         return emit_until(m, source, until_ns)
@@ -152,9 +154,9 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
     emitted = 0
     if m[source + w.FLUSH_NS] <= now:
         if not m[source + w.HAS_ENDED]:
-            emitted += _write_until(m, f, source, m[source + w.FLUSH_NS] - 1)
+            emitted += write_until(m, f, source, m[source + w.FLUSH_NS] - 1)
         flush_all(m, source, now)
-    emitted += _write_until(m, f, source, now)
+    emitted += write_until(m, f, source, now)
     next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
     timers_ns = m[source + w.FLUSH_NS]

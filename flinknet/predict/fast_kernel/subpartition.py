@@ -112,10 +112,10 @@ def notify(m: Words, channel: int) -> None:
 
 
 @compiled
-def write_barrier(m: Words, channel: int) -> None:
+def write_barrier(m: Words, channel: int, is_unaligned: bool) -> None:
     """Close the open buffer, and append an aligned barrier, or put an unaligned one in front."""
     close_buffer(m, channel)
-    if m[w.IS_UNALIGNED]:
+    if is_unaligned:
         m[channel + w.HAS_PRIORITY_BARRIER] = 1
         note(m, channel)
         notify(m, channel)

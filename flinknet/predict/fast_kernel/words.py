@@ -17,15 +17,8 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-(
-    DONE,
-    WRITER_WAITS,
-    TOO_LONG,
-    CHECKPOINT_EXPIRES,
-    ORDER_UNKNOWN,
-    ANSWER_MISSING,
-    ROOM_MISSING,
-) = range(7)
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)
+ORDER_UNKNOWN, ANSWER_MISSING, ROOM_MISSING = range(4, 7)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
@@ -132,17 +125,20 @@ CATCHES_UP = 83  # whether quiet turns are made up for when something else happe
 # one last went on that had waited; whether a TaskManager has sent anything in its turn.
 BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
-SINKS_BEHIND = 89  # of the exchanges behind this one: that have to confirm a checkpoint, too
+ANSWERS_BEHIND = 89  # that a checkpoint needs of the exchanges behind this one
 HAS_BARRIERS = 90  # whether there are checkpoints
-# Sockets and the highest rate: words 96 to 101. How long what consumers say is under way; the bytes
+# Sockets and the highest rate: words 96 to 102. How long what consumers say is under way; the bytes
 # that wait for a socket above which a connection hands over no more, and below which it does again;
 # the room in a socket below which it has to be looked at; whether sources write as fast as they
-# can; whether the machine keeps TaskManagers from their work.
-BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED = range(96, 102)
-# Without credit: words 102 to 104. Whether there is none; how often a socket was not read any more
+# can; whether the machine keeps TaskManagers from their work; how often a connection was asked for
+# more while something waited for its socket.
+BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SOCKETS = range(
+    96, 103
+)
+# Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
 # for want of a buffer; whether what waited for one has come to its channel in a turn.
-WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(102, 105)
-HEAD_WORDS = 105
+WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
+HEAD_WORDS = 106
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -246,6 +242,10 @@ NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
+BARRIER_WORDS = 3
+"""Of a barrier that a task passes on: the instant, when its checkpoint began, and whether it
+overtakes data."""
+
 MESSAGE_WORDS = 6
 """Kind, records, whether its buffer is a floating one, when sent, longest wait, bytes."""
 
@@ -306,8 +306,9 @@ STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
 # channels at their quota; the place of the channel that waits for a buffer, counted from 1, whether
 # it has waited when it last wanted one, whether it has barriers to write, and whether all of its
 # records have been taken; more of a channel than these are no single batch, and do not fit into its
-# pool; when it wrote its last barriers; its link; at the highest rate, the next batch, and where
-# these end: records for each channel.
+# pool; when it wrote its last barriers; its link, 0 for none; while the coordinator of an exchange
+# before waits for its barriers to leave, where the next one stood when that checkpoint began, or 0;
+# at the highest rate, the next batch, and where these end: records for each channel.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
@@ -339,10 +340,11 @@ STAGED_WORDS = 3  # bytes up to its end, of all that was sent; channel; segments
     MOST_RECORDS,
     WRITTEN_NS,
     LINK,
+    OWES_FROM,
     BATCH,
     BATCHES_END,
-) = range(32)
-SOURCE_WORDS = 32
+) = range(33)
+SOURCE_WORDS = 33
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers; channels that have
@@ -426,30 +428,10 @@ SINK_WORDS = 56
 # have numbered otherwise, as quiet turns came after it; when it is kept from its work next, each
 # with how long, and where that ends; how long it takes to get going after it was idle, over and
 # over: where these times stand, how many, and which is next.
-(
-    NUMBER,
-    ASKED,
-    FREE_SINCE_NS,
-    IDLE_NS,
-    OWN_SOURCES,
-    OWN_SOURCES_COUNT,
-    OWN_SINKS,
-    OWN_SINKS_COUNT,
-    HAS_LOCAL_CHANNELS,
-    ENDS,
-    ARRIVALS,
-    UNSENT,
-    LATER_NS,
-    LATER_ASKED,
-    LATEST_NS,
-    LATEST_ASKED,
-    DOUBTED,
-    PREEMPTION,
-    PREEMPTIONS_END,
-    WAKEUPS,
-    WAKEUPS_COUNT,
-    NEXT_WAKEUP,
-) = range(22)
+NUMBER, ASKED, FREE_SINCE_NS, IDLE_NS, OWN_SOURCES, OWN_SOURCES_COUNT = range(6)
+OWN_SINKS, OWN_SINKS_COUNT, HAS_LOCAL_CHANNELS, ENDS, ARRIVALS, UNSENT = range(6, 12)
+LATER_NS, LATER_ASKED, LATEST_NS, LATEST_ASKED, DOUBTED = range(12, 17)
+PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP = range(17, 22)
 TASK_MANAGER_WORDS = 22
 END_WORDS = 2  # connection, whether it is its upstream end
 
