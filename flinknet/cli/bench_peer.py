@@ -19,7 +19,6 @@ from flinknet.storage import AnyPath
 
 from .json_files import STDOUT, put_json, target_of
 from .options import Settings, check_single_values, scenario_of
-from .sweep import say_first
 
 if TYPE_CHECKING:
     from flinknet.results import PeerResult
@@ -64,6 +63,8 @@ def peer_scenario(settings: Settings, seed: int) -> Scenario:
 
     Raises: ConfigError for what a TaskManager of Flink does not do, and for a sweep.
     """
+    from .sweep import say_first
+
     check_single_values(settings)
     scenario, warnings = scenario_of(settings, seed)
     if scenario.flow_control != CREDIT:

@@ -123,6 +123,7 @@ def load_captured(
             manifest,
             unseen.arrivals(manifest.seed),
             wire_bytes(rows.sent),
+            run.manifest,
         ),
         network=network,
         is_max_rate=False,

@@ -119,7 +119,7 @@ def load_exchange(
     run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    channels = None
+    channels, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)
         channels = [each.index for each in manifest.channels]
@@ -144,7 +144,7 @@ def load_exchange(
     exchange = RecordedExchange(
         producers=_count(each.producer for each in manifest.channels),
         consumers=_count(each.consumer for each in manifest.channels),
-        channels=recorded_channels(manifest, window.arrivals, window.record_wire_bytes),
+        channels=recorded_channels(manifest, window.arrivals, window.record_wire_bytes, whole),
         network=network,
         is_max_rate=is_max_rate(manifest),
         measured_from_ns=from_ns,
@@ -177,11 +177,18 @@ def recorded_partitioner(manifest: RunManifest) -> str:
 
 
 def recorded_channels(
-    manifest: RunManifest, arrivals: Mapping[int, Ramps], record_wire_bytes: Mapping[int, float]
+    manifest: RunManifest,
+    arrivals: Mapping[int, Ramps],
+    record_wire_bytes: Mapping[int, float],
+    whole: RunManifest | None = None,
 ) -> tuple[RecordedChannel, ...]:
-    """The channels that carried records."""
+    """The channels that carried records.
+
+    Args:
+        whole: the manifest with all edges of the run, whose channels may share connections.
+    """
     infos = {each.index: each for each in manifest.channels}
-    names = sorted({each.connection for each in manifest.channels})
+    names = sorted({each.connection for each in (whole or manifest).channels})
     connections = {name: number for number, name in enumerate(names)}
     return tuple(
         RecordedChannel(

@@ -32,11 +32,11 @@ class Addresses:
     """Addresses of everything in a run, in a memory that has room for it.
 
     Args:
-        room: attempts that have had too little.
+        attempts: that have had too little room for messages on their way.
     """
 
     def __init__(
-        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, room: int
+        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, attempts: int
     ) -> None:
         arrivals_words = k.RAMP_WORDS * sum(len(each.arrivals) for each in exchange.channels)
         is_small = arrivals_words < RESERVED_WORDS
@@ -52,7 +52,7 @@ class Addresses:
         if self.is_tcp:  # a gate's are there for any of its channels
             buffers = max(task.inputs[0].pool.max_buffers for task in load.sinks)
         self.ring = power_of_two(buffers + said)
-        self.least_slots = TCP_SLOTS << room * ROOM_BITS if self.is_tcp else 0
+        self.least_slots = TCP_SLOTS << attempts * ROOM_BITS if self.is_tcp else 0
         self.channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self.channel_at = {
             each.index: self.channels + place * k.CHANNEL_WORDS

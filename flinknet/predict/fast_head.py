@@ -70,7 +70,7 @@ def put_head(at: Addresses) -> None:
             k.SINKS: len(at.sink_at),
             k.FIRST_SINK: at.sink_at[0],
             k.TURNS_ASKED: 1 + at.timers,
-            k.LINK_BYTES: exchange.link.capacity_bytes,
+            k.LINK_BYTES: exchange.socket_bytes,
             k.HIGH_BYTES: marks.high_bytes,
             k.LOW_BYTES: marks.low_bytes,
             k.WITHOUT_CREDIT: int(at.is_tcp),

@@ -8,7 +8,7 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_addresses import Addresses
-from .fast_clock import alignments_max, first_checkpoint_ns, flusher_phase_ns
+from .fast_clock import alignments_max, back_ns, first_checkpoint_ns, flusher_phase_ns
 from .fast_head import put_checkpoints, put_debloating, put_head
 from .fast_kernel import words as k
 from .fast_memory import power_of_two
@@ -17,14 +17,14 @@ from .recorded import RecordedChannel, RecordedExchange
 
 
 def lay_out(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, room: int = 0
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, attempts: int = 0
 ) -> Layout:
     """The memory that the kernel starts with.
 
     Args:
-        room: attempts that have had too little for messages on their way.
+        attempts: that have had too little room for messages on their way.
     """
-    layout = Layout(exchange, network, load, room)
+    layout = Layout(exchange, network, load, attempts)
     put_head(layout)
     put_checkpoints(layout)
     put_debloating(layout)
@@ -48,9 +48,9 @@ class Layout(Addresses):
     """
 
     def __init__(
-        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, room: int
+        self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, attempts: int
     ) -> None:
-        super().__init__(exchange, network, load, room)
+        super().__init__(exchange, network, load, attempts)
         self._ends: list[list[int]] = [[] for _ in self.manager_at]
         self.departures: dict[int, slice] = {}
         self.alignments: list[int] = []
@@ -281,10 +281,11 @@ class Layout(Addresses):
         that send over a connection have done that once: when it was opened.
         """
         memory, start_ns = self.memory, self.exchange.measured_from_ns
+        sends_later = back_ns(self.exchange) > 0
         for number, each in preemptions_of(self.exchange, self.load).items():
             columns = each.starts_ns + start_ns, each.lengths_ns
             first, wakeups = memory.table_of(columns), len(each.wakeups_ns)
-            has_woken = any(upstream == number for upstream, _ in self.connection_at)
+            has_woken = sends_later and any(up == number for up, _ in self.connection_at)
             memory.record(
                 self.manager_at[number],
                 {

@@ -1,11 +1,12 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
-Covered are records that come at a rate, or as it is assumed of messages seen in passing; any number
-of channels, local or over connections with credit and exclusive buffers; writers that wait for
-buffers, in an exchange that is computed whole; checkpoints; buffers that are debloated; network
-memory for all pools. The kernel notices by itself if the sockets of a connection are full, if a
-checkpoint takes longer than it may, or if a writer has to wait that may not; `is_covered` says
-everything else. What is not covered is simulated with the real core.
+Covered are records that come at a rate, as it is assumed of messages seen in passing, or as fast as
+they are taken; any number of channels, local or over connections with exclusive buffers, with
+credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
+computed whole; checkpoints; buffers that are debloated; network memory for all pools. The kernel
+notices by itself if a checkpoint takes longer than it may, or if a writer or a connection without
+credit has to wait that may not; `is_covered` says everything else, as of the parts of an event loop
+whose costs are known (`CostModel.loop`). What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
@@ -46,7 +47,8 @@ class FastOutcome:
     (`RecordedExchange.keeps_departures`), and with them `barriers`, what each consumer passes on of
     successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of
     the messages, within a TaskManager; `resumed_ns`: when a writer last went on that had waited for
-    buffers, 0 for never; `stops`: how often a connection without credit was not read any more.
+    buffers, 0 for never; `full_sockets`: how often a connection was asked for more than its socket
+    had taken; `stops`: how often one without credit was not read any more.
     """
 
     latency: LogLinearHistogram
@@ -62,6 +64,7 @@ class FastOutcome:
     memory_bytes: int = 0
     local_messages: int = 0
     resumed_ns: int = 0
+    full_sockets: int = 0
     stops: int = 0
     barriers: Mapping[int, IntArray] = field(default_factory=dict)
     checkpoints: CheckpointTimes | None = None
@@ -74,7 +77,6 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         exchange.costs.loop is None
         and (exchange.is_max_rate or not exchange.preemptions[0])
         and (exchange.has_instants or not exchange.is_max_rate)
-        and exchange.link.bandwidth_bytes_per_s == 0
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and knows_checkpoints(network)
@@ -124,6 +126,7 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
         latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
         local_messages=int(memory[k.LOCAL_MESSAGES]),
         resumed_ns=int(memory[k.RESUMED_NS]),
+        full_sockets=int(memory[k.FULL_SOCKETS]),
         stops=int(memory[k.STOPS]),
         departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
         barriers={
@@ -154,9 +157,9 @@ def _run(
     """
     from .fast_kernel.run import run
 
-    keeps_quiet_turns, room = False, 0
+    keeps_quiet_turns, attempts = False, 0
     while True:
-        layout = lay_out(exchange, network, load, room=room)
+        layout = lay_out(exchange, network, load, attempts=attempts)
         memory = layout.memory.to_array()
         memory[k.MAY_WAIT] = int(may_wait)
         if keeps_quiet_turns:
@@ -164,7 +167,7 @@ def _run(
         numbers = numbers_of_run(exchange, network)
         ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended == k.ROOM_MISSING and layout.may_have_more_room:
-            room += 1
+            attempts += 1
         elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
             keeps_quiet_turns = True
         else:

@@ -32,7 +32,7 @@ from flinknet.histogram import LogLinearHistogram
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
 from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
-from .joined_run import Joined, JoinedEdge, run_joined
+from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
 from .passing_on import AT_TIMES_FROM, drawn_delays, falls_behind, in_order, passed_on
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, Setting
@@ -87,9 +87,13 @@ _FALLS_BEHIND = (
 
 
 HELD_UP = "another edge of the job is saturated and holds this one up"
+_SHARES_CONNECTIONS = (
+    "without credit its connections are not read at times, and other edges share them: how these"
+    " hold each other up is not in the compiled model"
+)
 _NO_MODEL = (
-    "the compiled model does not know this exchange (tcp mode, the highest rate, no exclusive"
-    " buffers, or no checkpoints after tasks finish)"
+    "the compiled model does not know this exchange (the highest rate, no exclusive buffers, or no"
+    " checkpoints after tasks finish)"
 )
 
 
@@ -291,6 +295,11 @@ class JobRun:
         load = recorded_load(exchange, setting.network)
         if not is_covered(exchange, setting.network, load):
             return _NO_MODEL
+        if hold_each_other_up(
+            replace(each.exchange, flow_control=own.flow_control)
+            for each, own in zip(self._job.edges, self._settings, strict=True)
+        ):
+            return _SHARES_CONNECTIONS
         self._taken_shares.append(_taken_share(exchange, setting.network))
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:

@@ -7,14 +7,14 @@ from what it reads in the run; laid out is only how many records there will be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.config import NetworkConfig
+from flinknet.config import TCP, NetworkConfig
 from flinknet.histogram import BUCKETS
 
 from .fast_clock import alignments_max
@@ -33,6 +33,9 @@ from .fast_path import (
 from .recorded import BARRIER_COLUMNS, RecordedExchange
 from .recorded_job import Passage
 from .what_if import memory_bytes, recorded_load, without_idle_tasks
+
+WITHIN = -1
+"""The connection of channels within a TaskManager."""
 
 TURNS_FACTOR = 4
 """Turns that may be needed, beside those of an exchange in which nobody waits."""
@@ -101,6 +104,17 @@ class _Part:
         return not self.exchange.is_max_rate and is_covered(self.exchange, network, self.load)
 
 
+def hold_each_other_up(exchanges: Iterable[RecordedExchange]) -> bool:
+    """Whether exchanges without credit share connections: what one does not read stops another."""
+    used = [
+        connection
+        for exchange in exchanges
+        if exchange.flow_control == TCP
+        for connection in {each.connection for each in exchange.channels} - {WITHIN}
+    ]
+    return len(used) > len(set(used))
+
+
 def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
     """Run exchanges to their end, the first of which sources write.
 
@@ -108,14 +122,27 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
 
     Raises: ConfigError when the buffers of an exchange do not fit into network memory.
     """
+    if hold_each_other_up(each.exchange for each in edges):
+        return None
+    ended, attempts = k.ROOM_MISSING, 0
+    while ended == k.ROOM_MISSING:
+        parts = [_Part(each) for each in edges]
+        if not all(each.is_known() for each in parts):
+            return None
+        ended, outcomes = _run(parts, attempts)
+        if not any(_layout(each).may_have_more_room for each in parts):
+            break
+        attempts += 1
+    return outcomes if ended == k.DONE else None
+
+
+def _run(parts: Sequence[_Part], attempts: int) -> tuple[int, list[Joined] | None]:
+    """One attempt. Returns: how it ended, and what came of it."""
     from .fast_kernel.run import run
 
-    parts = [_Part(each) for each in edges]
-    if not all(each.is_known() for each in parts):
-        return None
     joints = KernelMemory(joint.EXCHANGE_AT + 2 * len(parts))
     for part in parts:
-        part.layout = _laid_out(part, _barriers_before(parts, part))
+        part.layout = _laid_out(part, _barriers_before(parts, part), attempts)
     for place in range(len(parts)):
         _put_relays(parts, place, joints)
     memories = [_layout(each).memory.to_array() for each in parts]
@@ -127,15 +154,16 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
     joints.record(0, starts)
     joined = joints.to_array()
     memory, number = np.concatenate(memories), np.concatenate(numbers)
-    if run(memory, number, BUCKETS, joined) != k.DONE:
-        return None
+    ended = run(memory, number, BUCKETS, joined)
+    if ended != k.DONE:
+        return ended, None
     own = np.split(memory, np.cumsum([len(each) for each in memories])[:-1])
     own_numbers = np.split(number, np.cumsum([len(each) for each in numbers])[:-1])
     if any(
         int(words[k.RECORDS]) != p.exchange.records for words, p in zip(own, parts, strict=True)
     ):
-        return None
-    return [
+        return ended, None
+    return ended, [
         _outcome(part, words, floats, joined)
         for part, words, floats in zip(parts, own, own_numbers, strict=True)
     ]
@@ -146,17 +174,18 @@ def _layout(part: _Part) -> Layout:
     return part.layout
 
 
-def _laid_out(part: _Part, barriers: int) -> Layout:
+def _laid_out(part: _Part, barriers: int, attempts: int) -> Layout:
     """An exchange before it begins: to what tasks write nothing has come.
 
     Args:
         barriers: room for those that a task passes on.
+        attempts: that have had too little room for messages on their way.
     """
     exchange, relayed = part.exchange, set(part.relayed)
     if part.edge.before is not None:
         room = np.zeros((barriers, BARRIER_COLUMNS), np.int64)
         exchange = replace(exchange, barriers=(room,) * exchange.producers)
-    layout = lay_out(exchange, part.edge.network, part.load)
+    layout = lay_out(exchange, part.edge.network, part.load, attempts=attempts)
     memory = layout.memory
     turns = TURNS_FACTOR * memory.word(k.TURNS_MAX)
     memory.record(0, {k.MAY_WAIT: 1, k.CATCHES_UP: 0, k.TURNS_MAX: turns})

@@ -115,7 +115,7 @@ class RecordedExchange:
         partitioner: of the edge; those of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers`.
-        link: what the sockets of each connection hold; how long it takes is with the costs.
+        socket_bytes: what the two sockets of a connection hold before the sender's is full.
     """
 
     producers: int
@@ -142,7 +142,7 @@ class RecordedExchange:
     barriers: tuple[IntArray, ...] | None = None
     partitioner: str = "rebalance"
     checkpoints_from_ns: int | None = None
-    link: LinkSettings = LinkSettings()  # noqa: RUF009 - frozen
+    socket_bytes: int = LinkSettings().capacity_bytes
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.

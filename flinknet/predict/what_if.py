@@ -23,6 +23,7 @@ from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
@@ -128,7 +129,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         start_ns=start_ns,
         probes=(probe,) * load.task_managers,
         preemptions=preemptions_of(exchange, load),
-        link=exchange.link,
+        link=LinkSettings(capacity_bytes=exchange.socket_bytes),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()

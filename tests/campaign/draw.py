@@ -50,6 +50,11 @@ class Draw:
         group.drawn = self.drawn
         return group
 
+    @property
+    def is_free(self) -> bool:
+        """Whether all choices are those of the seed."""
+        return self._choices is None and not self._pinned
+
     def below(self, name: str, count: int) -> int:
         """A number from 0 to `count` - 1."""
         assert name not in self.drawn, f"{name} is drawn twice"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from flinknet.config import (
     BLOCKING,
@@ -30,7 +31,7 @@ from flinknet.simulator.loop_costs import LoopCosts
 from tests.pair import partition_id
 
 from .disk import SOUND, DiskFaults
-from .draw import Draw
+from .draw import Choices, Draw
 from .hostile import (
     announces_a_backlog,
     cancels_a_channel,
@@ -93,7 +94,12 @@ class Exchange:
 
 def drawn_exchange(draw: Draw) -> Exchange:
     """Anything."""
-    shape = _shape(draw.of_group(SHAPE_SEEDS))
+    group = draw.of_group(SHAPE_SEEDS)
+    if group.is_free:
+        shape, drawn = _free_shape(group.seed)
+        draw.drawn.update(drawn)
+    else:
+        shape = _shape(group)
     load = _load_of(draw, shape)
     scenario, workload = load.scenario, load.scenario.workload
     has_neighbour = draw.chance("neighbour", 10)
@@ -104,8 +110,12 @@ def drawn_exchange(draw: Draw) -> Exchange:
     is_encrypted = draw.chance("encrypted", 48)
     is_pipelined = not workload.is_blocking
     disk = SOUND if is_pipelined else _disk_faults(draw)
-    faults = replace(
-        _faults(draw, load, may_exhaust=not has_neighbour, is_encrypted=is_encrypted),
+    faults = _faults(
+        draw,
+        shape,
+        load,
+        may_exhaust=not has_neighbour,
+        is_encrypted=is_encrypted,
         first_sequence_number=_first_number(draw) if is_pipelined else 0,
         closes_gates_first=draw.chance("gates first", 2),
         lost_triggers=draw.one_of("lost triggers", (0.0, 0.3)),
@@ -113,10 +123,12 @@ def drawn_exchange(draw: Draw) -> Exchange:
         late_buffers_ns=draw.one_of("late buffers", (0, MS // 2)),
         storage_fails=disk.may_end_the_job,
     )
-    workload = replace(workload, slow_consumers=faults.slow_consumers)
+    if faults.slow_consumers:
+        workload = replace(workload, slow_consumers=faults.slow_consumers)
+        load = replace(load, scenario=replace(scenario, workload=workload))
     return Exchange(
         shape,
-        replace(load, scenario=replace(scenario, workload=workload)),
+        load,
         faults,
         neighbour,
         is_encrypted,
@@ -169,6 +181,12 @@ def _disk_faults(draw: Draw) -> DiskFaults:
 _plan_of = lru_cache(maxsize=16)(load_plan_of)
 
 
+@lru_cache(maxsize=4)
+def _links_of(shape: Scenario) -> int:
+    """Connections between the TaskManagers of a job of this shape."""
+    return len(_plan_of(shape).connections())
+
+
 def _load_of(draw: Draw, shape: Scenario) -> LoadPlan:
     """A job. What its plan depends on is the same for SHAPE_SEEDS successive seeds: planning takes
     as long as a trial.
@@ -192,8 +210,17 @@ def _flushing_plan_of(shape: Scenario, timeout_ns: int) -> LoadPlan:
 
 
 def _with_timeout(task: TaskDeploymentDescriptor, timeout_ns: int) -> TaskDeploymentDescriptor:
+    if not task.outputs:
+        return task
     outputs = (replace(each, buffer_timeout_ns=timeout_ns) for each in task.outputs)
     return replace(task, outputs=tuple(outputs))
+
+
+@lru_cache(maxsize=1)
+def _free_shape(seed: int) -> tuple[Scenario, Choices]:
+    """Of the seeds of a group, and what was chosen for it."""
+    draw = Draw(seed).of_group(SHAPE_SEEDS)
+    return _shape(draw), draw.drawn
 
 
 def _shape(draw: Draw) -> Scenario:
@@ -280,7 +307,16 @@ def _run_of(draw: Draw, shape: Scenario) -> tuple[NetworkConfig, WorkloadConfig]
     )
 
 
-def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool) -> FaultPlan:
+def _faults(
+    draw: Draw,
+    shape: Scenario,
+    load: LoadPlan,
+    *,
+    may_exhaust: bool,
+    is_encrypted: bool,
+    **others: Any,
+) -> FaultPlan:
+    """What goes wrong. Args: others: of the plan, as they are."""
     scenario = load.scenario
     one_of, below, chance = draw.one_of, draw.below, draw.chance
     consumers = scenario.workload.consumers
@@ -297,7 +333,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
             found.append(Interval(below(f"{name} index", indices), from_ns, to_ns))
         return tuple(found)
 
-    links = len(load.connections())
+    links = _links_of(shape)
     end = one_of(
         "end",
         (
@@ -353,6 +389,7 @@ def _faults(draw: Draw, load: LoadPlan, *, may_exhaust: bool, is_encrypted: bool
         late_partitions_ns=late_ns,
         tick_ns=one_of("tick", (0, 0, 0, 0, 0, 0, 0, MS)),
         clocks=_clocks(draw, scenario) if chance("clocks", 8) else (),
+        **others,
     )
 
 

@@ -22,8 +22,10 @@ from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import FAST_FROM_MESSAGES, recorded_load, simulate, simulate_in_full
-from flinknet.simulator.cost_model import CostModel
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
+from flinknet.simulator.loop_costs import LoopCosts
 from tests.comparisons import compares, compares_in
+from tests.predict.full_speed import SOCKET_BYTES, at_full_speed
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 3 * S
@@ -59,6 +61,10 @@ def places(
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> RecordedExchange:
+    flow_control = draw(st.sampled_from([CREDIT, TCP, CREDIT]))
+    consume_ns = [0.0, 20.0, 5_000.0]
+    if flow_control == TCP:
+        consume_ns = [50_000.0, 200_000.0, *consume_ns]
     producers, consumers = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     gap_ns = draw(st.sampled_from([20 * US, 200 * US, 2 * MS]))
     per_burst = draw(st.sampled_from([1, 3, 40]))
@@ -92,13 +98,14 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
             transit_ns=draw(st.sampled_from([5_000.0, 15_000.0, 50_000.0, 2e6])),
             receive_ns_per_message=draw(st.sampled_from([0.0, 9_000.0])),
             emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
-            consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,
+            consume_ns_per_record=(draw(st.sampled_from(consume_ns)),) * consumers,
         ),
         flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
         ends_its_data=draw(st.booleans()),
         task_managers=draw(places(producers, consumers)),
         has_instants=draw(st.booleans()),
-        flow_control=draw(st.sampled_from([CREDIT, CREDIT, CREDIT, TCP])),
+        flow_control=flow_control,
+        socket_bytes=draw(SOCKET_BYTES),
     )
 
 
@@ -176,12 +183,19 @@ def assert_percentiles_alike(fast: LogLinearHistogram, full: LogLinearHistogram)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange and its settings. In two of three the writers get rid of what comes; in the
-    others they may have to wait for buffers.
+    """An exchange and its settings. In two of four with credit the writers get rid of what comes;
+    in the others they may have to wait for buffers, in one of these as they write at the highest
+    rate.
     """
     exchange = draw(exchanges())
     network = draw(networks_of(exchange))
-    if draw(st.sampled_from([True, True, False])):
+    kinds = ["sendable", "sendable", "pressed", "at full speed"]
+    if exchange.flow_control == TCP:
+        kinds = ["pressed", "pressed", "at full speed"]
+    kind = draw(st.sampled_from(kinds))
+    if kind == "at full speed":
+        exchange = draw(at_full_speed(exchange))
+    if kind == "sendable":
         few = max(FEWEST_BUFFERS - network.exclusive_buffers, network.floating_buffers)
         if network.debloating_enabled:  # of the smallest size as many as take what comes
             few = max(few, DEBLOATED_BUFFERS)
@@ -238,6 +252,8 @@ def features_of(
     features += ["writers that waited"] if fast.resumed_ns else []
     features += ["flow control tcp"] if exchange.flow_control == TCP else []
     features += ["connections that were not read"] if fast.stops else []
+    features += ["the highest rate"] if exchange.is_max_rate else []
+    features += ["sockets that filled"] if fast.full_sockets else []
     if found is None or not found.completed:
         return features
     if network.checkpoint_mode == AT_LEAST_ONCE:
@@ -293,6 +309,7 @@ def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExch
 
 
 AT_ONCE = NetworkConfig(buffer_timeout_ns=0)
+LOOP = LoopCosts(5_000.0, 1_000.0, 8_000.0, 10_000.0, 0.1, 2_000.0, 500.0, 8_000.0)
 
 
 def test_latencies_that_lie_apart_are_counted_where_they_lie() -> None:
@@ -366,31 +383,6 @@ def test_many_channels_are_covered(
     assert_alike(run_if_covered(exchange, network), exchange, network)
 
 
-def test_sockets_that_fill_are_left_to_the_simulator() -> None:
-    """Records of 64 channels that share a connection come at once: more bytes than it holds."""
-    exchange = steady(
-        1.0,
-        1.0,
-        producers=8,
-        consumers=8,
-        channels=tuple(
-            RecordedChannel(
-                number,
-                number // 8,
-                number % 8,
-                number,
-                Ramps.of(FROM_NS + np.arange(200, dtype=np.int64)),
-                1024.0,
-            )
-            for number in range(64)
-        ),
-        measured_to_ns=FROM_NS + 30 * MS,
-        task_managers=((0,) * 8, (1,) * 8),
-    )
-    exchange = replace(exchange, costs=CostModel(0.0, 0.0, 10e6, 0.0, 0.0, (20.0,) * 8))
-    assert run_if_covered(exchange, NetworkConfig(buffer_timeout_ns=MS)) is None
-
-
 @pytest.mark.parametrize(
     "exchange",
     [
@@ -399,6 +391,7 @@ def test_sockets_that_fill_are_left_to_the_simulator() -> None:
             steady(4000.0, 2.0, costs=CostModel(0.0, 0.0, 50_000.0, 0.0, 0.0, (900_000.0,))),
             id="with a writer that waits",
         ),
+        pytest.param(steady(4000.0, 2.0, is_max_rate=True), id="at the highest rate"),
     ],
 )
 def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> None:
@@ -419,8 +412,15 @@ def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> Non
 @pytest.mark.parametrize(
     "exchange",
     [
-        pytest.param(steady(4000.0, 2.0, flow_control=TCP), id="without credit"),
-        pytest.param(steady(4000.0, 2.0, is_max_rate=True), id="at the highest rate"),
+        pytest.param(
+            steady(
+                4000.0,
+                2.0,
+                is_max_rate=True,
+                costs=replace(TYPICAL_COSTS, consume_ns_per_record=(20.0,), loop=LOOP),
+            ),
+            id="with the costs of an event loop's parts",
+        ),
         pytest.param(steady(1000.0, 2.0), id="few messages"),
     ],
 )

@@ -13,9 +13,10 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.fit.turns import LoopFit, fit_loop
 from flinknet.predict.fit.window_rows import ExchangeRows
+from flinknet.predict.full_speed import preemptions_of
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import plans_of, preemptions_of, recorded_load, simulate
+from flinknet.predict.what_if import plans_of, recorded_load, simulate
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.loop_costs import Jitter, LoopCosts

@@ -2,7 +2,8 @@
 
 What `simulator.cluster` does with the real core, message by message in 50 µs and more each, this
 does in 0.2 to 3 µs, however many channels there are: pipelined channels, local or over
-connections, credit, records that come at a rate, back pressure, checkpoints, debloating.
+connections, credit, full sockets, records that come at a rate or as fast as they are taken, back
+pressure, checkpoints, debloating.
 `fast_path` says what is covered; property tests compare the two. Names follow the core: a *turn* of
 a TaskManager, *beats* of the flusher, readers with credit in a queue, exclusive and floating
 buffers.
@@ -15,7 +16,9 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `words`: what stands where. `compiling`: how functions are compiled. `timetable`: what is next.
 - `source`: when a source steps. Its `writer` makes buffers of records (`ramps`), which wait in a
   `subpartition`; where the `buffer_pool` has none, records wait.
-- `connection`: messages and credit on their way.
+  At the highest rate it steps at `full_speed`.
+- `connection`: messages and credit on their way. `sockets`: what waits for one that is full.
+  Without credit (`tcp_mode`) messages wait behind one that finds no buffer.
 - `checkpoints`: barriers are written. `alignment`: they are aligned, or overtake data.
   `acknowledgements`: tasks have done their part.
 - `debloating`: gates say how large buffers are to be.

@@ -137,7 +137,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             m[m[connection + w.DOWN] + (number & mask) * w.DOWN_WORDS + 4] = arrival_ns
         oldest = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
         if m[w.WITHOUT_CREDIT] and is_stopped(m, connection):
-            wake(m, m[connection + w.DOWNSTREAM], m[oldest + 4])
+            wake(m, m[connection + w.DOWNSTREAM], max(m[oldest + 4], m[w.TURN_NS]))
             continue
         _announce(
             m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4]

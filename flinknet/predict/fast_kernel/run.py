@@ -24,6 +24,7 @@ from .subpartition import notify
 from .tcp_mode import deliver_waiting
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
+from .writer import is_blocked
 
 
 @compiled
@@ -67,6 +68,17 @@ def _may_go_on(m: Words, sources: int, sources_end: int) -> bool:
 
 
 @compiled
+def _is_any_blocked(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether the pool of any source has no buffer to begin a record in, as that of one that has
+    finished."""
+    count = 0
+    for place in range(sources, sources_end):
+        if m[m[place] + w.STATE] == w.FINISHED or is_blocked(m, m[place]):
+            count += 1
+    return count > 0
+
+
+@compiled
 def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn."""
     m[w.TURN_NS] = now
@@ -78,13 +90,11 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
     sources = m[task_manager + w.OWN_SOURCES]
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
-    waiting = 0
     for place in range(sources, sources_end):
         if m[w.IS_MAX_RATE]:
             now, again_ns = step_at_max_rate(m, f, m[place], now)
         else:
             now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
-        waiting += m[m[place] + w.HAS_WAITED]
         next_ns = min(next_ns, again_ns)
     sinks = m[task_manager + w.OWN_SINKS]
     for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
@@ -94,6 +104,7 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         next_ns = min(next_ns, again_ns)
     if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
         next_ns = now  # a local consumer has let it
+    waiting = m[w.MAY_WAIT] and _is_any_blocked(m, sources, sources_end)
     m[w.HAS_SENT] = m[w.HAS_DELIVERED] = 0
     now = _pump_all(m, f, task_manager, now)
     if m[w.HAS_DELIVERED]:

@@ -22,6 +22,7 @@ def settle(m: Words, connection: int) -> None:
     """WriteWaterMarks.set_pending, and ProducerConnection's recycling of what the socket has taken
     since the last hand-over."""
     unsent_bytes = max(0, m[connection + w.UNREAD_BYTES] - m[w.LINK_BYTES])
+    m[w.FULL_SOCKETS] += 1 if unsent_bytes else 0
     if unsent_bytes > m[w.HIGH_BYTES]:
         m[connection + w.IS_UNWRITABLE] = 1
     elif unsent_bytes < m[w.LOW_BYTES]:

@@ -17,15 +17,8 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-(
-    DONE,
-    WRITER_WAITS,
-    TOO_LONG,
-    CHECKPOINT_EXPIRES,
-    ORDER_UNKNOWN,
-    ANSWER_MISSING,
-    ROOM_MISSING,
-) = range(7)
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)
+ORDER_UNKNOWN, ANSWER_MISSING, ROOM_MISSING = range(4, 7)
 """How a run ended; anything but DONE is for another run, or for the simulator, to answer."""
 
 NEVER = 2**62
@@ -134,15 +127,18 @@ BATCH_RECORDS, MAY_WAIT, RESUMED_NS, HAS_SENT = range(84, 88)
 TIED_NS = 88  # when several TaskManagers last had turns at one instant, in an order that is unknown
 ANSWERS_BEHIND = 89  # that a checkpoint needs of the exchanges behind this one
 HAS_BARRIERS = 90  # whether there are checkpoints
-# Sockets and the highest rate: words 96 to 101. How long what consumers say is under way; the bytes
+# Sockets and the highest rate: words 96 to 102. How long what consumers say is under way; the bytes
 # that wait for a socket above which a connection hands over no more, and below which it does again;
 # the room in a socket below which it has to be looked at; whether sources write as fast as they
-# can; whether the machine keeps TaskManagers from their work.
-BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED = range(96, 102)
-# Without credit: words 102 to 104. Whether there is none; how often a socket was not read any more
+# can; whether the machine keeps TaskManagers from their work; how often a connection was asked for
+# more while something waited for its socket.
+BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SOCKETS = range(
+    96, 103
+)
+# Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
 # for want of a buffer; whether what waited for one has come to its channel in a turn.
-WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(102, 105)
-HEAD_WORDS = 105
+WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
+HEAD_WORDS = 106
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -432,30 +428,10 @@ SINK_WORDS = 56
 # have numbered otherwise, as quiet turns came after it; when it is kept from its work next, each
 # with how long, and where that ends; how long it takes to get going after it was idle, over and
 # over: where these times stand, how many, and which is next.
-(
-    NUMBER,
-    ASKED,
-    FREE_SINCE_NS,
-    IDLE_NS,
-    OWN_SOURCES,
-    OWN_SOURCES_COUNT,
-    OWN_SINKS,
-    OWN_SINKS_COUNT,
-    HAS_LOCAL_CHANNELS,
-    ENDS,
-    ARRIVALS,
-    UNSENT,
-    LATER_NS,
-    LATER_ASKED,
-    LATEST_NS,
-    LATEST_ASKED,
-    DOUBTED,
-    PREEMPTION,
-    PREEMPTIONS_END,
-    WAKEUPS,
-    WAKEUPS_COUNT,
-    NEXT_WAKEUP,
-) = range(22)
+NUMBER, ASKED, FREE_SINCE_NS, IDLE_NS, OWN_SOURCES, OWN_SOURCES_COUNT = range(6)
+OWN_SINKS, OWN_SINKS_COUNT, HAS_LOCAL_CHANNELS, ENDS, ARRIVALS, UNSENT = range(6, 12)
+LATER_NS, LATER_ASKED, LATEST_NS, LATEST_ASKED, DOUBTED = range(12, 17)
+PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP = range(17, 22)
 TASK_MANAGER_WORDS = 22
 END_WORDS = 2  # connection, whether it is its upstream end
 
