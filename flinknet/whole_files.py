@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from uuid import uuid4
 
 from .storage import AnyPath, StoragePath
+
+File = TypeVar("File", bound=IO[bytes])
 
 UNFINISHED = ".unfinished"
 """Suffix of a file that is still being written."""
@@ -47,7 +49,7 @@ def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO
 
 
 @contextmanager
-def closing_file(file: IO[bytes]) -> Iterator[IO[bytes]]:
+def closing_file(file: File) -> Iterator[File]:
     """Close a file when the block ends (see `close_file`)."""
     try:
         yield file
