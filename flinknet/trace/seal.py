@@ -16,6 +16,7 @@ from typing import Any
 
 from flinknet.errors import TraceFormatError
 from flinknet.storage import AnyPath, open_ranged
+from flinknet.whole_files import closing_file
 
 from .format import (
     BLOCK_HEADER_BYTES,
@@ -84,7 +85,7 @@ def _is_plain(value: Any) -> bool:
 
 def checksum_of_file(path: AnyPath) -> str:
     """Checksum of all bytes of a file. Raises: OSError, StorageError."""
-    with path.open("rb") as file:
+    with closing_file(path.open("rb")) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
