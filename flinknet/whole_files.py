@@ -36,23 +36,17 @@ def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO
     own = f".{uuid4().hex}" if has_other_writers else ""
     target = path if is_special else path.with_name(f".{path.name}{own}{UNFINISHED}")
     try:
-        with closing_file(open(target, "wb")) as file:
+        file = open(target, "wb")  # noqa: SIM115 - a with statement would let an interruption out
+        try:
             yield file
+        finally:
+            close_file(file)
         if not is_special:
             _rename(target, path)
     except BaseException:
         if not is_special:
             target.unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def closing_file(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Close a file when the block ends (see `close_file`)."""
-    try:
-        yield file
-    finally:
-        close_file(file)
 
 
 def close_file(file: IO[Any]) -> None:
