@@ -110,7 +110,7 @@ test: lint check
 check: suite interpreted
 
 suite: compiled $(TESTED)
-	$(BIN)/pytest -n 2 -m "not cluster and not wheel and not commands"
+	$(BIN)/pytest -n 3 -m "not cluster and not wheel and not commands"
 
 # The core and its tasks without machine code.
 interpreted: $(TESTED)

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from uuid import uuid4
 
 from .storage import AnyPath, StoragePath
+
+File = TypeVar("File", bound=IO[bytes])
 
 UNFINISHED = ".unfinished"
 """Suffix of a file that is still being written."""
@@ -36,17 +38,23 @@ def whole_file(path: AnyPath, *, has_other_writers: bool = False) -> Iterator[IO
     own = f".{uuid4().hex}" if has_other_writers else ""
     target = path if is_special else path.with_name(f".{path.name}{own}{UNFINISHED}")
     try:
-        file = open(target, "wb")  # noqa: SIM115 - a with statement would let an interruption out
-        try:
+        with closing_file(open(target, "wb")) as file:
             yield file
-        finally:
-            close_file(file)
         if not is_special:
             _rename(target, path)
     except BaseException:
         if not is_special:
             target.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def closing_file(file: File) -> Iterator[File]:
+    """Close a file when the block ends (see `close_file`)."""
+    try:
+        yield file
+    finally:
+        close_file(file)
 
 
 def close_file(file: IO[Any]) -> None:

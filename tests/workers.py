@@ -1,5 +1,6 @@
-"""How the tests are shared out among the workers of pytest-xdist (`-n 2`): a file at a time, what
-takes longest first, and the files that ask for the Spark session together, so that there is one.
+"""How the tests are shared out among the workers of pytest-xdist (`-n 3`, as tests wait for
+processes): a file at a time, what takes longest first, and the files that ask for the Spark session
+together, so that there is one.
 """
 
 from __future__ import annotations

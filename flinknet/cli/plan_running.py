@@ -126,7 +126,7 @@ def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:
 def _parallelism(
     job: RunningJob, wanted: Sequence[tuple[str | None, int]]
 ) -> dict[JobVertexID, int]:
-    """Of each vertex that gets another one."""
+    """New parallelism by vertex, where it changes."""
     highest = max(each.parallelism for each in job.vertices)
     found: dict[JobVertexID, int] = {}
     for name, number in wanted:

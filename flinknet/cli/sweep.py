@@ -195,7 +195,7 @@ def say_first(
     for data alone, on stderr.
 
     Args:
-        settings: the name of each, and its warnings.
+        settings: their names, with their warnings.
     """
     from flinknet.report.console import console_for
     from flinknet.report.warning_lines import print_setting_notes

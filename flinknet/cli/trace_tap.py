@@ -103,7 +103,9 @@ _SECTIONS = {
     metavar="SIZE|TIME",
     help="Begin a new trace file at this size (256MiB) or age (10min).",
 )
-@click.option("--ring", metavar="TIME", help="Keep only the last TIME, such as 60s.")
+@click.option(
+    "--ring", metavar="TIME", help="Keep only the last TIME before the tap ends, such as 60s."
+)
 @click.option(
     "--trigger",
     metavar="BOUND",

@@ -35,8 +35,9 @@ def catches_up(exchange: RecordedExchange, network: NetworkConfig) -> bool:
     if exchange.is_max_rate:
         return False
     ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
-    is_apart = min(one_way_ns(exchange), back_ns(exchange)) > 0
-    is_apart = is_apart or exchange.costs.emit_ns_per_record == 0.0
+    is_apart = (
+        min(one_way_ns(exchange), back_ns(exchange)) > 0 or exchange.costs.emit_ns_per_record == 0.0
+    )
     return ends_anywhere and is_apart and network.buffer_timeout_ns != 0
 
 

@@ -261,7 +261,7 @@ def _put_link(
             joint.WRITES: writes,
             joint.WRITING_SOURCE: source,
             joint.WRITING_TASK_MANAGER: layout.manager_at[task.task_manager],
-            joint.ROUTES: joints.list_of([layout.channel_at[each] for each in routes.tolist()]),
+            joint.ROUTES: joints.list_of(_addresses(layout, routes)),
             joint.ROUTES_COUNT: len(routes),
             joint.WRITTEN_AFTER: joints.list_of(np.searchsorted(inputs, np.arange(taken), "right")),
             joint.ENDS_FROM_NS: exchange.measured_to_ns,
@@ -273,6 +273,11 @@ def _put_link(
         },
     )
     return address
+
+
+def _addresses(layout: Layout, routes: IntArray) -> IntArray:
+    channels, places = np.unique(routes, return_inverse=True)
+    return np.array([layout.channel_at[each] for each in channels.tolist()], np.int64)[places]
 
 
 def _outcome(part: _Part, memory: IntArray, numbers: FloatArray, joined: IntArray) -> Joined:

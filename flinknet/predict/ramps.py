@@ -49,6 +49,8 @@ class Ramps:
     def instants(self) -> tuple[IntArray, IntArray]:
         """For each record the index of its stretch, and its instant."""
         records = self.records
+        if (records == 1).all():
+            return np.arange(len(records)), self.first_ns
         ramp = np.repeat(np.arange(len(records)), records)
         position = np.arange(len(ramp)) - np.repeat(np.cumsum(records) - records, records)
         steps = np.maximum(records - 1, 1)[ramp]

@@ -96,7 +96,7 @@ def print_setting_notes(
     ignores.
 
     Args:
-        settings: the name of each, and its warnings.
+        settings: their names, with their warnings.
     """
     known = [
         (name, [each for each in warnings if each.code in OF_SETTINGS])

@@ -16,7 +16,7 @@ from typing import Any
 
 from flinknet.errors import TraceFormatError
 from flinknet.storage import AnyPath, open_ranged
-from flinknet.whole_files import close_file
+from flinknet.whole_files import closing_file
 
 from .format import (
     BLOCK_HEADER_BYTES,
@@ -85,11 +85,8 @@ def _is_plain(value: Any) -> bool:
 
 def checksum_of_file(path: AnyPath) -> str:
     """Checksum of all bytes of a file. Raises: OSError, StorageError."""
-    file = path.open("rb")
-    try:
+    with closing_file(path.open("rb")) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-    finally:
-        close_file(file)
 
 
 def read_ends(path: AnyPath) -> tuple[dict[str, Any], str | None]:

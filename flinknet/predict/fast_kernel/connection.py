@@ -54,7 +54,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
 
     Returns: when the sender is done with it.
     """
-    mask = m[connection + w.SLOTS_MASK]
+    mask, is_tcp = m[connection + w.SLOTS_MASK], m[w.WITHOUT_CREDIT]
     while True:
         may_wait = is_narrow(m, connection)
         if may_wait:
@@ -99,7 +99,19 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
                 count_message(m, now, backlog)
             if following and (m[channel + w.CREDIT] > 0 or following == 2):
                 append_reader(m, connection, channel)
-            if kind != w.PRIORITY_BARRIER and not m[w.WITHOUT_CREDIT]:
+            entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
+            m[connection + w.DOWN_END] += 1
+            m[entry] = channel
+            m[entry + 1] = backlog
+            m[entry + 2] = size + m[w.HEADER_BYTES]
+            m[entry + 3] = m[connection + w.PIECES]
+            m[entry + 5] = kind
+            if is_tcp:
+                longest_ns = 0
+                if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                    longest_ns = longest_wait_ns(m, channel, records, backlog, now)
+                lay_down(m, connection, entry, records, now, longest_ns)
+            elif kind != w.PRIORITY_BARRIER:
                 slot = m[channel + w.SENT] & m[w.RING_MASK]
                 message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
                 m[channel + w.SENT] += 1
@@ -109,19 +121,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
                 if kind == w.DATA and not m[w.HAS_INSTANTS]:
                     m[message + 3] = now
                     m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
-            entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
-            m[connection + w.DOWN_END] += 1
             size += m[w.HEADER_BYTES]
-            m[entry] = channel
-            m[entry + 1] = backlog
-            m[entry + 2] = size
-            m[entry + 3] = m[connection + w.PIECES]
-            m[entry + 5] = kind
-            if m[w.WITHOUT_CREDIT]:
-                longest_ns = 0
-                if kind == w.DATA and not m[w.HAS_INSTANTS]:
-                    longest_ns = longest_wait_ns(m, channel, records, backlog, now)
-                lay_down(m, connection, entry, records, now, longest_ns)
             messages += 1
             sent_bytes += size
             left -= size
@@ -136,7 +136,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         for number in range(first, m[connection + w.DOWN_END]):
             m[m[connection + w.DOWN] + (number & mask) * w.DOWN_WORDS + 4] = arrival_ns
         oldest = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
-        if m[w.WITHOUT_CREDIT] and is_stopped(m, connection):
+        if is_tcp and is_stopped(m, connection):
             wake(m, m[connection + w.DOWNSTREAM], max(m[oldest + 4], m[w.TURN_NS]))
             continue
         _announce(

@@ -45,12 +45,11 @@ def next_exchange(memory: Words, j: Words) -> int:
 
 
 @compiled
-def _follow_arrivals(m: Words, source: int, channel: int, from_ns: int) -> None:
-    """Lay down when the next record of a channel comes, and when one opens its next segment, if
-    these are new, not before an instant.
+def _follow_segments(m: Words, source: int, channel: int, from_ns: int) -> None:
+    """Lay down when a record opens the next segment of a channel, if that is new, not before an
+    instant.
     """
     place = m[channel + w.PLACE]
-    set_due(m, m[source + w.RECORDS_DUE], place, next_record_ns(m, channel))
     if due_ns(m, m[source + w.SEGMENTS_DUE], place) != w.NEVER:
         return
     ramp, base, end = m[channel + w.OPENS_RAMP], m[channel + w.OPENS_BASE], m[channel + w.RAMP_END]
@@ -102,11 +101,9 @@ def _write_onwards(
             m[ramp] = 1
             m[ramp + 1] = m[ramp + 2] = at_ns
             m[channel + w.RAMP_END] = ramp + w.RAMP_WORDS
-            if (
-                m[channel + w.RAMP] == ramp
-                or due_ns(m, m[source + w.SEGMENTS_DUE], m[channel + w.PLACE]) == w.NEVER
-            ):
-                _follow_arrivals(m, source, channel, at_ns)
+            if m[channel + w.RAMP] == ramp:
+                set_due(m, m[source + w.RECORDS_DUE], m[channel + w.PLACE], at_ns)
+            _follow_segments(m, source, channel, at_ns)
             written += 1
     if taken + records == j[j[link + joint.LINK_RELAY] + joint.ALL_RECORDS]:
         m[source + w.END_NS] = (
@@ -182,7 +179,8 @@ def _release(m: Words, j: Words, link: int, since_ns: int, now: int) -> None:
             m[ramp + 2] += now - since_ns
         if m[channel + w.RAMP_END] < end:
             m[channel + w.RAMP_END] = end
-            _follow_arrivals(m, source, channel, now)
+            set_due(m, m[source + w.RECORDS_DUE], place, next_record_ns(m, channel))
+            _follow_segments(m, source, channel, now)
     if since_ns < m[source + w.END_NS] < w.NEVER:
         m[source + w.END_NS] += now - since_ns
     _wake_writer(j, m, link, now)
@@ -234,6 +232,16 @@ def _go_on(memory: Words, j: Words, link: int, now: int) -> None:
 
 
 @compiled
+def _has_to_follow(m: Words, source: int, task_manager: int) -> bool:
+    """Whether a TaskManager has something to do now that records were written before its turn: not
+    where they only went into open buffers.
+    """
+    if m[source + w.HAS_WAITED] or m[w.HAS_BARRIERS] or m[task_manager + w.HAS_LOCAL_CHANNELS]:
+        return True
+    return earliest_ns(m, m[task_manager + w.UNSENT]) != w.NEVER
+
+
+@compiled
 def write_before(
     memory: Words, numbers: Numbers, j: Words, m: Words, task_manager: int, now: int
 ) -> None:
@@ -249,7 +257,8 @@ def write_before(
             source, writer = j[link + joint.WRITING_SOURCE], j[link + joint.WRITING_TASK_MANAGER]
             if earliest_ns(behind, behind[source + w.RECORDS_DUE]) <= now:
                 write_until(behind, numbers_of(numbers, j, j[link + joint.WRITES]), source, now)
-                wake(behind, writer, now)
+                if _has_to_follow(behind, source, writer):
+                    wake(behind, writer, now)
             if behind[source + w.HAS_WAITED] and j[link + joint.WAITS_SINCE_NS] == w.NEVER:
                 _wait(memory, j, link, now)
             link = j[link + joint.NEXT_LINK]

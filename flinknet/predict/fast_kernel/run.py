@@ -50,7 +50,7 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
             now = pump_up(m, f, m[end], now)
         else:
             pump_down(m, m[end], now)
-            if m[m[end] + w.IS_DUE]:
+            if m[w.WITHOUT_CREDIT] and m[m[end] + w.IS_DUE]:
                 deliver_waiting(m, m[end])
         if not m[m[end] + w.IS_PRESSED] or not m[end + 1]:
             set_due(m, unsent, place, w.NEVER)
