@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -377,8 +377,9 @@ class LocalFile:
             return self.size_bytes if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; it is closed also if a signal interrupts that."""
+        with suppress(InterruptedError):
+            self._file.close()
 
 
 class RemoteFile:
