@@ -262,7 +262,10 @@ def _notes_on_control(recorded: Scenario, values: Mapping[str, Any]) -> list[str
     """Why the recorded setting does not run, if it should."""
     if not values["control"] or not recorded.network.is_tls:
         return []
-    return ["with TLS, and its passwords are not in the trace: the recorded setting is not run"]
+    return [
+        "with TLS, and its passwords are not in the trace: the recorded setting is not run as a"
+        " control, and nothing shows how fast this machine is"
+    ]
 
 
 def _shortened(recorded: Scenario, duration: str) -> Scenario:

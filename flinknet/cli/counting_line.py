@@ -1,4 +1,4 @@
-"""CountingLine: progress of work whose end is not known."""
+"""CountingLine: how much of some work is done, in a line that is written over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 class CountingLine:
-    """A line on stderr that grows, for a person only."""
+    """A line on stderr that is written over, for a person only."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun

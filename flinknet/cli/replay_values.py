@@ -12,8 +12,11 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flinknet.predict.grid import Grid
     from flinknet.replay.job_answers import EdgeTimeouts
+    from flinknet.results import RunWarning
 
 GRID_OPTIONS = {
     "buffer-timeout": (
@@ -61,6 +64,14 @@ GRID_WORDS = {
 """What a shell completes behind some of them."""
 
 
+_KEYS = {
+    "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "exclusive_buffers"),
+    "floating-buffers": (flink.FLOATING_BUFFERS, "floating_buffers"),
+    "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
+}
+"""Key and field of what a key alone sets."""
+
+
 def grid_of(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
     """What is asked for; many timeouts if none are named and `is_fine`.
 
@@ -102,12 +113,22 @@ def _value(name: str, text: str) -> Any:
         return text
     if name in ("consumer-speed", "rate-factor"):
         return _factor(option, text)
-    key, field = {
-        "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "exclusive_buffers"),
-        "floating-buffers": (flink.FLOATING_BUFFERS, "floating_buffers"),
-        "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
-    }[name]
+    key, field = _KEYS[name]
     return getattr(flink.network_config({key: text})[0], field)
+
+
+def setting_warnings(
+    lists: Mapping[str, str | None],
+) -> list[tuple[str, tuple[RunWarning, ...]]]:
+    """Of values that set a key of Flink their names, and what is known of them before anything
+    runs.
+    """
+    return [
+        (f"{name}={value}", flink.network_config({key: value})[1])
+        for name, (key, _) in _KEYS.items()
+        for value in map(str.strip, (lists[name.replace("-", "_")] or "").split(","))
+        if value
+    ]
 
 
 def _aligned_timeout(text: str) -> int:

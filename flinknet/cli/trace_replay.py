@@ -19,7 +19,15 @@ from .commands import SPARK_SECTION, SectionedCommand
 from .completion import words
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import path_of_runs
-from .replay_values import GRID_OPTIONS, GRID_WORDS, edge_timeouts_of, grid_of, number_or, offset
+from .replay_values import (
+    GRID_OPTIONS,
+    GRID_WORDS,
+    edge_timeouts_of,
+    grid_of,
+    number_or,
+    offset,
+    setting_warnings,
+)
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
 from .rest_options import TOKEN_HELP, naming
 from .result_files import csv_option
@@ -251,6 +259,11 @@ def replay(
     pictures = ReportFiles.of({"report": report, "plot": plot})
     page = pictures.page
     out_dir = _new_directory(out) if out else None
+    known = setting_warnings(lists)
+    if any(warnings for _, warnings in known):
+        from .sweep import say_first  # half a second of imports
+
+        say_first(known, is_stdout_taken=STDOUT in (json, csv))
 
     session = replace(session, defaults=OF_REPLAYS)
     with loading_spark(session, _say) as spark:  # its JVM loads while Python does

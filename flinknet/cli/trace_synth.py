@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,6 +13,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
 from .commands import SectionedCommand
+from .counting_line import CountingLine
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import Settings, named_options, network_options, scenario_of
 from .paths import check_new_directory
@@ -112,7 +112,8 @@ def synth(
             f"seed {seed}, about {planned.events:,} events over {length}, and up to"
             f" {planned.events_of_ends} for the ends of {len(planned.laws)} channels"
         )
-    made = synthesize(planned, out, _progress(planned.events))
+    with CountingLine(f"of {planned.events:,} events") as line:
+        made = synthesize(planned, out, line.show)
     if target is not None:
         document = {"path": str(made.path), "seed": seed, "events": made.events}
         is_interrupted = made.interrupted_by is not None
@@ -132,15 +133,3 @@ def _number(text: str) -> int:
     if not number:
         raise ConfigError(f"--events: {text!r} is not a number of events, such as 10M or 1G")
     return number
-
-
-def _progress(expected: int) -> Any:
-    """One line that is written over, on stderr, for a person only."""
-
-    def show(events: int) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\rflinknet: {events:,} of {expected:,} events ", nl=False, err=True)
-            if events >= expected:
-                click.echo("", err=True)
-
-    return show

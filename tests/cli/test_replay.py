@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
+from flinknet.cli.replay_values import GRID_OPTIONS, setting_warnings
 from flinknet.predict.grid import FACTOR_MAX, FACTOR_MIN
 from flinknet.replay.candidates import (
     MAX_RECORDS,
@@ -190,6 +191,17 @@ def test_bad_input_is_one_line_before_spark_starts(
     assert result.exit_code == exit_code
     assert complaint in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_key_that_flink_2_ignores_is_known_before_anything_runs() -> None:
+    lists = dict.fromkeys(name.replace("-", "_") for name in GRID_OPTIONS)
+    lists |= {"exclusive_buffers": "2, 4", "segment_size": "8kb"}
+    found = setting_warnings(lists)
+    assert [(name, [each.code for each in warnings]) for name, warnings in found] == [
+        ("exclusive-buffers=2", []),
+        ("exclusive-buffers=4", ["fixed-in-flink-2"]),
+        ("segment-size=8kb", []),
+    ]
 
 
 def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
