@@ -134,6 +134,7 @@ class ExchangeRun:
             faults.piece_bytes_max,
             faults.delay_ns_max,
             checkpoints_end_ns=faults.checkpoints_end_ns,
+            clocks=faults.clocks,  # the hosts have them still
         )
         self._disk.repair()
         load = self.exchange.load

@@ -137,6 +137,11 @@ ONCE_FAILED = {
         | {"exclusive buffers": 1, "floating buffers": 1, "checkpoints": 5, "record bytes": 2}
         | {"buffer timeout": 3, "records": 9, "costs": 1},
     ),
+    "a clock stood while another attempt ran, and its relay flushed late": (
+        31590297060,
+        {"relays": 11, "segment size bytes": 2, "buffer timeout": 1, "rate": 1, "records": 9}
+        | {"end": 8, "clocks": 7, "clock 1 leap": 3, "restart": 1},
+    ),
     "a relay flushed less often than the network says": (
         2667960297,
         {"relays": 11, "rate": 1, "records": 2},
