@@ -263,7 +263,8 @@ def _program(
         return vertex_row(_subtasks(vertices), settings)
     assert job is not None
     if _is_list_of_numbers(job) and not job.exists():
-        raise ConfigError(f"{job}: no such file; for a job without one write --vertices {job}")
+        vertices = str(job) if "," in str(job) else f"{job},{job}"
+        raise ConfigError(f"{job}: no such file; for a job without one write --vertices {vertices}")
     with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
         return load_program(job, settings, arguments)
 
@@ -278,8 +279,8 @@ def _subtasks(text: str) -> list[int]:
             )
     if len(numbers) < 2:
         raise ConfigError(
-            f"--vertices: {text} is one vertex, which sends nothing; give two or more: write"
-            " 4,16,16"
+            f"--vertices: {text} is one vertex, which sends nothing; give the subtasks of two or"
+            " more, such as 4,16,16"
         )
     return [int(each) for each in numbers]
 

@@ -22,7 +22,10 @@ TCP_SLOTS = 1 << 10
 """Messages on the way of a connection without credit, for which there is room at first."""
 
 TCP_SLOTS_MAX = 1 << 16
-"""The same at most: more than sockets hold."""
+"""The same at most: nearly as many of the smallest messages as a socket holds."""
+
+ROOM_BYTES_MAX = 1 << 28
+"""Of all connections together."""
 
 ROOM_BITS = 3
 """Of the factor by which that is more at the next attempt."""
@@ -83,7 +86,10 @@ class Addresses:
     @property
     def may_have_more_room(self) -> bool:
         """Whether another attempt may have more for messages on their way."""
-        return 0 < self.least_slots < TCP_SLOTS_MAX
+        words = k.DOWN_WORDS + k.UP_WORDS + k.STAGED_WORDS + k.STAMP_WORDS
+        next_slots = self.least_slots << ROOM_BITS
+        needed_bytes = 8 * words * next_slots * len(self.connection_at)
+        return 0 < next_slots <= TCP_SLOTS_MAX and needed_bytes <= ROOM_BYTES_MAX
 
 
 def _boundaries(network: NetworkConfig) -> int:

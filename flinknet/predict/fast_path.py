@@ -5,8 +5,9 @@ they are taken; any number of channels, local or over connections with exclusive
 credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
 computed whole; checkpoints; buffers that are debloated; network memory for all pools. The kernel
 notices by itself if a checkpoint takes longer than it may, or if a writer or a connection without
-credit has to wait that may not; `is_covered` says everything else, as of the parts of an event loop
-whose costs are known (`CostModel.loop`). What is not covered is simulated with the real core.
+credit has to wait that may not; `is_covered` says the rest, for example that exchanges with the
+costs of the parts of an event loop (`CostModel.loop`) are not covered. What is not covered is
+simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
@@ -34,7 +35,7 @@ from .fast_head import latency_kinds
 from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
 from .fast_layout import lay_out
-from .recorded import BARRIER_COLUMNS, RecordedExchange
+from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
 FloatArray = npt.NDArray[np.float64]
@@ -131,7 +132,7 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
         departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
         barriers={
             sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)].reshape(
-                -1, BARRIER_COLUMNS
+                -1, k.BARRIER_WORDS
             )
             for sink, first in enumerate(ran.alignments)
         },

@@ -295,17 +295,23 @@ class JobRun:
         load = recorded_load(exchange, setting.network)
         if not is_covered(exchange, setting.network, load):
             return _NO_MODEL
-        if hold_each_other_up(
-            replace(each.exchange, flow_control=own.flow_control)
-            for each, own in zip(self._job.edges, self._settings, strict=True)
-        ):
-            return _SHARES_CONNECTIONS
         self._taken_shares.append(_taken_share(exchange, setting.network))
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:
             return _SATURATED.format(share)
+        if self._shares_connections(number):
+            return _SHARES_CONNECTIONS
         has_fallen_behind = self._first(number) in self._fallen_behind
         return _FALLS_BEHIND if has_fallen_behind else _SATURATED_AT_TIMES
+
+    def _shares_connections(self, number: int) -> bool:
+        """Whether another edge without credit has a connection of this one."""
+        exchanges = [
+            replace(each.exchange, flow_control=own.flow_control)
+            for each, own in zip(self._job.edges, self._settings, strict=True)
+        ]
+        own = exchanges.pop(number)
+        return any(hold_each_other_up((own, other)) for other in exchanges)
 
     def _exchange(
         self,

@@ -30,7 +30,7 @@ from .fast_path import (
     numbers_of_run,
     outcome_of,
 )
-from .recorded import BARRIER_COLUMNS, RecordedExchange
+from .recorded import RecordedExchange
 from .recorded_job import Passage
 from .what_if import memory_bytes, recorded_load, without_idle_tasks
 
@@ -183,7 +183,7 @@ def _laid_out(part: _Part, barriers: int, attempts: int) -> Layout:
     """
     exchange, relayed = part.exchange, set(part.relayed)
     if part.edge.before is not None:
-        room = np.zeros((barriers, BARRIER_COLUMNS), np.int64)
+        room = np.zeros((barriers, k.BARRIER_WORDS), np.int64)
         exchange = replace(exchange, barriers=(room,) * exchange.producers)
     layout = lay_out(exchange, part.edge.network, part.load, attempts=attempts)
     memory = layout.memory

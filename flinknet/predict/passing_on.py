@@ -8,7 +8,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 
-from .recorded import BARRIER_COLUMNS
+from .fast_kernel.words import BARRIER_WORDS
 from .recorded_job import UNKNOWN_ORIGIN, Departures
 
 AT_TIMES_FROM = 0.995
@@ -19,7 +19,8 @@ LATE_PART = 0.75
 behind."""
 
 LATE_RECORDS_MIN = 10
-"""Fewer of them say nothing of a consumer: all may have come with one burst."""
+"""Fewer of them say nothing of a consumer: all may have come with one burst. Those of all such
+consumers are looked at together."""
 
 
 def falls_behind(
@@ -35,17 +36,22 @@ def falls_behind(
     departed = tuple(departed)
     last_ns = max((int(own.origins_ns.max(initial=start_ns)) for own in departed), default=start_ns)
     duration_ns = min(duration_ns, last_ns - start_ns)
+    lag_ns = (1.0 - AT_TIMES_FROM) * LATE_PART * duration_ns
+    grown_ns: list[IntArray] = []  # by what late records of a consumer are older than its youngest
+    of_few_ns: list[IntArray] = []
     for own in departed:
         is_known = own.origins_ns != UNKNOWN_ORIGIN
         ages_ns, origins_ns = (own.at_ns - own.origins_ns)[is_known], own.origins_ns[is_known]
         late_ns = ages_ns[origins_ns >= start_ns + LATE_PART * duration_ns]
-        if len(late_ns) < LATE_RECORDS_MIN:
-            continue
-        chance_ns = beats_ns * min(5.0 / np.sqrt(len(late_ns)), 1.0) + 1_000_000
-        lag_ns = (1.0 - AT_TIMES_FROM) * LATE_PART * duration_ns
-        if late_ns.min() - ages_ns.min() > max(lag_ns, chance_ns):
-            return True
-    return False
+        if len(late_ns):
+            found = grown_ns if len(late_ns) >= LATE_RECORDS_MIN else of_few_ns
+            found.append(late_ns - ages_ns.min())
+    if sum(map(len, of_few_ns)) >= LATE_RECORDS_MIN:
+        grown_ns.append(np.concatenate(of_few_ns))
+    return any(
+        each.min() > max(lag_ns, beats_ns * min(5.0 / np.sqrt(len(each)), 1.0) + 1_000_000)
+        for each in grown_ns
+    )
 
 
 def passed_on(barriers: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
@@ -57,7 +63,7 @@ def passed_on(barriers: Mapping[int, IntArray], producers: int) -> tuple[IntArra
     for number in range(max(map(len, found), default=0)):
         there = (each[number] for each in found if number < len(each))
         rows.append(min(there, key=lambda row: int(row[0])))
-    first = np.array(rows, np.int64).reshape(-1, BARRIER_COLUMNS)
+    first = np.array(rows, np.int64).reshape(-1, BARRIER_WORDS)
     return tuple(barriers.get(producer, first) for producer in range(producers))
 
 

@@ -72,10 +72,6 @@ class RecordedChannel:
         return self.arrivals.instants()[1]
 
 
-BARRIER_COLUMNS = 3
-"""Of `RecordedExchange.barriers`."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedExchange:
     """One recorded exchange: p producers, q consumers, the records that came, and the costs seen.

@@ -35,8 +35,8 @@ PRICES = ("packets/s", "bytes/s", "CPU change")
 """Headings of `price_cells`."""
 
 PRICE_NOTE = (
-    "packets/s: TCP packets at most, a large buffer takes several; CPU change: against the recorded"
-    " setting, in percent of one core, for buffers and credit alone"
+    "packets/s: at most so many TCP packets (a large buffer takes several); CPU change: against the"
+    " recorded setting, in percent of one core, for buffers and credit alone"
 )
 """Below a table with them."""
 

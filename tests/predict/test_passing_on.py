@@ -21,6 +21,14 @@ def test_sources_may_end_long_before_the_window(rate: float, falls: bool, window
     assert falls_behind([Departures(at_ns, origins_ns)], S, window_ns, 10_000_000) is falls
 
 
+def test_many_consumers_with_few_late_records_each_are_looked_at_together() -> None:
+    """30 records each, which are taken half as fast as they come."""
+    origins_ns = S + np.arange(30) * (S // 30)
+    departed = Departures(2 * origins_ns - S, origins_ns)
+    assert not falls_behind([departed], S, S, 10_000_000)
+    assert falls_behind([departed] * 100, S, S, 10_000_000)
+
+
 @pytest.mark.parametrize(("late", "falls"), [(9, False), (10, True)])
 def test_few_late_records_say_nothing(late: int, falls: bool) -> None:
     """They come with one burst, and wait for each other."""

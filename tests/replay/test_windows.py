@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flinknet.config import CREDIT, TCP, NetworkConfig
+from flinknet.config import NetworkConfig
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.grid import Grid
 from flinknet.predict.ramps import Ramps
@@ -202,12 +202,13 @@ def exchange(seconds: float) -> RecordedExchange:
     )
 
 
-@pytest.mark.parametrize(("flow_control", "is_known"), [(CREDIT, True), (TCP, False)])
+@pytest.mark.parametrize(("exclusive_buffers", "is_known"), [(2, True), (0, False)])
 def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_first(
-    flow_control: str, is_known: bool
+    exclusive_buffers: int, is_known: bool
 ) -> None:
     whole = exchange(2.0)
-    setting = Setting(replace(whole.network, buffer_timeout_ns=MS), flow_control)
+    network = replace(whole.network, buffer_timeout_ns=MS, exclusive_buffers=exclusive_buffers)
+    setting = Setting(network)
     fit = CostFit(whole.costs, ("a note",))
     unpredicted = figures.unpredicted(0, 0, setting, fit, whole.measured_to_ns)
     found = simulations._simulated(unpredicted, [whole], fit, setting, None, 200 * MS)
@@ -245,7 +246,7 @@ def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulate
     part_ns: int, windows: int, simulated_s: int, note: str
 ) -> None:
     one = exchange(2.0)
-    setting = Setting(replace(one.network, buffer_timeout_ns=MS), TCP)
+    setting = Setting(replace(one.network, buffer_timeout_ns=MS, exclusive_buffers=0))
     fit = CostFit(one.costs, ("a note",))
     unpredicted = figures.unpredicted(0, 0, setting, fit, 100 * S)
     found = simulations._simulated(unpredicted, [one] * 3, fit, setting, None, part_ns)

@@ -142,6 +142,13 @@ ONCE_FAILED = {
         {"relays": 11, "segment size bytes": 2, "buffer timeout": 1, "rate": 1, "records": 9}
         | {"end": 8, "clocks": 7, "clock 1 leap": 3, "restart": 1},
     ),
+    "a reader had a turn with nothing to send, and was said to have had none": (
+        8220207896,
+        {"parallelism": 4, "partitioner": 4, "floating buffers": 1, "buffers per channel": 1}
+        | {"checkpoints": 4, "placement": 3, "record bytes": 1, "buffer timeout": 1}
+        | {"debloating": 7, "rate": 1, "records": 8, "slow consumer": 2, "slow delay": 2}
+        | {"tick": 7},
+    ),
     "a relay flushed less often than the network says": (
         2667960297,
         {"relays": 11, "rate": 1, "records": 2},

@@ -55,6 +55,7 @@ class PartitionRequestQueue:
             reader.is_enqueued = False
             run = reader.poll(1 if available else bytes_max)
             if not run:
+                reader.empty_turns += 1
                 continue
             following = run[-1].next_data_type
             if following and (reader.credits_available or following not in IS_BUFFER):

@@ -26,6 +26,7 @@ class CreditBasedSequenceNumberingViewReader:
         "_notify",
         "channel",
         "credits_available",
+        "empty_turns",
         "initial_credit",
         "is_enqueued",
         "partition",
@@ -49,6 +50,7 @@ class CreditBasedSequenceNumberingViewReader:
         self.initial_credit = initial_credit
         self.credits_available = initial_credit
         self.is_enqueued = False
+        self.empty_turns = 0  # that found nothing to send
         self.starved_ns = 0
         self.starved_since_ns = -1
         self.partition: ResultPartition | None = None

@@ -29,20 +29,20 @@ class Tenths:
         self.step = step
         self._looks = 0
 
-    def look(self, stages: Mapping[int, tuple[int, int]]) -> str | None:
-        """The line that is due, if one is.
+    def look(self, stages: Mapping[int, tuple[int, int]]) -> list[str]:
+        """The lines that are due.
 
         Args:
             stages: those that run, by their id: the tasks that are done, and all of them.
         """
         self._looks += 1
-        line = None
+        lines = []
         for stage, (done, total) in stages.items():
             tenth = 10 * done // total if total else 0
             if tenth > self._said.get(stage, 0) and self._looks > QUIET_LOOKS:
                 self._said[stage] = tenth
-                line = f"{self.step}: {done:,} of {total:,} tasks"
-        return line
+                lines.append(f"{self.step}: {done:,} of {total:,} tasks")
+        return lines
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def saying_tenths(
                 stages = {
                     each.stageId: (each.numCompletedTasks, each.numTasks) for each in infos if each
                 }
-                if line := tenths.look(stages):
+                for line in tenths.look(stages):
                     say(line)
 
     thread = Thread(target=watch, name="flinknet-progress", daemon=True)
@@ -72,4 +72,4 @@ def saying_tenths(
         yield tenths.begin
     finally:
         is_over.set()
-        thread.join()
+        thread.join(LOOK_S)  # not longer: a JVM that hangs does not answer

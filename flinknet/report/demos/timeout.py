@@ -173,8 +173,8 @@ def _lesson(
 
 
 def _too_close(names: Sequence[str], latencies: Sequence[LatencySummary]) -> list[str]:
-    """Of neighbours whose p50 differs by less than half of the records of a run differ from its
-    p50: that they cannot be distinguished.
+    """Names neighbours that differ by less than latencies within one run: the p50 of the longer
+    timeout is at most the p75 of the shorter one.
     """
     return [
         f"{name} and {longer} cannot be distinguished here: p50 is {human_duration(own.p50)} and"

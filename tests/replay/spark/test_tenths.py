@@ -16,7 +16,7 @@ def test_a_long_step_has_a_line_at_each_tenth_of_its_tasks() -> None:
     progress = Tenths()
     progress.begin("reading 1 run")
     looks = [progress.look({3: (done, 40)}) for done in range(QUIET_LOOKS + 10)]
-    assert [each for each in looks if each] == [
+    assert [line for lines in looks for line in lines] == [
         "reading 1 run: 10 of 40 tasks",
         "reading 1 run: 12 of 40 tasks",
         "reading 1 run: 16 of 40 tasks",
@@ -28,7 +28,18 @@ def test_a_step_that_does_not_last_says_nothing() -> None:
     for step in ("reading", "simulating"):
         progress.begin(step)
         assert not any(progress.look({1: (done, 10)}) for done in range(QUIET_LOOKS))
-    assert progress.look({}) is None
+    assert progress.look({}) == []
+
+
+def test_each_of_two_stages_has_its_lines() -> None:
+    progress = Tenths()
+    progress.begin("reading")
+    for _ in range(QUIET_LOOKS):
+        progress.look({})
+    assert progress.look({1: (4, 10), 2: (5, 10)}) == [
+        "reading: 4 of 10 tasks",
+        "reading: 5 of 10 tasks",
+    ]
 
 
 def test_spark_is_asked_while_the_block_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
