@@ -19,7 +19,7 @@ In the order of their use:
   how often buffers pass.
 - jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end; `passing_on`:
   from one edge to the next; `joined_run`: edges that wait for each other), `job_checked` (which
-  edges can be predicted), `job_outcome`.
+  edges can be predicted; `job_unknown`: why others cannot), `job_outcome`.
 - `synth`: made-up traces with known laws.
 
 Arithmetic on the columns of a trace: no Spark, no sockets, no clocks. What is predicted for whole

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .job_run import HELD_UP, JobRun
+from .job_run import JobRun
+from .job_unknown import HELD_UP
 from .recorded import RecordedChannel, RecordedExchange, Setting
 from .recorded_job import RecordedJob
 

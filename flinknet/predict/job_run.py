@@ -32,18 +32,21 @@ from flinknet.histogram import LogLinearHistogram
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
 from .flushes import flushes_factor
 from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
+from .job_unknown import (
+    BEHIND_UNKNOWN,
+    FALLS_BEHIND,
+    HELD_UP,
+    NO_MODEL,
+    NO_RECORDS,
+    SATURATED,
+    SATURATED_AT_TIMES,
+    SHARES_CONNECTIONS,
+)
 from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
 from .passing_on import AT_TIMES_FROM, drawn_delays, falls_behind, in_order, passed_on
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, Setting
-from .recorded_job import (
-    BEHIND_UNKNOWN,
-    NO_RECORDS,
-    NOTHING,
-    UNKNOWN_ORIGIN,
-    Departures,
-    RecordedJob,
-)
+from .recorded_job import NOTHING, UNKNOWN_ORIGIN, Departures, RecordedJob
 from .simulated import merged
 from .what_if import (
     duration_ns,
@@ -71,30 +74,6 @@ task's. Delays were measured of the first kind."""
 
 SATURATED_RECORDS = 50_000
 """Records of an exchange that shows how many of what comes it can take."""
-
-_SATURATED = (
-    "saturated: it can carry only {:.0%} of the load, so its producers wait for buffers, and"
-    " everything upstream waits, too; the latency in that state was not recorded"
-)
-_SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and everything upstream waits, too; the compiled"
-    " model does not know the latency at these times"
-)
-_FALLS_BEHIND = (
-    "its producers wait for buffers, and with its neighbors it falls behind what comes; how long"
-    " records wait then depends on how long the job runs"
-)
-
-
-HELD_UP = "another edge of the job is saturated and holds this one up"
-_SHARES_CONNECTIONS = (
-    "without credit its connections are not read at times, and other edges share them: how these"
-    " hold each other up is not in the compiled model"
-)
-_NO_MODEL = (
-    "the compiled model does not know this exchange (the highest rate, no exclusive buffers, or no"
-    " checkpoints after tasks finish)"
-)
 
 
 def simulate_job(
@@ -294,15 +273,15 @@ class JobRun:
         exchange, setting = without_idle_tasks(exchange), self._settings[number]
         load = recorded_load(exchange, setting.network)
         if not is_covered(exchange, setting.network, load):
-            return _NO_MODEL
+            return NO_MODEL
         self._taken_shares.append(_taken_share(exchange, setting.network))
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:
-            return _SATURATED.format(share)
+            return SATURATED.format(share)
         if self._shares_connections(number):
-            return _SHARES_CONNECTIONS
+            return SHARES_CONNECTIONS
         has_fallen_behind = self._first(number) in self._fallen_behind
-        return _FALLS_BEHIND if has_fallen_behind else _SATURATED_AT_TIMES
+        return FALLS_BEHIND if has_fallen_behind else SATURATED_AT_TIMES
 
     def _shares_connections(self, number: int) -> bool:
         """Whether another edge without credit has a connection of this one."""
@@ -419,9 +398,7 @@ class JobRun:
         for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
             window = edge.exchange.under(self._settings[number])
             why = hop.why_unknown
-            if why is None or (
-                why in (_SATURATED_AT_TIMES, _FALLS_BEHIND) and share < AT_TIMES_FROM
-            ):
+            if why is None or (why in (SATURATED_AT_TIMES, FALLS_BEHIND) and share < AT_TIMES_FROM):
                 why = HELD_UP
             self.hops[number] = HopOutcome(
                 records=round(window.records * share) if is_timed else 0,

@@ -12,16 +12,13 @@ from flinknet.arrays import IntArray
 
 from .fit.delays import NO_DELAYS, Delays
 from .fit.unseen import Unseen
+from .job_unknown import BEHIND_UNKNOWN, NO_RECORDS, SEVERAL_INPUTS
 from .recorded import RecordedExchange
 
 WHOLE_WITHIN = 0.02
 """A task whose outputs are so close to a whole number for each input emits that number."""
 
 UNKNOWN_ORIGIN = -1
-
-BEHIND_UNKNOWN = "what comes to it is unknown, because the edge before it is unknown"
-SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
-NO_RECORDS = "the trace has no instants of its records"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

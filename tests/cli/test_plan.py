@@ -342,7 +342,10 @@ def test_a_job_without_a_program_is_planned_by_its_numbers_of_subtasks(flinknet:
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (["--vertices", "4"], "4 is one vertex, which sends nothing; give the subtasks of two or more"),
+        (
+            ["--vertices", "4"],
+            "4 is one vertex, which sends nothing; give the subtasks of two or more",
+        ),
         (["--vertices", "4,x"], "'x' is not a number of subtasks; write one for each vertex"),
         (["--vertices", "4,0"], "'0' is not a number of subtasks"),
         (["--vertices", ""], "'' is not a number of subtasks"),

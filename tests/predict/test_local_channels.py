@@ -15,8 +15,9 @@ from flinknet.predict.captured_job import FIRST_IS_LOCAL, JobEdges, load_capture
 from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import simulate_job
+from flinknet.predict.job_unknown import BEHIND_UNKNOWN
 from flinknet.predict.local_channels import NO_COUNTERS, planned_edge
-from flinknet.predict.recorded_job import BEHIND_UNKNOWN, RecordedJob
+from flinknet.predict.recorded_job import RecordedJob
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME
 from tests.simulated_chain import (
