@@ -253,6 +253,19 @@ def test_edges_without_credit_that_share_a_connection_are_unknown_where_it_is_no
     assert (why is not None and "other edges share them" in why) == is_shared
 
 
+@pytest.mark.parametrize("shared", [1, 0], ids=["own connections", "two edges share one"])
+def test_an_edge_without_credit_is_saturated_whoever_shares_connections(shared: int) -> None:
+    """The last one, with a connection of its own, takes half of what comes."""
+    edges = []
+    for channel, (connection, consume_ns) in enumerate([(0, 0.0), (shared, 0.0), (2, 20.0 * MS)]):
+        exchange = burst(channel, 1000, consume_ns)
+        evenly = START_NS + np.arange(1000) * 10 * MS
+        own = replace(exchange.channels[0], connection=connection, arrivals=Ramps.of(evenly))
+        edges.append(JobEdge(channel, channel + 1, replace(exchange, channels=(own,))))
+    run = JobRun(RecordedJob(edges), [Setting(FEW, TCP)] * 3, 0)
+    assert (run.hops[2].why_unknown or "").startswith("saturated: it can carry only 5")
+
+
 def test_one_output_that_waits_holds_up_the_others() -> None:
     edges = [
         JobEdge(0, 1, burst(0, 40, 0.0)),
