@@ -8,6 +8,7 @@ kernel moves a record by a bucket at most (`fast_kernel.latencies`), and its cou
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,14 @@ EXCHANGES = int(os.environ.get("FLINKNET_EXCHANGES", 45))
 """Random exchanges in which the kernel is compared; `make exchanges` takes a thousand."""
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
+def channels_of_eight_by_eight(arrivals: Callable[[int], Ramps]) -> tuple[RecordedChannel, ...]:
+    """64 channels, with the arrivals of each by its number."""
+    return tuple(
+        RecordedChannel(number, number // 8, number % 8, number, arrivals(number), 1024.0)
+        for number in range(64)
+    )
 
 
 def bursts(count: int, gap_ns: int, per_burst: int, seed: int) -> Ramps:
@@ -368,12 +377,7 @@ def test_many_channels_are_covered(
         1.0,
         producers=8,
         consumers=8,
-        channels=tuple(
-            RecordedChannel(
-                number, number // 8, number % 8, number, bursts(5, 2 * MS, 30, number), 1024.0
-            )
-            for number in range(64)
-        ),
+        channels=channels_of_eight_by_eight(lambda number: bursts(5, 2 * MS, 30, number)),
         measured_to_ns=FROM_NS + 30 * MS,
         task_managers=task_managers,
         has_instants=has_instants,

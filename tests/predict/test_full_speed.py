@@ -17,7 +17,13 @@ from flinknet.predict.full_speed import batches_of, emission_order
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel
 from flinknet.simulator.cost_model import CostModel
-from tests.predict.test_fast_path import FROM_NS, assert_alike, run_if_covered, steady
+from tests.predict.test_fast_path import (
+    FROM_NS,
+    assert_alike,
+    channels_of_eight_by_eight,
+    run_if_covered,
+    steady,
+)
 from tests.simulation import MS
 
 
@@ -28,16 +34,8 @@ def test_sockets_fill_with_what_many_channels_send_at_once() -> None:
         1.0,
         producers=8,
         consumers=8,
-        channels=tuple(
-            RecordedChannel(
-                number,
-                number // 8,
-                number % 8,
-                number,
-                Ramps.of(FROM_NS + np.arange(200, dtype=np.int64)),
-                1024.0,
-            )
-            for number in range(64)
+        channels=channels_of_eight_by_eight(
+            lambda _: Ramps.of(FROM_NS + np.arange(200, dtype=np.int64))
         ),
         measured_to_ns=FROM_NS + 30 * MS,
         task_managers=((0,) * 8, (1,) * 8),
