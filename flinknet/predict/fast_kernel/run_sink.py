@@ -126,14 +126,14 @@ def step_run_sink(
             records = _take_run(m, f, slopes, sink, channel, message, now)
         else:
             take_event(m, f, channel, message, now)
-        is_due = m[sink + w.DEADLINE_NS] <= now
-        is_ready = is_available(m, sink)
+        next_ns = min(now if is_available(m, sink) else w.NEVER, m[sink + w.DEADLINE_NS])
+        is_due = next_ns == now
         if records:
             took_ns = int(fixed_ns + record_ns * records)
             if fixed_ns != 0.0:
                 took_ns = max(0, took_ns + jitter_ns(m, task_manager, lw.READ_JITTER))
             now += took_ns
             fixed_ns = 0.0
-        if is_due or not is_ready:
-            return now, max(m[sink + w.DEADLINE_NS], now)
+        if not is_due:
+            return now, max(next_ns, now)
     return now, now
