@@ -1,10 +1,10 @@
-"""Exchanges whose event loops have costs of their parts (`CostModel.loop`), in the kernel's memory."""
+"""Exchanges whose event loops have costs of their parts, in the kernel's memory: which ones it
+knows, and what stands there of them.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
+from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.core.consumer.input_channel import RUN_BYTES
 from flinknet.core.wire.response_decoder import RUN_BUFFERS
@@ -25,8 +25,6 @@ from .recorded import RecordedExchange
 
 CHANNELS_MAX = 500
 """Of a connection: what they request, and the credit for all of them, is one part of a stream."""
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def knows_loop(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -49,7 +47,7 @@ def _varies(preemptions: Preemptions) -> bool:
     return any(len(each) for each in _kinds(preemptions.jitter))
 
 
-def _kinds(jitter: Jitter) -> tuple[npt.NDArray[np.int64], ...]:
+def _kinds(jitter: Jitter) -> tuple[IntArray, ...]:
     """In the order of the kernel's kinds."""
     return (
         *(jitter.pick_ns, jitter.send_ns, jitter.write_ns),
@@ -120,9 +118,7 @@ def _put_states(at: Addresses, loop: LoopCosts) -> list[int]:
         for kind, values in enumerate(_kinds(jitter)):
             place = state + lw.JITTERS + kind * lw.JITTER_WORDS
             following = taken.get(kind, 0) % max(len(values), 1)
-            memory.record(
-                place, {0: memory.list_of(values), 1: len(values), 2: following}
-            )
+            memory.record(place, {0: memory.list_of(values), 1: len(values), 2: following})
         if number in found and len(found[number].wakeups_ns):
             wakeups = openings.wakeups_of(number) % len(found[number].wakeups_ns)
             memory.record(address, {k.NEXT_WAKEUP: wakeups})
@@ -198,8 +194,7 @@ class _Opening:
         for upstream, downstream in at.connection_at:
             now_ns = free_ns[downstream]
             self._requested_ns[upstream].append(now_ns + back_ns(at.exchange))
-            jitter_ns = self._jitter(downstream).announce_ns
-            varied_ns = int(jitter_ns[self._sent[downstream] % len(jitter_ns)]) if len(jitter_ns) else 0
+            varied_ns = _nth(self._jitter(downstream).announce_ns, self._sent[downstream])
             free_ns[downstream] += max(0, int(loop.announce_ns) + varied_ns)
             self._sent[downstream] += 1
 
@@ -218,14 +213,18 @@ class _Opening:
         while waiting:
             now_ns = max(min(waiting.values()), free_ns)
             if now_ns > free_ns:
-                now_ns += int(wakeups_ns[woken % len(wakeups_ns)])
+                now_ns += _nth(wakeups_ns, woken)
                 woken += 1
             for end, at_ns in list(waiting.items()):
                 if at_ns <= now_ns:
                     del waiting[end]
-                    varied_ns = int(pick_ns[picked % len(pick_ns)]) if len(pick_ns) else 0
+                    took_ns = max(0, int(self._loop.pick_ns) + _nth(pick_ns, picked))
                     picked += 1
-                    took_ns = max(0, int(self._loop.pick_ns) + varied_ns)
                     now_ns += int(self._loop.take_credit_ns) + took_ns
             free_ns = now_ns
         return woken
+
+
+def _nth(values_ns: IntArray, number: int) -> int:
+    """Of values that come over and over; 0 if there are none."""
+    return int(values_ns[number % len(values_ns)]) if len(values_ns) else 0

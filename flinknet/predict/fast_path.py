@@ -5,9 +5,8 @@ they are taken; any number of channels, local or over connections with exclusive
 credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
 computed whole; checkpoints; buffers that are debloated; network memory for all pools. The kernel
 notices by itself if a checkpoint takes longer than it may, or if a writer or a connection without
-credit has to wait that may not; `is_covered` says the rest, for example that exchanges with the
-costs of the parts of an event loop (`CostModel.loop`) are not covered. What is not covered is
-simulated with the real core.
+credit has to wait that may not; `is_covered` says the rest. What is not covered is simulated with
+the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.

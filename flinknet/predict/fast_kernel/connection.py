@@ -150,9 +150,7 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         if is_tcp and is_stopped(m, connection):
             wake(m, m[connection + w.DOWNSTREAM], max(m[oldest + 4], m[w.TURN_NS]))
             continue
-        announce(
-            m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4]
-        )
+        announce(m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4])
 
 
 @compiled

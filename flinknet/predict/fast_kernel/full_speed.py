@@ -35,9 +35,7 @@ def _write_batch(m: Words, source: int, now: int) -> int:
 
 
 @compiled
-def step_at_max_rate(
-    m: Words, f: Numbers, loop: int, source: int, now: int
-) -> tuple[int, int]:
+def step_at_max_rate(m: Words, f: Numbers, loop: int, source: int, now: int) -> tuple[int, int]:
     """SimulatedSource's steps in one turn. Returns: when they are done, and when to step again.
 
     Args:

@@ -41,10 +41,7 @@ def _receive_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
     place = next_due(m, arrivals, 0, now)
     while place >= 0:
         end = m[task_manager + w.ENDS] + place * w.END_WORDS
-        if m[end + 1]:
-            now = receive_credit(m, m[end], now)
-        else:
-            now = receive_parts(m, f, m[end], now)
+        now = receive_credit(m, m[end], now) if m[end + 1] else receive_parts(m, f, m[end], now)
         now = _pump(m, f, task_manager, place, now)
         place = next_due(m, arrivals, place + 1, now)
     return now
@@ -62,9 +59,7 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 
 @compiled
-def _step_all(
-    m: Words, f: Numbers, slopes: int, task_manager: int, now: int
-) -> tuple[int, int]:
+def _step_all(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> tuple[int, int]:
     """Let the tasks work. Returns: when that is done, and when one of them is to step again."""
     next_ns = w.NEVER
     sources = m[task_manager + w.OWN_SOURCES]

@@ -1,5 +1,5 @@
-"""Which buffers of a consumer's memory are free, by number: those that lie end to end, and are filled
-one after the other, are read at once.
+"""Which buffers of a consumer's memory are free, by number: those that lie end to end, and are
+filled one after the other, are read at once.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def receive_credit(m: Words, connection: int, now: int) -> int:
 
 @compiled
 def receive_parts(m: Words, f: Numbers, connection: int, now: int) -> int:
-    """LinkEnd.receive of a consumer: one read of its runtime. Returns: when it is done with that."""
+    """LinkEnd.receive of a consumer: one read of its runtime. Returns: when that is done."""
     stream, receiver = m[connection + w.STREAM], m[connection + w.DOWNSTREAM]
     costs = m[m[w.LOOP] + lw.COSTS]
     now += m[m[w.LOOP] + lw.RECEIVE_NS]

@@ -245,6 +245,7 @@ NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
+ARRIVALS_WORDS = 3  # of a channel in `batches`: its next stretch, their end, records before it
 BARRIER_WORDS = 3
 """Of a barrier that a task passes on: the instant, when its checkpoint began, and whether it
 overtakes data."""
