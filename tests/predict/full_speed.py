@@ -60,7 +60,7 @@ def at_full_speed(draw: st.DrawFn, exchange: RecordedExchange) -> RecordedExchan
         has_instants=True,
         costs=replace(exchange.costs, back_ns=back_ns),
     )
-    has_loops = exchange.flow_control == CREDIT and draw(st.booleans())
+    has_loops = exchange.flow_control == CREDIT and draw(st.sampled_from([True, True, False]))
     if has_loops:
         exchange = draw(with_loops(exchange))
     return draw(disturbed(exchange, varies=has_loops))
