@@ -16,7 +16,8 @@ from .words import Numbers, Words
 @compiled
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
     """Ask for a turn, unless an earlier one is asked for. Who has asked for this instant before,
-    and then for an earlier one, has its place among those of this instant still, once.
+    and then for an earlier one, has its place among those of this instant still, once, unless that
+    was before the turn that is taken.
     """
     at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
     due = due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER])
@@ -24,10 +25,11 @@ def wake(m: Words, task_manager: int, at_ns: int) -> None:
         return
     m[w.TURNS_ASKED] += 1
     asked = m[w.TURNS_ASKED]
-    if at_ns == m[task_manager + w.LATER_NS]:
+    passed = m[w.TURN_ASKED] if at_ns == m[w.TURN_NS] else -1
+    if at_ns == m[task_manager + w.LATER_NS] and m[task_manager + w.LATER_ASKED] > passed:
         asked = m[task_manager + w.LATER_ASKED]
         m[task_manager + w.LATER_ASKED] = m[w.TURNS_ASKED]
-    elif at_ns == m[task_manager + w.LATEST_NS]:
+    elif at_ns == m[task_manager + w.LATEST_NS] and m[task_manager + w.LATEST_ASKED] > passed:
         asked = m[task_manager + w.LATEST_ASKED]
         m[task_manager + w.LATEST_ASKED] = m[w.TURNS_ASKED]
     if due != w.NEVER:
