@@ -30,9 +30,10 @@ STREAM_WORDS = 9
 PART_WORDS = 2  # bytes up to its end, of all that was sent; when it arrives
 
 # Of a sink: the free buffers of its pool by number, first come, first served; where the number of
-# the next new one stands; where the costs of its records stand.
-KEPT, KEPT_MASK, KEPT_BEGIN, KEPT_END, NEXT_NEW, CONSUME_AT = range(6)
-POOL_WORDS = 6
+# the next new one stands; where the costs of its records stand; the channels whose data has ended,
+# and where it stands itself, as a source.
+KEPT, KEPT_MASK, KEPT_BEGIN, KEPT_END, NEXT_NEW, CONSUME_AT, ENDED_DATA, TASK_STATE = range(8)
+POOL_WORDS = 8
 
 # Of a TaskManager: whether it has still to send what it let go in the turn before; the number of
 # the next new buffer; what the parts of its turns take more or less, over and over: of each kind

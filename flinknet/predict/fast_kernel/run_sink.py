@@ -111,25 +111,33 @@ def step_run_sink(
     m: Words, f: Numbers, slopes: int, task_manager: int, sink: int, now: int
 ) -> tuple[int, int]:
     """SimulatedRunSink.step. Returns: when the loop is done with that, and when to step again."""
+    pool = m[sink + w.POOL_MEMORY]
     fixed_ns = f[m[m[w.LOOP] + lw.COSTS] + lw.READ]
-    record_ns = f[m[m[sink + w.POOL_MEMORY] + lw.CONSUME_AT]]
     for _ in range(m[w.STEPS_PER_TURN]):
         if has_barriers(m, sink) or now >= m[sink + w.DEADLINE_NS]:
             time_alignment_out(m, sink, now)
             take_priority_barriers(m, f, sink, now)
+        if m[pool + lw.TASK_STATE] == w.AWAITING_ACKNOWLEDGEMENT:
+            m[pool + lw.TASK_STATE] = w.FINISHED
         channel, message = poll_gate(m, sink, now)
-        if channel == 0:
-            return now, max(m[sink + w.DEADLINE_NS], now)
-        resume(m, sink, now)
         records = 0
-        if m[message] == w.DATA:
-            records = _take_run(m, f, slopes, sink, channel, message, now)
-        else:
-            take_event(m, f, channel, message, now)
-        next_ns = min(now if is_available(m, sink) else w.NEVER, m[sink + w.DEADLINE_NS])
+        if channel:
+            resume(m, sink, now)
+            if m[message] == w.DATA:
+                records = _take_run(m, f, slopes, sink, channel, message, now)
+            else:
+                m[pool + lw.ENDED_DATA] += 1 if m[message] == w.END_OF_DATA else 0
+                take_event(m, f, channel, message, now)
+        has_ended = m[pool + lw.ENDED_DATA] == m[sink + w.INPUTS_COUNT]
+        is_ending = has_ended and m[pool + lw.TASK_STATE] == w.RUNNING
+        if is_ending and channel == 0:
+            m[pool + lw.TASK_STATE] = w.AWAITING_ACKNOWLEDGEMENT
+        next_ns = min(
+            now if is_ending or is_available(m, sink) else w.NEVER, m[sink + w.DEADLINE_NS]
+        )
         is_due = next_ns == now
         if records:
-            took_ns = int(fixed_ns + record_ns * records)
+            took_ns = int(fixed_ns + f[m[pool + lw.CONSUME_AT]] * records)
             if fixed_ns != 0.0:
                 took_ns = max(0, took_ns + jitter_ns(m, task_manager, lw.READ_JITTER))
             now += took_ns
