@@ -14,6 +14,13 @@ from .words import Numbers, Words
 
 
 @compiled
+def _has_passed(m: Words, request: int) -> bool:
+    """Whether the place among others that an instant and the number behind it stand for is no more,
+    since others at that instant that come behind it have had their turn."""
+    return m[request] == m[w.PASSED_NS] and m[request + 1] < m[w.PASSED_ASKED]
+
+
+@compiled
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
     """Ask for a turn, unless an earlier one is asked for. Who has asked for this instant before,
     and then for an earlier one, has its place among those of this instant still, once, unless that
@@ -25,11 +32,10 @@ def wake(m: Words, task_manager: int, at_ns: int) -> None:
         return
     m[w.TURNS_ASKED] += 1
     asked = m[w.TURNS_ASKED]
-    passed = m[w.TURN_ASKED] if at_ns == m[w.TURN_NS] else -1
-    if at_ns == m[task_manager + w.LATER_NS] and m[task_manager + w.LATER_ASKED] > passed:
+    if at_ns == m[task_manager + w.LATER_NS] and not _has_passed(m, task_manager + w.LATER_NS):
         asked = m[task_manager + w.LATER_ASKED]
         m[task_manager + w.LATER_ASKED] = m[w.TURNS_ASKED]
-    elif at_ns == m[task_manager + w.LATEST_NS] and m[task_manager + w.LATEST_ASKED] > passed:
+    elif at_ns == m[task_manager + w.LATEST_NS] and not _has_passed(m, task_manager + w.LATEST_NS):
         asked = m[task_manager + w.LATEST_ASKED]
         m[task_manager + w.LATEST_ASKED] = m[w.TURNS_ASKED]
     if due != w.NEVER:
@@ -241,13 +247,12 @@ def pump_down(m: Words, connection: int, now: int) -> bool:
 
 
 @compiled
-def queue_message(m: Words, channel: int) -> None:
+def queue_message(m: Words, channel: int, kind: int) -> None:
     """RemoteInputChannel.receive_buffer: the next message of a channel is there."""
-    message = m[channel + w.RING] + (m[channel + w.RECEIVED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
     m[channel + w.RECEIVED] += 1
     if not m[channel + w.IS_QUEUED]:
         queue_channel(m, channel)
-    if m[message] == w.BARRIER and m[w.ALIGNED_TIMEOUT_NS]:
+    if kind == w.BARRIER and m[w.ALIGNED_TIMEOUT_NS]:
         m[channel + w.HAS_ANNOUNCEMENT] = 1
         queue_barrier(m, channel)
 
@@ -303,15 +308,15 @@ def receive_down(m: Words, connection: int, now: int) -> int:
         m[connection + w.DOWN_BEGIN] += 1
         left -= m[entry + 2]
         m[connection + w.UNREAD_BYTES] -= m[entry + 2]
-        channel = m[entry]
-        if m[entry + 5] == w.PRIORITY_BARRIER:
+        channel, kind = m[entry], m[entry + 5]
+        if kind == w.PRIORITY_BARRIER:
             receive_barrier_before_all(m, channel)
         else:
-            if m[entry + 5] == w.DATA:
+            if kind == w.DATA:
                 slot = m[channel + w.RECEIVED] & m[w.RING_MASK]
                 message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
                 m[message + 2] = take_free(m, channel)
-            queue_message(m, channel)
+            queue_message(m, channel, kind)
         receive_backlog(m, channel, m[entry + 1])
     m[connection + w.DOWN_BEGIN] = m[connection + w.DOWN_END] = 0
     return w.NEVER

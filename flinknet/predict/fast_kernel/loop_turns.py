@@ -81,7 +81,8 @@ def _step_all(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) ->
 @compiled
 def take_loops_turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn, where it answers at once."""
-    m[w.TURN_NS] = now
+    m[w.TURN_NS] = m[w.PASSED_NS] = now
+    m[w.PASSED_ASKED] = m[task_manager + w.ASKED]
     set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], w.NEVER)
     if m[w.IS_DISTURBED]:
         now = held_up_until(m, task_manager, now)

@@ -224,15 +224,14 @@ def _start(m: Words) -> None:
 def _next(m: Words, now: int) -> int:
     """Whose turn it is; the run ends if that is unknown, or after too many turns."""
     count_turn(m)
-    owner = _next_task_manager(m, now)
-    m[w.TURN_ASKED] = m[owner + w.ASKED]
-    return owner
+    return _next_task_manager(m, now)
 
 
 @compiled
 def _take_clocks_turn(m: Words, f: Numbers, owner: int, now: int) -> None:
     """The turn of the coordinator, or of a timer."""
-    m[w.TURN_NS] = now
+    m[w.TURN_NS] = m[w.PASSED_NS] = now
+    m[w.PASSED_ASKED] = m[owner + w.ASKED]
     if m[owner + w.NUMBER] == m[w.TASK_MANAGERS]:
         take_coordinators_turn(m, f, now)
     else:

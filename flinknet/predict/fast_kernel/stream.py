@@ -173,7 +173,7 @@ def _end_message(m: Words, connection: int) -> None:
         m[message + 3] = m[stream + lw.FILLED]
         m[message + 4] = m[memory + lw.IS_BROKEN]
         m[memory + lw.IS_BROKEN] = 0
-        queue_message(m, channel)
+        queue_message(m, channel, m[entry + 5])
     gained = receive_backlog(m, channel, m[entry + 1])
     if gained and m[m[channel + w.SINK] + w.POOL_MEMORY]:
         add_from_pool(m, channel, gained)

@@ -138,10 +138,10 @@ BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SO
 # Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
 # for want of a buffer; whether what waited for one has come to its channel in a turn.
 WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
-# Where the costs of the parts of an event loop stand (`loop_words`), 0 for none; the number of the
-# request for the turn that is taken.
-LOOP, TURN_ASKED = range(106, 108)
-HEAD_WORDS = 108
+# Where the costs of the parts of an event loop stand (`loop_words`), 0 for none; the last turn, of
+# the coordinator or a timer at least, that all have come before who asked for its instant earlier.
+LOOP, PASSED_NS, PASSED_ASKED = range(106, 109)
+HEAD_WORDS = 109
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
