@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.storage import AnyPath, StoragePath, path_of
 
 from .index import Stamp, stamp_at
@@ -117,6 +118,18 @@ def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
         return []
     offset_ns = found.offset_ns
     return read_series(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+
+
+def asked_within(place: RunPlace, from_ns: int, to_ns: int) -> IntArray:
+    """The instants within [from_ns, to_ns) of the run's clock at which Flink answered what was
+    asked about its tasks, ascending."""
+    found = _with_metrics(place)
+    if found is None:
+        return np.zeros(0, np.int64)
+    offset_ns = found.offset_ns
+    lines = metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+    at_ns = np.array([each["at_ns"] for each in lines if "checkpoint" not in each], np.int64)
+    return np.unique(at_ns) + offset_ns
 
 
 def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:
