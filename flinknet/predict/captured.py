@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventColumns
-from flinknet.trace.recordings import RunPlace, open_recordings
+from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 
 from .captured_arrivals import FLUSHER_LATE_NS, seen_between, wait_max_ns_of
 from .captured_rows import passed_ns, read_captured, starved_share, wire_bytes
@@ -93,6 +93,7 @@ def load_captured(
         None if edge is None else passed_ns(run.files, from_ns, to_ns),
         busy_ns,
         disturbed,
+        delay_of_tap_ns(place),
     )
     is_idle = not busy_ns and are_idle(place, manifest, number, *around)
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent), is_idle=is_idle)

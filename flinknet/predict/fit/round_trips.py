@@ -174,6 +174,7 @@ def fit_captured(
     passed_ns: IntArray | None = None,
     busy_ns: Mapping[int, float] | None = None,
     disturbed: Intervals = NOTHING,
+    tap_ns: float = 0.0,
 ) -> CapturedCosts:
     """The costs of an exchange.
 
@@ -188,8 +189,12 @@ def fit_captured(
         busy_ns: of a consumer, what it takes for a record by Flink's account of its time.
         disturbed: when something delayed messages that is not there in other runs; it counts only
             where there is too little else.
+        tap_ns: of a round trip, what the tap holds it up: it sends the data on, and has to wake
+            for the credit.
     """
     trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
+    total_ns = np.maximum(trips.total_ns - round(tap_ns), trips.total_ns // 2)
+    trips = replace(trips, total_ns=total_ns)
     calm = trips.where(~disturbed.hold(trips.at_ns))
     if len(calm.total_ns) >= SAMPLES_MIN:
         trips = calm
