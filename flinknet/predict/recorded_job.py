@@ -20,8 +20,6 @@ WHOLE_WITHIN = 0.02
 
 UNKNOWN_ORIGIN = -1
 
-_NONE = np.zeros(0, np.int64)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobEdge:
@@ -181,28 +179,15 @@ def _passages(edge: JobEdge, taken_ns: Mapping[int, Sequence[IntArray]]) -> dict
 
 
 def _routes(edge: JobEdge, own: Sequence[RecordedChannel]) -> IntArray:
-    """The channels of successive records of a producer.
-
-    Between processes only beats show, with how many records each channel had: which of a beat's
-    records went where is as good as random, and so is it of those that stayed within a TaskManager
-    among the others.
-    """
-    if edge.unseen is None:
-        instants_ns = np.concatenate([each.arrivals_ns for each in own])
-        numbers = np.array([each.channel for each in own], np.int64)
-        routes = np.repeat(numbers, [each.records for each in own])
-        return routes[np.argsort(instants_ns, kind="stable")]
-    random = np.random.default_rng(edge.exchange.seed)
-    seen = {each.channel: edge.unseen.seen[each.channel] for each in own}
-    passed = [each.channel for each in own if each.connection >= 0]
-    within = [each.channel for each in own if each.connection < 0]
-    instants_ns = np.concatenate([_NONE, *(seen[each].at_random(random) for each in passed)])
-    routes = np.concatenate([_NONE, *(np.full(seen[n].records.sum(), n) for n in passed)])
-    local = np.concatenate([_NONE, *(np.full(seen[n].records.sum(), n) for n in within)])
-    places = (np.arange(len(routes)) + 0.5) / max(len(routes), 1)
-    places = np.concatenate([places, random.uniform(size=len(local))])
-    routes = np.concatenate([routes[np.argsort(instants_ns, kind="stable")], local])
-    return routes[np.argsort(places, kind="stable")]
+    """The channels of successive records of a producer."""
+    if edge.unseen is not None:
+        passed = [each.channel for each in own if each.connection >= 0]
+        within = [each.channel for each in own if each.connection < 0]
+        return edge.unseen.routes(passed, within, edge.exchange.seed)
+    instants_ns = np.concatenate([each.arrivals_ns for each in own])
+    numbers = np.array([each.channel for each in own], np.int64)
+    routes = np.repeat(numbers, [each.records for each in own])
+    return routes[np.argsort(instants_ns, kind="stable")]
 
 
 def _outputs_per_input(inputs_ns: IntArray, outputs_ns: IntArray) -> float:
