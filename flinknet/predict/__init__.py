@@ -9,8 +9,8 @@ In the order of their use:
 - from a trace to the contract: `exchange`, and `captured` for traces of messages between processes
   (`captured_rows`: these messages; `captured_settings`: of the cluster; `captured_arrivals`: when
   records may have come; `tapped_consumers`: who reads a channel; `local_channels`: those that
-  nobody saw; `recorded_sizes`: of records); what they fit is in `fit`, also for runs at the highest
-  rate.
+  nobody saw; `recorded_sizes`: of records; `disturbed`: when something delayed them that is not
+  there in other runs); what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
   `fast_path` (what it covers), `fast_layout` (its memory, a `fast_memory`: `fast_addresses` of
   everything, `fast_head` for what does not change, `fast_loops` for event loops whose parts have

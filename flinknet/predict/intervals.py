@@ -70,10 +70,10 @@ class Intervals:
         if len(edges) < 2:
             return NOTHING
         starts, ends = edges[:-1], edges[1:]
-        keep = self._covers(starts) & (other._covers(starts) == is_in_other)
+        keep = self.hold(starts) & (other.hold(starts) == is_in_other)
         return Intervals(starts[keep], ends[keep])
 
-    def _covers(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+    def hold(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
         """Whether each instant lies in the set."""
         begun = np.searchsorted(self.starts_ns, at_ns, side="right")
         ended = np.searchsorted(self.ends_ns, at_ns, side="right")

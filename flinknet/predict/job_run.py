@@ -72,6 +72,9 @@ THREADS_WOKEN = 2
 """On the way of a buffer between TaskManagers, of the network and of the task; within one, only the
 task's. Delays were measured of the first kind."""
 
+WAITS_AFTER = 3
+"""Waits for late flushes are drawn so many steps on, unlike the delays of the same edge."""
+
 SATURATED_RECORDS = 50_000
 """Records of an exchange that shows how many of what comes it can take."""
 
@@ -354,6 +357,7 @@ class JobRun:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
         share = edge.exchange.waking_share(setting)
         spread_ns = delays.awake(share, self._flushes_factor).spread_ns
+        waits_ns = edge.exchange.late_waits_ns(setting)
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, dict[int, Departures]] = {}
         for each in exchange.channels:
@@ -363,6 +367,7 @@ class JobRun:
             delays_ns = drawn_delays(spread_ns, len(done_ns), number)
             if each.connection < 0 and not edge.exchange.has_instants:
                 delays_ns = delays_ns // THREADS_WOKEN
+            delays_ns = delays_ns + drawn_delays(waits_ns, len(done_ns), number + WAITS_AFTER)
             own_ns = done_ns - each.arrivals_ns + delays_ns
             latency.add(np.maximum(own_ns, 0))
             is_known = origins_ns != UNKNOWN_ORIGIN

@@ -7,16 +7,20 @@ messages allow. All draws come from the seed of the run and a number, so they ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from flinknet.arrays import IntArray
 
 from ..ramps import Ramps
 from ..recorded import RecordedExchange
 from .arrivals import Pattern, Seen
 from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
+
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +72,30 @@ class Unseen:
                 replace(each, arrivals=arrivals[each.channel]) for each in exchange.channels
             ),
         )
+
+    def routes(self, passed: Sequence[int], within: Sequence[int], seed: int) -> IntArray:
+        """The channels of successive records of a producer, as they may have followed each other.
+
+        Between processes only beats show, with how many records each channel had: which of a beat's
+        records went where is as good as random, and so is it of those that stayed within a
+        TaskManager among the others.
+
+        Args:
+            passed: its channels between TaskManagers.
+            within: the others.
+        """
+        random = np.random.default_rng(seed)
+        instants_ns = np.concatenate([_NONE, *(self.seen[n].at_random(random) for n in passed)])
+        routes, local = self._all(passed)[np.argsort(instants_ns)], self._all(within)
+        places = (np.arange(len(routes)) + 0.5) / max(len(routes), 1)
+        order = np.argsort(np.concatenate([places, random.uniform(size=len(local))]))
+        found: IntArray = np.concatenate([routes, local])[order]
+        return found
+
+    def _all(self, channels: Sequence[int]) -> IntArray:
+        """The channel of each record of some."""
+        records = [int(self.seen[each].records.sum()) for each in channels]
+        return np.repeat(np.array(channels, np.int64), np.array(records, np.int64))
 
     def delays(self, delays: Delays, seed: int, number: int) -> Delays:
         """The delays of the machine as they may have been in a draw."""

@@ -1,0 +1,43 @@
+"""When something delayed the messages of a recorded job that is not there in other runs of it.
+
+A tap that is told where Flink's REST API is asks once a second about every task. A moment before,
+it makes the JobManager fetch new values from all TaskManagers. On a machine of two cores one in
+eight round trips took 3 ms and more then, of others one in 300. And when a job ends, its tasks
+flush and close all at once: credit for the last buffers came back 4 to 20 ms late.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flinknet.trace.recordings import RunPlace, asked_within
+
+from .intervals import Intervals, merged
+
+FETCHED_BEFORE_NS = 150_000_000
+"""So long before the first answer the JobManager began to fetch what is asked for."""
+
+SETTLED_AFTER_NS = 50_000_000
+"""So long after the last answer the machine does what it did before."""
+
+ENDING_NS = 100_000_000
+"""Of what was recorded, the last part, in which the job may have ended."""
+
+SHARE_MAX = 0.5
+"""Where Flink answered for a greater share of the time, it hardly was without questions."""
+
+
+def disturbed_within(place: RunPlace, from_ns: int, to_ns: int) -> Intervals:
+    """The disturbed part of [from_ns, to_ns)."""
+    asked_ns = asked_within(place, from_ns - FETCHED_BEFORE_NS, to_ns + FETCHED_BEFORE_NS)
+    begun_ns = np.maximum(asked_ns - FETCHED_BEFORE_NS, from_ns)
+    questions = Intervals(begun_ns, np.minimum(asked_ns + SETTLED_AFTER_NS, to_ns))
+    questions = merged((questions.clipped(from_ns, to_ns), _only(from_ns, from_ns)))
+    end = _only(max(to_ns - ENDING_NS, from_ns), to_ns)
+    if questions.total_ns > SHARE_MAX * (to_ns - from_ns):
+        return end
+    return merged((questions, end))
+
+
+def _only(from_ns: int, to_ns: int) -> Intervals:
+    return Intervals(np.array([from_ns], np.int64), np.array([to_ns], np.int64))
