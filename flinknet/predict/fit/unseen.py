@@ -87,9 +87,10 @@ class Unseen:
         random = np.random.default_rng(seed)
         instants_ns = np.concatenate([_NONE, *(self.seen[n].at_random(random) for n in passed)])
         routes, local = self._all(passed)[np.argsort(instants_ns)], self._all(within)
-        places = (np.arange(len(routes)) + 0.5) / max(len(routes), 1)
-        order = np.argsort(np.concatenate([places, random.uniform(size=len(local))]))
-        found: IntArray = np.concatenate([routes, local])[order]
+        is_local = random.permutation(np.repeat([False, True], [len(routes), len(local)]))
+        found = np.empty(len(is_local), np.int64)
+        found[is_local] = random.permutation(local)
+        found[~is_local] = routes
         return found
 
     def _all(self, channels: Sequence[int]) -> IntArray:
