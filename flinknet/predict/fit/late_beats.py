@@ -46,6 +46,10 @@ class LateBeats:
 
     beyond_ns: IntArray
 
+    def times(self, factor: float) -> LateBeats:
+        """So many times as late."""
+        return LateBeats((self.beyond_ns * factor).astype(np.int64))
+
     def mean_ns(self, usual_beat_ns: int) -> int:
         """What a beat is longer on average.
 
