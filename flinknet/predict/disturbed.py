@@ -30,14 +30,7 @@ SHARE_MAX = 0.5
 def disturbed_within(place: RunPlace, from_ns: int, to_ns: int) -> Intervals:
     """The disturbed part of [from_ns, to_ns)."""
     asked_ns = asked_within(place, from_ns - FETCHED_BEFORE_NS, to_ns + FETCHED_BEFORE_NS)
-    begun_ns = np.maximum(asked_ns - FETCHED_BEFORE_NS, from_ns)
-    questions = Intervals(begun_ns, np.minimum(asked_ns + SETTLED_AFTER_NS, to_ns))
-    questions = merged((questions.clipped(from_ns, to_ns), _only(from_ns, from_ns)))
-    end = _only(max(to_ns - ENDING_NS, from_ns), to_ns)
-    if questions.total_ns > SHARE_MAX * (to_ns - from_ns):
-        return end
-    return merged((questions, end))
-
-
-def _only(from_ns: int, to_ns: int) -> Intervals:
-    return Intervals(np.array([from_ns], np.int64), np.array([to_ns], np.int64))
+    questions = Intervals(asked_ns - FETCHED_BEFORE_NS, asked_ns + SETTLED_AFTER_NS)
+    end = Intervals(np.array([max(to_ns - ENDING_NS, from_ns)]), np.array([to_ns]))
+    found = merged((questions, end)).clipped(from_ns, to_ns)
+    return found if found.total_ns <= SHARE_MAX * (to_ns - from_ns) else end

@@ -357,7 +357,10 @@ class JobRun:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
         share = edge.exchange.waking_share(setting)
         spread_ns = delays.awake(share, self._flushes_factor).spread_ns
-        waits_ns = edge.exchange.late_waits_ns(setting)
+        flushed = edge.exchange
+        if edge.unseen is not None and self._phase:
+            flushed = edge.unseen.with_late_beats(flushed, self._phase)
+        waits_ns = flushed.late_waits_ns(setting)
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, dict[int, Departures]] = {}
         for each in exchange.channels:

@@ -35,9 +35,6 @@ between them."""
 LATE_SHARE_MAX = 0.5
 """The same as a share of the timeout."""
 
-POINTS = 25
-"""Of a beat, at which a record may come."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LateBeats:
@@ -48,6 +45,10 @@ class LateBeats:
     """
 
     beyond_ns: IntArray
+
+    def times(self, factor: float) -> LateBeats:
+        """So many times as late."""
+        return LateBeats((self.beyond_ns * factor).astype(np.int64))
 
     def mean_ns(self, usual_beat_ns: int) -> int:
         """What a beat is longer on average.
@@ -60,21 +61,29 @@ class LateBeats:
 
     def waits_ns(self, usual_beat_ns: int) -> IntArray:
         """Evenly spaced quantiles of what a record waits for a flush beyond what it would where all
-        beats are as long as the mean: the longer a beat, the more records come in it, and a record
-        waits for a part of it.
+        beats are as long as the mean.
+
+        A record waits for longer than some time if it comes before the last part of its beat that
+        is so long. So of records that wait for longer than the mean beat there are as many as if
+        each had, on top of its wait for one of those, what a beat drawn at random is longer. Others
+        have less, by so much that on average records wait as they do for beats of these lengths,
+        half of their mean square over their mean.
 
         Args:
             usual_beat_ns: as above.
         """
-        beats_ns = usual_beat_ns + self.beyond_ns
         often = np.minimum(usual_beat_ns / np.maximum(self.beyond_ns, 1), 1.0)
-        longer_ns = self.beyond_ns - self.mean_ns(usual_beat_ns)
-        shares = (np.arange(POINTS) + 0.5) / POINTS
-        waits_ns = (longer_ns[:, None] * shares).astype(np.int64).ravel()
+        often /= often.sum()
+        mean_ns = usual_beat_ns + self.mean_ns(usual_beat_ns)
+        longer_ns = usual_beat_ns + self.beyond_ns - mean_ns
+        waits_ns = np.maximum(longer_ns, 0)
+        is_less = longer_ns <= 0
+        added_ns = float((often * longer_ns.astype(np.float64) ** 2).sum()) / (2 * mean_ns)
+        too_much_ns = float((often * waits_ns).sum()) - added_ns
+        waits_ns[is_less] -= round(too_much_ns / float(often[is_less].sum()))
         order = np.argsort(waits_ns, kind="stable")
-        reached = np.cumsum(np.repeat(beats_ns * often, POINTS)[order])
-        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * reached[-1]
-        found: IntArray = waits_ns[order][np.searchsorted(reached, wanted)]
+        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        found: IntArray = waits_ns[order][np.searchsorted(np.cumsum(often[order]), wanted)]
         return found
 
 
@@ -109,7 +118,7 @@ def fit_late_beats(
         return None
     late_ns = np.sort(np.maximum(beyond_ns, 0))
     early_ns = np.sort(np.maximum(-beyond_ns, 0))
-    by_chance = len(early_ns) - np.searchsorted(early_ns, late_ns, side="right")
+    by_chance = len(early_ns) - np.searchsorted(early_ns, late_ns)
     later = len(late_ns) - np.arange(len(late_ns)) - by_chance  # as late, or later
     later = np.maximum.accumulate(np.maximum(later, 0)[::-1])[::-1]
     places = ((np.arange(QUANTILES) + 0.5) / QUANTILES * len(late_ns))[::-1]
