@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
-from .compiling import compiled
+from .compiling import compiled, inlined
 from .input_channel import notify_credit, queue_barrier, queue_channel, request_floating
 from .latencies import longest_wait_ns
 from .sockets import batch_limit, is_narrow, settle, stage
@@ -56,7 +56,7 @@ def count_message(m: Words, now: int, backlog: int) -> None:
         m[w.BACKLOG_MAX] = max(m[w.BACKLOG_MAX], backlog)
 
 
-@compiled
+@inlined
 def hand_over(m: Words, connection: int, now: int) -> tuple[int, int]:
     """ProducerConnection.data_to_send: what the readers of a connection may send, up to a batch,
     and nothing if enough waits for the socket. Returns: messages, and their bytes.
