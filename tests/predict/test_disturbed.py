@@ -32,7 +32,7 @@ def run_asked(directory: Path, *at_ns: int) -> Path:
 
 def test_around_its_questions_and_at_the_end_a_run_is_disturbed(tmp_path: Path) -> None:
     path = run_asked(tmp_path, 2 * S, 2 * S + 20 * MS, 3 * S)
-    found = disturbed_within(path, S, 10 * S)
+    found = disturbed_within(path, S, 10 * S, 10 * S)
     assert found.starts_ns.tolist() == [
         *(2 * S - FETCHED_BEFORE_NS, 3 * S - FETCHED_BEFORE_NS),
         10 * S - ENDING_NS,
@@ -46,11 +46,23 @@ def test_around_its_questions_and_at_the_end_a_run_is_disturbed(tmp_path: Path) 
 
 def test_where_questions_never_end_they_disturb_nothing(tmp_path: Path) -> None:
     path = run_asked(tmp_path, *range(S, 10 * S, 100 * MS))
-    assert disturbed_within(path, S, 10 * S).total_ns == ENDING_NS
+    assert disturbed_within(path, S, 10 * S, 10 * S).total_ns == ENDING_NS
 
 
-def test_without_questions_the_end_alone_is_disturbed(tmp_path: Path) -> None:
-    assert disturbed_within(tmp_path, S, 10 * S).starts_ns.tolist() == [10 * S - ENDING_NS]
+@pytest.mark.parametrize(
+    ("recorded_to_ns", "disturbed"),
+    [
+        (10 * S - 200 * MS, [(10 * S - 300 * MS, 10 * S - 150 * MS)]),
+        (10 * S, [(10 * S - 100 * MS, 10 * S)]),
+        (12 * S, []),
+        (None, []),
+    ],
+)
+def test_without_questions_the_end_of_the_recording_alone_is_disturbed(
+    tmp_path: Path, recorded_to_ns: int | None, disturbed: list[tuple[int, int]]
+) -> None:
+    found = disturbed_within(tmp_path, S, 10 * S, recorded_to_ns)
+    assert list(zip(found.starts_ns, found.ends_ns, strict=True)) == disturbed
 
 
 @pytest.mark.parametrize(
@@ -58,6 +70,10 @@ def test_without_questions_the_end_alone_is_disturbed(tmp_path: Path) -> None:
     [
         ('{"added_delay_ns": {"p50": 35000.0}}', 35_000),
         ('{"added_delay_ns": {"p50": null}}', 0),
+        ('{"added_delay_ns": {"p50": [1]}}', 0),
+        ('{"added_delay_ns": {"p50": -5}}', 0),
+        ('{"added_delay_ns": {"p50": 1e400}}', 0),
+        ('{"added_delay_ns": 5}', 0),
         ("{", 0),
     ],
 )

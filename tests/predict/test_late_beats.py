@@ -63,21 +63,35 @@ def test_what_is_much_longer_than_a_beat_delays_one_of_them() -> None:
 
 
 def waits_of(beats: LateBeats, usual_ns: int) -> IntArray:
-    """What records wait for a flush in all, as single beats make it."""
+    """What records wait for a flush in all, as single beats make it. One that is later than a usual
+    beat takes the place of those that would have come meanwhile.
+    """
     random = np.random.default_rng(7)
-    lengths_ns = usual_ns + random.choice(beats.beyond_ns, 20_000)
+    often = np.minimum(usual_ns / np.maximum(beats.beyond_ns, 1), 1.0)
+    lengths_ns = usual_ns + random.choice(beats.beyond_ns, 100_000, p=often / often.sum())
     ends_ns = np.cumsum(lengths_ns)
     came_ns = random.integers(0, ends_ns[-1], 200_000)
     return ends_ns[np.searchsorted(ends_ns, came_ns, side="right")] - came_ns
 
 
-def test_records_wait_as_single_beats_have_it() -> None:
-    beats = LateBeats(np.array([0] * 9 + [3 * MS]))
+@pytest.mark.parametrize(
+    ("timeout_ns", "late_ns", "one_in"),
+    [
+        (5 * MS, 3 * MS, 10),
+        (MS, 3 * MS, 20),
+        (MS, 10 * MS, 20),
+        (500 * US, 3 * MS, 20),
+        (5 * MS, 15 * MS, 50),
+        (100 * MS, 3 * MS, 10),
+    ],
+)
+def test_records_wait_as_single_beats_have_it(timeout_ns: int, late_ns: int, one_in: int) -> None:
+    beats = LateBeats(np.array([0] * (one_in - 1) + [late_ns]))
     random = np.random.default_rng(8)
-    mean_ns = 5 * MS + beats.mean_ns(5 * MS)
+    mean_ns = timeout_ns + beats.mean_ns(timeout_ns)
     alike_ns = random.integers(0, mean_ns, 200_000)
-    waits_ns = alike_ns + random.choice(beats.waits_ns(5 * MS), 200_000)
-    single_ns = waits_of(beats, 5 * MS)
+    waits_ns = alike_ns + random.choice(beats.waits_ns(timeout_ns), 200_000)
+    single_ns = waits_of(beats, timeout_ns)
     assert waits_ns.mean() == pytest.approx(single_ns.mean(), rel=0.01)
     assert np.quantile(waits_ns, [0.5, 0.9, 0.99]) == pytest.approx(
         np.quantile(single_ns, [0.5, 0.9, 0.99]), rel=0.06
@@ -91,6 +105,15 @@ def test_beats_while_something_disturbs_do_not_count() -> None:
     disturbed = Intervals(np.array([0]), np.array([quiet_from_ns]))
     assert fitted(late_ns, jitter_ns).mean_ns(TIMEOUT_NS) > 500 * US
     assert fitted(late_ns, jitter_ns, disturbed).mean_ns(TIMEOUT_NS) == 0
+
+
+def test_a_producer_whose_buffers_were_all_full_says_nothing() -> None:
+    rows = flushed(np.full(BEATS, 100 * US), np.zeros(BEATS, np.int64))
+    rows["channel"] = np.arange(BEATS) % 2
+    rows["reason"] = np.where(rows["channel"] == 1, FlushReason.FULL, rows["reason"])
+    assert fit_late_beats(rows, {0: 0, 1: 1}, 2 * TIMEOUT_NS, 0) is not None
+    rows["reason"][:] = FlushReason.FULL
+    assert fit_late_beats(rows, {0: 0, 1: 1}, TIMEOUT_NS, 0) is None
 
 
 def test_of_few_beats_nothing_is_said() -> None:

@@ -63,11 +63,12 @@ class LateBeats:
         """Evenly spaced quantiles of what a record waits for a flush beyond what it would where all
         beats are as long as the mean.
 
-        A record waits for longer than some time if it comes before the last part of its beat that
-        is so long. So of records that wait for longer than the mean beat there are as many as if
-        each had, on top of its wait for one of those, what a beat drawn at random is longer. Others
-        have less, by so much that on average records wait as they do for beats of these lengths,
-        half of their mean square over their mean.
+        Of records that wait for longer than some time there are as many as come before the last
+        part of their beat that is so long. In a beat of the mean length that is one beat's records
+        at most; a longer one counts as several of them: its last, before which records wait for
+        up to the whole of it, the one before that, and so on. The other records wait less, by so
+        much that on average records wait as they do for beats of these lengths, half of their mean
+        square over their mean.
 
         Args:
             usual_beat_ns: as above.
@@ -76,14 +77,18 @@ class LateBeats:
         often /= often.sum()
         mean_ns = usual_beat_ns + self.mean_ns(usual_beat_ns)
         longer_ns = usual_beat_ns + self.beyond_ns - mean_ns
-        waits_ns = np.maximum(longer_ns, 0)
-        is_less = longer_ns <= 0
+        parts = np.ceil(np.maximum(longer_ns, 0) / mean_ns).astype(np.int64)
+        number = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        waits_ns = np.repeat(longer_ns, parts) - number * mean_ns
+        shares = np.repeat(often, parts)
         added_ns = float((often * longer_ns.astype(np.float64) ** 2).sum()) / (2 * mean_ns)
-        too_much_ns = float((often * waits_ns).sum()) - added_ns
-        waits_ns[is_less] -= round(too_much_ns / float(often[is_less].sum()))
+        too_much_ns = float((shares * waits_ns).sum()) - added_ns
+        others = max(1.0 - float(shares.sum()), 1.0 / QUANTILES)
+        waits_ns = np.append(waits_ns, -round(too_much_ns / others))
+        shares = np.append(shares, others)
         order = np.argsort(waits_ns, kind="stable")
-        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES
-        found: IntArray = waits_ns[order][np.searchsorted(np.cumsum(often[order]), wanted)]
+        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * shares.sum()
+        found: IntArray = waits_ns[order][np.searchsorted(np.cumsum(shares[order]), wanted)]
         return found
 
 
@@ -136,7 +141,7 @@ def _beyond_ns(
     is_flush = sent["reason"] == FlushReason.FLUSH
     for each in np.unique(producer).tolist():
         at_ns = np.sort(sent["at_ns"][is_flush & (producer == each)]).astype(np.int64)
-        at_ns = at_ns[np.r_[True, np.diff(at_ns) > timeout_ns // 2]]
+        at_ns = at_ns[np.diff(at_ns, prepend=-timeout_ns) > timeout_ns // 2]
         own_ns = np.diff(at_ns) - timeout_ns
         keep = (np.abs(own_ns) <= most_ns) & ~disturbed.hold(at_ns[1:])
         found.append(own_ns[keep])
