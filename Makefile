@@ -21,7 +21,7 @@ MINUTES := 1
 COUNT := 1000
 SPARK := 4.0
 
-INTERPRETED_TESTS := tests/core tests/job
+INTERPRETED_TESTS := tests/core tests/job tests/fuzz/test_snapshot.py
 WORKERS := 2
 
 .PHONY: help venv compiled light wheel demo test check suite interpreted commands search campaign mutants fuzz kills soak damage tally \

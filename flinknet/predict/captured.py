@@ -82,7 +82,7 @@ def load_captured(
     numbers = {each.edge for each in manifest.channels}
     number = numbers.pop() if len(numbers) == 1 else None
     busy_ns = busy_ns_per_record(place, manifest, number, *around, is_all_seen=planned is not None)
-    disturbed = disturbed_within(place, from_ns, rows_to_ns)
+    disturbed = disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
     found = fit_captured(
         rows.sent,
         rows.credit,

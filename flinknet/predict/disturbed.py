@@ -12,7 +12,7 @@ import numpy as np
 
 from flinknet.trace.recordings import RunPlace, asked_within
 
-from .intervals import Intervals, merged
+from .intervals import NOTHING, Intervals, merged
 
 FETCHED_BEFORE_NS = 150_000_000
 """So long before the first answer the JobManager began to fetch what is asked for."""
@@ -21,23 +21,25 @@ SETTLED_AFTER_NS = 50_000_000
 """So long after the last answer the machine does what it did before."""
 
 ENDING_NS = 100_000_000
-"""Of what was recorded, the last part, in which the job may have ended."""
+"""Before the last message that was recorded, when the job may have ended."""
 
 SHARE_MAX = 0.5
 """Where Flink answered for a greater share of the time, it hardly was without questions."""
 
 
-def disturbed_within(place: RunPlace, from_ns: int, to_ns: int) -> Intervals:
-    """The disturbed part of [from_ns, to_ns)."""
+def disturbed_within(
+    place: RunPlace, from_ns: int, to_ns: int, recorded_to_ns: int | None
+) -> Intervals:
+    """The disturbed part of [from_ns, to_ns).
+
+    Args:
+        recorded_to_ns: when the last message came; None for unknown.
+    """
     asked_ns = asked_within(place, from_ns - FETCHED_BEFORE_NS, to_ns + FETCHED_BEFORE_NS)
-    begun_ns = np.maximum(asked_ns - FETCHED_BEFORE_NS, from_ns)
-    questions = Intervals(begun_ns, np.minimum(asked_ns + SETTLED_AFTER_NS, to_ns))
-    questions = merged((questions.clipped(from_ns, to_ns), _only(from_ns, from_ns)))
-    end = _only(max(to_ns - ENDING_NS, from_ns), to_ns)
-    if questions.total_ns > SHARE_MAX * (to_ns - from_ns):
-        return end
-    return merged((questions, end))
-
-
-def _only(from_ns: int, to_ns: int) -> Intervals:
-    return Intervals(np.array([from_ns], np.int64), np.array([to_ns], np.int64))
+    questions = Intervals(asked_ns - FETCHED_BEFORE_NS, asked_ns + SETTLED_AFTER_NS)
+    end = NOTHING
+    if recorded_to_ns is not None:
+        last_ns = np.array([recorded_to_ns])
+        end = Intervals(last_ns - ENDING_NS, last_ns + SETTLED_AFTER_NS).clipped(from_ns, to_ns)
+    found = merged((questions.clipped(from_ns, to_ns), end))
+    return found if found.total_ns <= SHARE_MAX * (to_ns - from_ns) else end

@@ -85,10 +85,10 @@ NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def merged(sets: Iterable[Intervals]) -> Intervals:
-    """The union of sets that may have something in common."""
+    """The union of sets that may have something in common, as may intervals of one."""
     kept = [each for each in sets if len(each.starts_ns)]
-    if len(kept) < 2:
-        return kept[0] if kept else NOTHING
+    if not kept:
+        return NOTHING
     starts_ns = np.concatenate([each.starts_ns for each in kept])
     order = np.argsort(starts_ns, kind="stable")
     starts_ns = starts_ns[order]

@@ -349,7 +349,6 @@ def _with_range(
     assert fit.unseen is not None
     simulate = simulate or simulate_quickly
     delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
-    delays = delays.and_waits(exchange.late_waits_ns(setting))
     found = likely_around(simulated, exchange, fit.unseen, delays, setting, simulate)
     bounds = json.dumps([asdict(found.low.latency_ns), asdict(found.high.latency_ns)])
     return replace(

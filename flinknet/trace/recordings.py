@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from flinknet.arrays import IntArray
+from flinknet.errors import StorageError
 from flinknet.storage import AnyPath, StoragePath, path_of
 
 from .index import Stamp, stamp_at
@@ -133,6 +134,10 @@ def asked_within(place: RunPlace, from_ns: int, to_ns: int) -> IntArray:
     return np.unique(at_ns) + offset_ns
 
 
+MOST_DELAY_NS = 1_000_000_000
+"""A tap adds less; what says otherwise was not written by one."""
+
+
 def delay_of_tap_ns(place: RunPlace) -> float:
     """What the tap that recorded a run added to half of what it forwarded, at most; 0 where that is
     not known, and for what was not recorded by a tap."""
@@ -143,10 +148,12 @@ def delay_of_tap_ns(place: RunPlace) -> float:
 
 def _delay_ns(directory: AnyPath) -> float:
     try:
-        delay: Any = read_document(directory / RESULT_NAME).get("added_delay_ns") or {}
-    except (OSError, ValueError):
+        delay: Any = read_document(directory / RESULT_NAME).get("added_delay_ns")
+    except StorageError:
         return 0.0
-    return float(delay.get("p50") or 0.0)
+    found: Any = delay.get("p50") if isinstance(delay, dict) else None
+    is_known = isinstance(found, int | float) and 0 <= found < MOST_DELAY_NS
+    return float(found) if is_known else 0.0
 
 
 def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from flinknet.capture import recording
 from flinknet.capture.pcap import importing
@@ -36,17 +35,16 @@ from flinknet.config import NetworkConfig
 from flinknet.core.probe import NullProbe
 from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.options.effective import effective_keys
-from flinknet.options.files import LEGACY_NAME, read_flink_conf
+from flinknet.options.files import CONFIG_NAME, LEGACY_NAME, read_flink_conf
 from flinknet.options.network import network_config
 from flinknet.replay.read import open_runs
 from flinknet.runtime.tls import create_tls
-from flinknet.trace import TraceRecorder, blocks, format
-from flinknet.trace.describe import describe_run
+from flinknet.trace import TraceRecorder, blocks, describe, format, reader, verify
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, read_series
-from flinknet.trace.run import open_with_faults, refuse
-from flinknet.trace.verify import verify_run
+from flinknet.trace.run import Run, open_with_faults, refuse
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest import saved
+from tests.fuzz.memory_file import MemoryFile, MemoryPath, is_on_disk, replaced
 from tests.fuzz.target import Target
 from tests.synthetic_trace import START_NS, manifest, write_run
 
@@ -97,27 +95,41 @@ _UNCHECKED = SimpleNamespace(crc32=lambda data: _Right(zlib.crc32(data)))
 @contextmanager
 def without_checksums() -> Iterator[None]:
     """All checksums of trace files are right, so that a fuzzer gets behind them."""
-    format.zlib = blocks.zlib = _UNCHECKED  # type: ignore[attr-defined, assignment]
-    try:
+    with replaced(format, "zlib", _UNCHECKED), replaced(blocks, "zlib", _UNCHECKED):
         yield
-    finally:
-        format.zlib = blocks.zlib = zlib  # type: ignore[attr-defined]
 
 
 def look_into(path: Path) -> None:
     """What `trace verify` and `trace info` do with a run. Raises: FlinknetError."""
     run, faults = open_with_faults(path)
     with suppress(TraceError):
-        verify_run(run, faults).to_dict()
+        verify.verify_run(run, faults).to_dict()
     refuse(run, faults)
-    describe_run(run).to_dict()
+    describe.describe_run(run).to_dict()
+
+
+@cache
+def _trace_file() -> Run:
+    """A trace file alone."""
+    return open_with_faults(written("tm.fnt", b""))[0]
 
 
 def trace(data: bytes) -> None:
-    """A trace file alone: read to its end, or a TraceError."""
-    path = written("tm-0.fnt", data)
+    """A trace file alone: read to its end, or a TraceError. In memory it is opened once for both
+    that read it, and their results are not made JSON.
+    """
     with without_checksums(), suppress(TraceError):
-        look_into(path)
+        if is_on_disk(data):
+            look_into(written("tm-0.fnt", data))
+            return
+        with replaced(reader, "open_ranged", lambda _: MemoryFile(data)):
+            opened = cache(reader.TraceReader)
+            with (
+                replaced(verify, "TraceReader", opened),
+                replaced(describe, "TraceReader", opened),
+            ):
+                verify.verify_run(_trace_file())
+                describe.describe_run(_trace_file())
 
 
 def trace_seeds() -> Iterator[bytes]:
@@ -159,7 +171,9 @@ def manifest_seeds() -> Iterator[bytes]:
 
 def metrics(data: bytes) -> None:
     """The metrics file of a run that was killed."""
-    directory = written(f"metrics/{METRICS_NAME}", data).parent
+    directory: Any = MemoryPath(METRICS_NAME, data)
+    if is_on_disk(data):
+        directory = written(f"metrics/{METRICS_NAME}", data).parent
     describe_metrics(directory)
     read_series(directory, 0, 1 << 62)
 
@@ -176,18 +190,14 @@ def metrics_seeds() -> Iterator[bytes]:
 _RECORDER_OF_LITTLE = partial(TraceRecorder, block_events=CAPTURED_EVENTS_MAX)
 """Making room for 65,536 events takes longer than reading an input."""
 
-WRITTEN_ONE_IN = 8
-"""Captures whose length this divides are written to a run and read back, which takes three times as
-long as reading them. A fuzzer changes lengths as it likes."""
-
 
 class _Unwritten:
     """A recording of which nothing is kept but what the import itself says."""
 
     recorder = NullProbe()
 
-    def __init__(self, directory: Path, *_: object) -> None:
-        directory.mkdir()
+    def __init__(self, *_: object) -> None:
+        """There is nothing to open."""
 
     def tick(self, now_ns: int) -> None:
         """Nothing waits."""
@@ -197,14 +207,17 @@ class _Unwritten:
 
 
 def capture(data: bytes) -> None:
-    """A capture file of any kind: a run that can be read, or a TraceFormatError."""
+    """A capture file of any kind: a run that can be read, or a TraceFormatError. In memory no run
+    is written, which takes three times as long as reading the capture.
+    """
+    if not is_on_disk(data):
+        there: Any = MemoryPath("a.pcap", data)
+        with suppress(TraceError), replaced(importing, "CaptureRecording", _Unwritten):
+            importing.import_capture(there, there, versions={})
+        return
     path, out = written("a.pcap", data), place() / "imported"
     shutil.rmtree(out, ignore_errors=True)
-    if len(data) % WRITTEN_ONE_IN:
-        with suppress(TraceError), patch.object(importing, "CaptureRecording", _Unwritten):
-            importing.import_capture(path, out, versions={})
-        return
-    with suppress(TraceError), patch.object(recording, "TraceRecorder", _RECORDER_OF_LITTLE):
+    with suppress(TraceError), replaced(recording, "TraceRecorder", _RECORDER_OF_LITTLE):
         importing.import_capture(path, out, versions={})
         look_into(out)
 
@@ -240,8 +253,9 @@ def configuration(data: bytes) -> None:
     """A configuration file, nested or flat."""
     if not data:
         return
-    path = written(LEGACY_NAME if data[0] & 1 else "config.yaml", data[1:])
-    with suppress(ConfigError), patch.object(difflib, "get_close_matches", _a_near_one):
+    name, text = LEGACY_NAME if data[0] & 1 else CONFIG_NAME, data[1:]
+    path: Any = written(name, text) if is_on_disk(data) else MemoryPath(name, text)
+    with suppress(ConfigError), replaced(difflib, "get_close_matches", _a_near_one):
         settings, _ = read_flink_conf(path)
         network_config(settings)
         effective_keys(settings, dict.fromkeys(settings, "file"))
@@ -382,5 +396,5 @@ TARGETS = (
     Target("capture", capture, capture_seeds),
     Target("configuration", configuration, configuration_seeds),
     Target("certificate", certificate, certificate_seeds, 8192),
-    Target("rest", rest, rest_seeds, 32_768, json_from=0),
+    Target("rest", rest, rest_seeds, json_from=0),
 )

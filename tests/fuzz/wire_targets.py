@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache, partial
 
 from flinknet.core.wire.compression import CompressionCodec, compress, decompress
 from flinknet.core.wire.events import decode_event
@@ -17,9 +18,10 @@ from flinknet.errors import FlinknetError, FrameCorruptedError, RemoteProtocolEr
 from flinknet.plain_values import encode_message
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from tests.capture.conversations import CLIENT, SERVER, Observed, Step, steps_of
+from tests.fuzz.snapshot import remade
 from tests.fuzz.target import Target
 from tests.golden_vectors import LAYOUT_OF_RELEASE, vectors
-from tests.pair import OTHER_RECEIVER, REQUEST_TIMEOUT_NS
+from tests.pair import OTHER_RECEIVER, REQUEST_TIMEOUT_NS, Consumer
 from tests.peers import by_clients, by_consumers, by_producers
 from tests.peers.consumer import consumer_of
 from tests.peers.producer import Producer
@@ -31,7 +33,7 @@ _LAYOUTS = tuple(LAYOUTS)
 _DIRECTIONS = tuple(Direction)
 _CHUNK_BYTES = 4
 _CODECS = tuple(CompressionCodec)
-_WHEN_AT_PRODUCER = (
+WHEN_AT_PRODUCER = (
     by_consumers.READS,
     by_consumers.NEW,
     by_consumers.WAITS,
@@ -40,7 +42,7 @@ _WHEN_AT_PRODUCER = (
     by_consumers.STRANGE,
     by_consumers.WAITED_FOR,
 )
-_WHEN_AT_CONSUMER = (
+WHEN_AT_CONSUMER = (
     by_producers.OPEN,
     by_producers.CREDITLESS,
     by_producers.RELEASED,
@@ -172,11 +174,17 @@ def compressed_seeds() -> Iterator[bytes]:
         yield bytes((_CODECS.index(CompressionCodec.LZO),)) + data
 
 
+@cache
+def producers(when: str) -> Callable[[], Producer]:
+    """Gives producers in a state of the table."""
+    return remade(partial(Producer, when))
+
+
 def at_the_producer(data: bytes) -> None:
     """A producer in any state of the table: other connections go on, all memory comes back."""
     if len(data) < 3:
         return
-    producer = Producer(_WHEN_AT_PRODUCER[data[0] % len(_WHEN_AT_PRODUCER)])
+    producer = producers(WHEN_AT_PRODUCER[data[0] % len(WHEN_AT_PRODUCER)])()
     with suppress(RemoteProtocolError):
         for piece in cut_twice(data[1:]):
             producer.peer.receive_data(piece, now_ns=0)
@@ -188,15 +196,21 @@ def at_the_producer(data: bytes) -> None:
 def consumers_seeds() -> Iterator[bytes]:
     for case in by_consumers.CASES:
         if len(case.data) < 2000:
-            yield bytes((_WHEN_AT_PRODUCER.index(case.when), 3, 9)) + case.data
+            yield bytes((WHEN_AT_PRODUCER.index(case.when), 3, 9)) + case.data
+
+
+@cache
+def consumers(when: str) -> Callable[[], Consumer]:
+    """Gives consumers in a state of the table."""
+    return remade(partial(consumer_of, when))
 
 
 def at_the_consumer(data: bytes) -> None:
     """A consumer in any state of the table: it fails in order, all memory comes back."""
     if len(data) < 3:
         return
-    when = _WHEN_AT_CONSUMER[data[0] % len(_WHEN_AT_CONSUMER)]
-    consumer = consumer_of(when)
+    when = WHEN_AT_CONSUMER[data[0] % len(WHEN_AT_CONSUMER)]
+    consumer = consumers(when)()
     with suppress(RemoteProtocolError):
         for piece in cut_twice(data[1:]):
             consumer.connection.receive_data(piece, now_ns=0)
@@ -213,7 +227,7 @@ def at_the_consumer(data: bytes) -> None:
 
 def producers_seeds() -> Iterator[bytes]:
     for case in by_producers.CASES:
-        yield bytes((_WHEN_AT_CONSUMER.index(case.when), 3, 9)) + case.data
+        yield bytes((WHEN_AT_CONSUMER.index(case.when), 3, 9)) + case.data
 
 
 def observer(data: bytes) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from flinknet.core.probe import NullProbe
-from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
+from flinknet.core.producer import PipelinedResultPartition, ProducerConnection, SerializedRecords
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
@@ -116,10 +118,15 @@ def heard(connection: ProducerConnection) -> list[Message]:
     return FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection))
 
 
+@cache
+def _record() -> SerializedRecords:
+    """As long as a segment."""
+    return records_of([100])
+
+
 def write(partition: PipelinedResultPartition) -> None:
-    records = records_of([100])
     for index in range(len(partition.subpartitions)):
-        partition.emit(index, records)
+        partition.emit(index, _record())
     partition.flush_all()
 
 

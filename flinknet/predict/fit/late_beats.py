@@ -35,9 +35,6 @@ between them."""
 LATE_SHARE_MAX = 0.5
 """The same as a share of the timeout."""
 
-POINTS = 25
-"""Of a beat, at which a record may come."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LateBeats:
@@ -48,6 +45,10 @@ class LateBeats:
     """
 
     beyond_ns: IntArray
+
+    def times(self, factor: float) -> LateBeats:
+        """So many times as late."""
+        return LateBeats((self.beyond_ns * factor).astype(np.int64))
 
     def mean_ns(self, usual_beat_ns: int) -> int:
         """What a beat is longer on average.
@@ -60,21 +61,34 @@ class LateBeats:
 
     def waits_ns(self, usual_beat_ns: int) -> IntArray:
         """Evenly spaced quantiles of what a record waits for a flush beyond what it would where all
-        beats are as long as the mean: the longer a beat, the more records come in it, and a record
-        waits for a part of it.
+        beats are as long as the mean.
+
+        Of records that wait for longer than some time there are as many as come before the last
+        part of their beat that is so long. In a beat of the mean length that is one beat's records
+        at most; a longer one counts as several of them: its last, before which records wait for
+        up to the whole of it, the one before that, and so on. The other records wait less, by so
+        much that on average records wait as they do for beats of these lengths, half of their mean
+        square over their mean.
 
         Args:
             usual_beat_ns: as above.
         """
-        beats_ns = usual_beat_ns + self.beyond_ns
         often = np.minimum(usual_beat_ns / np.maximum(self.beyond_ns, 1), 1.0)
-        longer_ns = self.beyond_ns - self.mean_ns(usual_beat_ns)
-        shares = (np.arange(POINTS) + 0.5) / POINTS
-        waits_ns = (longer_ns[:, None] * shares).astype(np.int64).ravel()
+        often /= often.sum()
+        mean_ns = usual_beat_ns + self.mean_ns(usual_beat_ns)
+        longer_ns = usual_beat_ns + self.beyond_ns - mean_ns
+        parts = np.ceil(np.maximum(longer_ns, 0) / mean_ns).astype(np.int64)
+        number = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        waits_ns = np.repeat(longer_ns, parts) - number * mean_ns
+        shares = np.repeat(often, parts)
+        added_ns = float((often * longer_ns.astype(np.float64) ** 2).sum()) / (2 * mean_ns)
+        too_much_ns = float((shares * waits_ns).sum()) - added_ns
+        others = max(1.0 - float(shares.sum()), 1.0 / QUANTILES)
+        waits_ns = np.append(waits_ns, -round(too_much_ns / others))
+        shares = np.append(shares, others)
         order = np.argsort(waits_ns, kind="stable")
-        reached = np.cumsum(np.repeat(beats_ns * often, POINTS)[order])
-        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * reached[-1]
-        found: IntArray = waits_ns[order][np.searchsorted(reached, wanted)]
+        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * shares.sum()
+        found: IntArray = waits_ns[order][np.searchsorted(np.cumsum(shares[order]), wanted)]
         return found
 
 
@@ -109,7 +123,7 @@ def fit_late_beats(
         return None
     late_ns = np.sort(np.maximum(beyond_ns, 0))
     early_ns = np.sort(np.maximum(-beyond_ns, 0))
-    by_chance = len(early_ns) - np.searchsorted(early_ns, late_ns, side="right")
+    by_chance = len(early_ns) - np.searchsorted(early_ns, late_ns)
     later = len(late_ns) - np.arange(len(late_ns)) - by_chance  # as late, or later
     later = np.maximum.accumulate(np.maximum(later, 0)[::-1])[::-1]
     places = ((np.arange(QUANTILES) + 0.5) / QUANTILES * len(late_ns))[::-1]
@@ -127,7 +141,7 @@ def _beyond_ns(
     is_flush = sent["reason"] == FlushReason.FLUSH
     for each in np.unique(producer).tolist():
         at_ns = np.sort(sent["at_ns"][is_flush & (producer == each)]).astype(np.int64)
-        at_ns = at_ns[np.r_[True, np.diff(at_ns) > timeout_ns // 2]]
+        at_ns = at_ns[np.diff(at_ns, prepend=-timeout_ns) > timeout_ns // 2]
         own_ns = np.diff(at_ns) - timeout_ns
         keep = (np.abs(own_ns) <= most_ns) & ~disturbed.hold(at_ns[1:])
         found.append(own_ns[keep])
