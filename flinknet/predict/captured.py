@@ -102,7 +102,9 @@ def load_captured(
     wait_max_ns = wait_max_ns_of(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     producer_of = {each.index: each.producer for each in manifest.channels}
-    seen = seen_between(rows, from_ns, wait_max_ns, producer_of)
+    begun_ns = manifest.measured_from_ns
+    is_later = begun_ns is not None and from_ns > begun_ns
+    seen = seen_between(rows, from_ns, wait_max_ns, producer_of, is_later=is_later)
     beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
     bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
     pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)

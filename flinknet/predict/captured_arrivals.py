@@ -44,15 +44,18 @@ def seen_between(
     from_ns: int,
     wait_max_ns: int | None = None,
     producer_of: Mapping[int, int] | None = None,
+    *,
+    is_later: bool = False,
 ) -> dict[int, Seen]:
     """Between which instants the records of each buffer came, by channel.
 
-    Buffers in which no record ends belong to the next one that has an end. What came before
-    `from_ns` counts from there.
+    Buffers in which no record ends belong to the next one that has an end.
 
     Args:
         wait_max_ns: how long a record may have waited for its flush; those of a buffer that was
             held back may be older. None where that is unknown, or has no end.
+        is_later: the trace began before `from_ns`, so records of the first buffers may have come
+            before it; else all of them count as the first ones of the job.
     """
     found: dict[int, Seen] = {}
     causes_ns = [
@@ -70,7 +73,7 @@ def seen_between(
             at_ns, records = sent_ns[last], rows.sent["records"][own[last]].astype(np.int64)
             since_ns = np.r_[min(from_ns, int(at_ns[0])), at_ns[:-1]]
             first = np.r_[0, last[:-1] + 1]
-            if wait_max_ns is not None:
+            if wait_max_ns is not None and is_later:
                 since_ns[0] = min(since_ns[0], int(sent_ns[0]) - wait_max_ns)
             fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
             is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]

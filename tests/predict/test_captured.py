@@ -87,8 +87,10 @@ def test_a_record_of_a_tap_that_begins_late_comes_no_earlier_than_the_tap() -> N
 
 
 def test_what_came_before_a_window_is_not_pressed_into_it() -> None:
-    ramps = seen_between(captured(sent([1_010, 1_100], [8, 1])), 1_000, 80)[0].evenly()
+    rows = captured(sent([1_010, 1_100], [8, 1]))
+    ramps = seen_between(rows, 1_000, 80, is_later=True)[0].evenly()
     assert ramps.within(1_000, 2_000).total_records == 2
+    assert seen_between(rows, 1_000, 80)[0].evenly().within(1_000, 2_000).total_records == 9
 
 
 def test_no_record_of_a_buffer_came_longer_before_it_than_a_record_can_wait() -> None:
