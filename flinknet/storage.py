@@ -1,4 +1,4 @@
-"""Paths in an object store or in HDFS, next to local ones; files are read in ranges.
+"""Paths in an object store or in HDFS, next to local ones.
 
 `path_of` turns a user's text into a path: `s3://`, `s3a://`, `gs://`, `abfs://`, `abfss://` and
 `hdfs://` become a StoragePath, everything else a pathlib.Path: also `file:` URIs, and `dbfs:` URIs,
@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -42,12 +42,6 @@ SCHEMES = {
 
 S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Environment variables that name a server other than Amazon's."""
-
-RANGE_BYTES = 64 << 10
-"""The least that is read of a remote file at once: a request takes as long as some MiB do."""
-
-KEPT_BYTES = 64 << 20
-"""The most bytes of a remote file kept while it is open."""
 
 SPOOLED_BYTES = 16 << 20
 """A file to upload is kept in memory up to this size, then on disk."""
@@ -134,8 +128,8 @@ class StoragePath:
 
     def stat(self) -> FileStatus:
         """Size and modification time."""
-        with _storage_errors(self, "read"):
-            filesystem, path = self._located()
+        with storage_errors(self, "read"):
+            filesystem, path = self.located()
             found = filesystem.get_file_info(path)
         return FileStatus(found.size or 0, found.mtime_ns or 0)
 
@@ -163,22 +157,22 @@ class StoragePath:
     def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
         """Create the directory; object stores need none."""
         if self.root.startswith("hdfs:"):
-            with _storage_errors(self, "make"):
-                filesystem, path = self._located()
+            with storage_errors(self, "make"):
+                filesystem, path = self.located()
                 filesystem.create_dir(path, recursive=parents)
 
     def open(
         self, mode: str = "r", *, encoding: str | None = None, errors: str | None = None
     ) -> Any:
         """Open the file to read it from start to end: "rb" as bytes, "r" as text."""
-        with _storage_errors(self, "read"):
-            filesystem, path = self._located()
+        with storage_errors(self, "read"):
+            filesystem, path = self.located()
             stream = filesystem.open_input_stream(path, buffer_size=1 << 20)
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding, errors)
 
     def read_bytes(self) -> bytes:
         """Read the whole file."""
-        with _storage_errors(self, "read"), self.open("rb") as file:
+        with storage_errors(self, "read"), self.open("rb") as file:
             content: bytes = file.read()
             return content
 
@@ -200,18 +194,19 @@ class StoragePath:
         with tempfile.SpooledTemporaryFile(SPOOLED_BYTES) as file:
             yield file
             file.seek(0)
-            with _storage_errors(self, "write"):
-                filesystem, path = self._located()
+            with storage_errors(self, "write"):
+                filesystem, path = self.located()
                 with filesystem.open_output_stream(path) as stream:
                     shutil.copyfileobj(file, stream, 1 << 20)
 
-    def _located(self) -> tuple[FileSystem, str]:
+    def located(self) -> tuple[FileSystem, str]:
+        """The Arrow file system that has it, and its path there. Raises Arrow's errors."""
         filesystem, base = _file_system(self.root, self.query)
         return filesystem, f"{base}/{self.key}" if self.key else base or "/"
 
     def _type(self) -> str:
-        with _storage_errors(self, "read"):
-            filesystem, path = self._located()
+        with storage_errors(self, "read"):
+            filesystem, path = self.located()
             name: str = filesystem.get_file_info(path).type.name
             return name
 
@@ -219,8 +214,8 @@ class StoragePath:
         """The paths directly below it, if any, and whether each is a directory."""
         from pyarrow.fs import FileSelector, FileType
 
-        with _storage_errors(self, "list"):
-            filesystem, path = self._located()
+        with storage_errors(self, "list"):
+            filesystem, path = self.located()
             found = filesystem.get_file_info(FileSelector(path, allow_not_found=True))
         listed = [(self / each.base_name, each.type == FileType.Directory) for each in found]
         return sorted(listed)
@@ -337,7 +332,7 @@ def _region(query: str) -> str | None:
 
 
 @contextmanager
-def _storage_errors(path: StoragePath, what: str) -> Iterator[None]:
+def storage_errors(path: StoragePath, what: str) -> Iterator[None]:
     """Convert the errors of a file system to one line. Raises: StorageError, or FileNotFoundError
     as for local files.
     """
@@ -348,104 +343,3 @@ def _storage_errors(path: StoragePath, what: str) -> Iterator[None]:
     except (OSError, ValueError, NotImplementedError) as error:  # Arrow's errors are of these
         why = " ".join(str(error).split())
         raise StorageError(f"{path}: cannot {what} it ({why})") from error
-
-
-class LocalFile:
-    """A local file. Raises: OSError."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
-        self.size_bytes = self._file.seek(0, 2)
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Read bytes from an offset on."""
-        self._file.seek(offset)
-        parts = []
-        while length and (part := self._file.read(length)):
-            parts.append(part)
-            length -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def prepare(self, offset: int, length: int) -> None:
-        """Do nothing: local reads need no prefetch."""
-
-    def next_data(self, offset: int) -> int:
-        """Offset of the next byte that is not in a hole."""
-        try:
-            return os.lseek(self._file.fileno(), offset, os.SEEK_DATA)
-        except OSError as error:
-            return self.size_bytes if error.errno == errno.ENXIO else offset
-
-    def close(self) -> None:
-        """Close the file; it is closed also if a signal interrupts that."""
-        with suppress(InterruptedError):
-            self._file.close()
-
-
-class RemoteFile:
-    """A file in a store; the ranges fetched last are cached.
-
-    Attributes:
-        fetched_bytes: number of bytes fetched so far.
-        requests: number of ranges fetched so far.
-    """
-
-    def __init__(self, path: StoragePath) -> None:
-        """Raises: StorageError."""
-        self._path = path
-        with _storage_errors(path, "read"):
-            filesystem, place = path._located()
-            self._file = filesystem.open_input_file(place)
-            self.size_bytes: int = self._file.size()
-        self._kept: list[tuple[int, bytes]] = []  # offsets and what was there, newest last
-        self.fetched_bytes = self.requests = 0
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Read bytes from an offset on; the bytes near them are cached for the next read."""
-        end = min(offset + length, self.size_bytes)
-        found = self._range(offset, end)
-        if found is None:
-            start = max(min(offset, self.size_bytes - RANGE_BYTES), 0)
-            found = self._fetched(start, max(end - start, RANGE_BYTES))
-        start, content = found
-        return content[offset - start : max(end, offset) - start]
-
-    def prepare(self, offset: int, length: int) -> None:
-        """Fetch a range, unless it is cached."""
-        if self._range(offset, min(offset + length, self.size_bytes)) is None:
-            self._fetched(offset, length)
-
-    def next_data(self, offset: int) -> int:
-        """The offset itself: objects have no holes."""
-        return offset
-
-    def close(self) -> None:
-        """Close it."""
-        self._kept.clear()
-        self._file.close()
-
-    def _range(self, start: int, end: int) -> tuple[int, bytes] | None:
-        """A cached range that covers the wanted one, with its offset."""
-        for offset, content in reversed(self._kept):
-            if offset <= start and end <= offset + len(content):
-                return offset, content
-        return None
-
-    def _fetched(self, offset: int, length: int) -> tuple[int, bytes]:
-        with _storage_errors(self._path, "read"):
-            content: bytes = self._file.read_at(min(length, self.size_bytes - offset), offset)
-        self.fetched_bytes += len(content)
-        self.requests += 1
-        self._kept.append((offset, content))
-        while len(self._kept) > 1 and sum(len(each) for _, each in self._kept) > KEPT_BYTES:
-            del self._kept[0]
-        return offset, content
-
-
-RangedFile = LocalFile | RemoteFile
-"""A file that is read in ranges, in any order."""
-
-
-def open_ranged(path: AnyPath) -> RangedFile:
-    """Open a file. Raises: OSError, StorageError."""
-    return RemoteFile(path) if isinstance(path, StoragePath) else LocalFile(path)

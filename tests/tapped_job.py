@@ -25,6 +25,8 @@ START_NS = 1_000_000 * MS
 PERIOD_NS = 100 * MS
 """Of the buffers of each channel."""
 
+SLOW_NS = 5 * MS
+
 SOURCE = "bc764cd8ddf7a0cff126f51c16239658"
 SECOND = "0a448493b4782967b150582570326227"
 THIRD = "ea632d67b7d595e5b851708ae9ad79d6"
@@ -45,6 +47,7 @@ class TappedChannel:
         since_ns: when all of this begins.
         receiver: id of the channel; None: its place among those of the recording.
         from_buffer: the first one that was recorded; of more than 0 the request was not.
+        slow_buffers: so many of the first ones have their credit back SLOW_NS later.
     """
 
     vertex: str
@@ -61,6 +64,7 @@ class TappedChannel:
     since_ns: int = 0
     receiver: int | None = None
     from_buffer: int = 0
+    slow_buffers: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,8 @@ def _events(index: int, channel: TappedChannel, place: Place) -> Iterable[tuple[
             )
         fed_ns = at_ns + copies + round(channel.starved * PERIOD_NS)
         fed_ns -= 2 * place.way_ns
+        if number < channel.slow_buffers:
+            fed_ns += SLOW_NS
         added = {"kind": MessageKind.ADD_CREDIT, "value": 1}
         yield event(at_ns=fed_ns, **received, **added, credit_before=0, credit_after=1)
     if channel.barrier_ns is not None:

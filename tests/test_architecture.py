@@ -249,6 +249,7 @@ ONLY_IN = {
     "subprocess": {
         "runtime.cluster",
         "replay.spark.class_archive",
+        "replay.spark.java",
         "replay.spark.jvm",
         "replay.spark.early_daemon",
         "capture.tap.rest_watch",

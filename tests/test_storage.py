@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flinknet.errors import ConfigError, StorageError
-from flinknet.storage import RANGE_BYTES, RemoteFile, StoragePath, matching, open_ranged, path_of
+from flinknet.storage import StoragePath, matching, path_of
 from flinknet.trace import TraceReader, find_runs, open_run
 from flinknet.whole_files import whole_file
 from tests.object_store import BUCKET, ObjectStore
@@ -97,25 +97,6 @@ def test_a_pattern_is_what_matches_it(tmp_path: Path) -> None:
     assert [each.name for each in matching(tmp_path / "tap-?")] == ["tap-1", "tap-2"]
     assert matching(tmp_path / "tap-[1]") == [tmp_path / "tap-[1]"]
     assert matching(tmp_path / "none-*") == matching(tmp_path / "none") == []
-
-
-@pytest.mark.socket
-def test_a_file_is_fetched_in_ranges(store: ObjectStore, tmp_path: Path) -> None:
-    content = np.random.default_rng(1).bytes(20 * RANGE_BYTES)
-    (tmp_path / "data").write_bytes(content)
-    file = open_ranged(path_of(store.upload(tmp_path, "ranges")) / "data")
-    assert isinstance(file, RemoteFile)
-    assert file.read(0, 10) == content[:10]
-    assert file.read(10, 100) == content[10:110]
-    assert (file.requests, file.fetched_bytes) == (1, RANGE_BYTES)
-    file.prepare(5 * RANGE_BYTES, 3 * RANGE_BYTES)
-    assert (
-        file.read(6 * RANGE_BYTES, 2 * RANGE_BYTES) == content[6 * RANGE_BYTES :][: 2 * RANGE_BYTES]
-    )
-    assert file.read(len(content) - 7, 100) == content[-7:]
-    assert file.read(len(content) - 1000, 993) == content[-1000:-7]
-    assert (file.requests, file.fetched_bytes) == (3, 5 * RANGE_BYTES)
-    file.close()
 
 
 @pytest.mark.socket

@@ -96,7 +96,7 @@ def check_core() -> Check:
 def check_java() -> Check:
     """The Java that Spark would be started with."""
     from flinknet.errors import FlinknetError
-    from flinknet.replay.spark.jvm import find_java
+    from flinknet.replay.spark.java import find_java
     from flinknet.runtime.readiness import OK, Check
 
     try:

@@ -9,14 +9,14 @@ In the order of their use:
 - from a trace to the contract: `exchange`, and `captured` for traces of messages between processes
   (`captured_rows`: these messages; `captured_settings`: of the cluster; `captured_arrivals`: when
   records may have come; `tapped_consumers`: who reads a channel; `local_channels`: those that
-  nobody saw; `recorded_sizes`: of records); what they fit is in `fit`, also for runs at the highest
-  rate.
+  nobody saw; `recorded_sizes`: of records; `disturbed`: when something delayed them that is not
+  there in other runs); what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
   `fast_path` (what it covers), `fast_layout` (its memory, a `fast_memory`: `fast_addresses` of
-  everything, `fast_head` for what does not change; `fast_clock`: what happens by the clock),
-  `fast_kernel`. `full_speed`: in which batches records are written at the highest rate.
-  `outcome_probes` note what a simulation sends; `likely` makes an interval of several; `flushes`:
-  how often buffers pass.
+  everything, `fast_head` for what does not change, `fast_loops` for event loops whose parts have
+  costs; `fast_clock`: what happens by the clock), `fast_kernel`. `full_speed`: in which batches
+  records are written at the highest rate. `outcome_probes` note what a simulation sends; `likely`
+  makes an interval of several; `flushes`: how often buffers pass.
 - jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end; `passing_on`:
   from one edge to the next; `joined_run`: edges that wait for each other), `job_checked` (which
   edges can be predicted; `job_unknown`: why others cannot), `job_outcome`.

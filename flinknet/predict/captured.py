@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventColumns
-from flinknet.trace.recordings import RunPlace, open_recordings
+from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 
 from .captured_arrivals import FLUSHER_LATE_NS, seen_between, wait_max_ns_of
 from .captured_rows import passed_ns, read_captured, starved_share, wire_bytes
 from .captured_settings import with_settings
+from .disturbed import disturbed_within
 from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import fit_pattern
 from .fit.bursts import find_bursts
 from .fit.busy import are_idle, busy_ns_per_record
 from .fit.costs import CostFit
 from .fit.flusher import flush_overhead_ns
+from .fit.late_beats import fit_late_beats
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
@@ -67,9 +69,8 @@ def load_captured(
         own = [each.index for each in manifest.channels]
     manifest, assumed, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
-    rows = read_captured(
-        run.files, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own
-    )
+    rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
+    rows = read_captured(run.files, from_ns, rows_to_ns, channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     around = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
@@ -81,6 +82,7 @@ def load_captured(
     numbers = {each.edge for each in manifest.channels}
     number = numbers.pop() if len(numbers) == 1 else None
     busy_ns = busy_ns_per_record(place, manifest, number, *around, is_all_seen=planned is not None)
+    disturbed = disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
     found = fit_captured(
         rows.sent,
         rows.credit,
@@ -90,6 +92,8 @@ def load_captured(
         {each.index: each.producer for each in manifest.channels},
         None if edge is None else passed_ns(run.files, from_ns, to_ns),
         busy_ns,
+        disturbed,
+        delay_of_tap_ns(place),
     )
     is_idle = not busy_ns and are_idle(place, manifest, number, *around)
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent), is_idle=is_idle)
@@ -133,6 +137,9 @@ def load_captured(
         costs=found.costs,
         partitioner=recorded_partitioner(manifest),
         flush_overhead_ns=overhead_ns,
+        late_beats=fit_late_beats(
+            rows.sent, producer_of, network.buffer_timeout_ns, overhead_ns, disturbed
+        ),
         wakeups=found.wakeups,
         has_instants=False,
     )

@@ -70,6 +70,8 @@ def seen_between(
             at_ns, records = sent_ns[last], rows.sent["records"][own[last]].astype(np.int64)
             since_ns = np.r_[min(from_ns, int(at_ns[0])), at_ns[:-1]]
             first = np.r_[0, last[:-1] + 1]
+            if wait_max_ns is not None:
+                since_ns[0] = min(since_ns[0], int(sent_ns[0]) - wait_max_ns)
             fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
             is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
             if wait_max_ns is not None:

@@ -10,8 +10,9 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .fit.costs import CostFit
 from .fit.delays import NO_DELAYS
+from .fit.late_beats import together
 from .job_checked import checked
-from .local_channels import IN_TURN, NO_COUNTERS, LocalEdge, partitioner_of, planned_edge
+from .local_channels import BROADCAST, IN_TURN, NO_COUNTERS, LocalEdge, partitioner_of, planned_edge
 from .recorded import RecordedExchange
 from .recorded_job import JobEdge, RecordedJob
 from .tapped_consumers import with_consumers
@@ -67,6 +68,8 @@ def load_captured_job(
     for n, number in enumerate(edges.numbers):
         if manifest.of_edge(number).channels:
             recorded[n], fits[n] = load_captured(place, from_ns, to_ns, edge=number, is_filled=True)
+    late_beats = together([each.late_beats for each in recorded.values()])
+    recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}
     counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
     found: list[JobEdge] = []
     notes = _notes_of({n: fit.notes for n, fit in fits.items()})
@@ -83,7 +86,7 @@ def load_captured_job(
                 fits[n].delays,
                 unseen=fits[n].unseen,
                 why_unknown=edges.whys[n] or None,
-                is_in_turn=planned is not None and planned.partitioner in IN_TURN,
+                is_in_turn=planned is not None and planned.partitioner in {*IN_TURN, BROADCAST},
             )
         else:
             local = None if planned is None else LocalEdge(place, manifest, planned, counted)

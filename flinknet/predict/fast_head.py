@@ -26,6 +26,7 @@ from flinknet.units import NS_PER_MS
 from .fast_addresses import Addresses
 from .fast_clock import back_ns, catches_up, first_checkpoint_ns, one_way_ns, turns_max
 from .fast_kernel import words as k
+from .recorded import RecordedExchange
 
 
 def put_head(at: Addresses) -> None:
@@ -142,6 +143,11 @@ def put_debloating(at: Addresses) -> None:
 
 def _aligned_timeout_ns(barrier: CheckpointBarrier) -> int:
     return barrier.aligned_timeout_ms * NS_PER_MS if barrier.is_timeoutable else 0
+
+
+def first_number_behind(exchange: RecordedExchange, network: NetworkConfig) -> int:
+    """The first of the kernel's floating-point numbers behind the buffer size of each sink."""
+    return k.COUNTS + latency_kinds(network) * BUCKETS + 1 + exchange.consumers
 
 
 def latency_kinds(network: NetworkConfig) -> int:

@@ -5,9 +5,8 @@ they are taken; any number of channels, local or over connections with exclusive
 credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
 computed whole; checkpoints; buffers that are debloated; network memory for all pools. The kernel
 notices by itself if a checkpoint takes longer than it may, or if a writer or a connection without
-credit has to wait that may not; `is_covered` says the rest, for example that exchanges with the
-costs of the parts of an event loop (`CostModel.loop`) are not covered. What is not covered is
-simulated with the real core.
+credit has to wait that may not; `is_covered` says the rest. What is not covered is simulated with
+the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
@@ -31,10 +30,11 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
 from .fast_clock import back_ns, one_way_ns
-from .fast_head import latency_kinds
+from .fast_head import first_number_behind
 from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
 from .fast_layout import lay_out
+from .fast_loops import knows_loop, loop_numbers
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -75,12 +75,12 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
     """Whether the kernel knows this kind of exchange."""
     scenario = load.scenario
     return (
-        exchange.costs.loop is None
-        and (exchange.is_max_rate or not exchange.preemptions[0])
+        (exchange.is_max_rate or not exchange.preemptions[0])
         and (exchange.has_instants or not exchange.is_max_rate)
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and knows_checkpoints(network)
+        and knows_loop(exchange, network, load)
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
@@ -156,7 +156,7 @@ def _run(
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
     of them are taken in another, and where there is too little room for messages, there is more.
     """
-    from .fast_kernel.run import run
+    from .fast_kernel.run import run, run_loops
 
     keeps_quiet_turns, attempts = False, 0
     while True:
@@ -166,7 +166,10 @@ def _run(
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
         numbers = numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
+        if exchange.costs.loop is not None:
+            ended = run_loops(memory, numbers, BUCKETS)
+        else:
+            ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended == k.ROOM_MISSING and layout.may_have_more_room:
             attempts += 1
         elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
@@ -179,9 +182,10 @@ def _run(
 def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
     """The floating-point numbers that the kernel starts with."""
     costs = exchange.costs
-    sizes = k.COUNTS + latency_kinds(network) * BUCKETS + 1
-    numbers = np.zeros(sizes + exchange.consumers)
-    numbers[sizes:] = network.starting_segment_size_bytes
+    end = first_number_behind(exchange, network)
+    numbers = np.zeros(end)
+    numbers[end - exchange.consumers :] = network.starting_segment_size_bytes
+    numbers = np.append(numbers, loop_numbers(exchange))
     numbers[k.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte

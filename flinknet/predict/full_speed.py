@@ -14,6 +14,8 @@ from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cost_model import Preemptions
 
+from .fast_kernel import words as k
+from .fast_memory import KernelMemory
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
 
@@ -41,34 +43,38 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
     found = []
     for producer in range(exchange.producers):
         own = [channel for channel in exchange.channels if channel.producer == producer]
-        total = sum(channel.records for channel in own)
-        ends = np.append(np.arange(batch_records, total, batch_records), total)
-        found.append(np.diff(_records_before(own, ends), axis=0, prepend=0))
+        found.append(np.diff(_records_before(own, batch_records), axis=0, prepend=0))
     return found
 
 
-def _records_before(channels: Sequence[RecordedChannel], counts: IntArray) -> IntArray:
-    """How many of so many records that were emitted first go to each of some channels: for each
-    count a row. What `emission_order` comes to, in the time of their stretches, not of records.
+def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
+    """How many of the records that were emitted up to the end of each batch went to each of some
+    channels: for each batch a row.
     """
+    total = sum(channel.records for channel in channels)
     if len(channels) == 1:
-        return counts[:, np.newaxis]
-    arrivals = [_one_after_another(channel.arrivals) for channel in channels]
-    low_ns = np.full(len(counts), min(int(each.first_ns[0]) for each in arrivals) - 1)
-    high_ns = np.full(len(counts), max(int(each.ends_ns[-1]) for each in arrivals))
-    while (high_ns - low_ns > 1).any():  # too few have come at low_ns, enough at high_ns
-        middle_ns = (low_ns + high_ns) >> 1
-        has_come = np.sum([each.until(middle_ns) for each in arrivals], axis=0) >= counts
-        low_ns = np.where(has_come, low_ns, middle_ns)
-        high_ns = np.where(has_come, middle_ns, high_ns)
-    before = np.stack([each.until(high_ns - 1) for each in arrivals], axis=1)
-    until = np.stack([each.until(high_ns) for each in arrivals], axis=1)
-    left = counts - before.sum(axis=1)  # those of the last instant, of the first channels first
-    for place in range(len(channels)):
-        taken = np.minimum(until[:, place] - before[:, place], left)
-        before[:, place] += taken
-        left -= taken
-    return before
+        return np.append(np.arange(batch_records, total, batch_records), total)[:, np.newaxis]
+    from .fast_kernel.batches import count_batches
+
+    memory = KernelMemory(2)
+    places = memory.take(k.ARRIVALS_WORDS * len(channels))
+    first_ns, last_ns = [], []
+    for number, channel in enumerate(channels):
+        each = _one_after_another(channel.arrivals)
+        place, table = (
+            places + number * k.ARRIVALS_WORDS,
+            (each.records, each.first_ns, each.ends_ns),
+        )
+        first = memory.table_of(table)
+        memory.record(place, {0: first, 1: first + len(each) * k.RAMP_WORDS})
+        first_ns.append(int(each.first_ns[0]))
+        last_ns.append(int(each.ends_ns[-1]))
+    batches = -(-total // batch_records)
+    counts = memory.take(batches * len(channels))
+    memory.record(0, {0: len(channels), 1: counts})
+    words = memory.to_array()
+    count_batches(words, batch_records, min(first_ns), max(last_ns))
+    return words[counts:].reshape(batches, len(channels))
 
 
 def _one_after_another(arrivals: Ramps) -> Ramps:

@@ -70,10 +70,10 @@ class Intervals:
         if len(edges) < 2:
             return NOTHING
         starts, ends = edges[:-1], edges[1:]
-        keep = self._covers(starts) & (other._covers(starts) == is_in_other)
+        keep = self.hold(starts) & (other.hold(starts) == is_in_other)
         return Intervals(starts[keep], ends[keep])
 
-    def _covers(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+    def hold(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
         """Whether each instant lies in the set."""
         begun = np.searchsorted(self.starts_ns, at_ns, side="right")
         ended = np.searchsorted(self.ends_ns, at_ns, side="right")
@@ -85,10 +85,10 @@ NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def merged(sets: Iterable[Intervals]) -> Intervals:
-    """The union of sets that may have something in common."""
+    """The union of sets that may have something in common, as may intervals of one."""
     kept = [each for each in sets if len(each.starts_ns)]
-    if len(kept) < 2:
-        return kept[0] if kept else NOTHING
+    if not kept:
+        return NOTHING
     starts_ns = np.concatenate([each.starts_ns for each in kept])
     order = np.argsort(starts_ns, kind="stable")
     starts_ns = starts_ns[order]

@@ -43,7 +43,14 @@ from .job_unknown import (
     SHARES_CONNECTIONS,
 )
 from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
-from .passing_on import AT_TIMES_FROM, drawn_delays, falls_behind, in_order, passed_on
+from .passing_on import (
+    AT_TIMES_FROM,
+    WAIT_STEPS,
+    drawn_delays,
+    falls_behind,
+    in_order,
+    passed_on,
+)
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, Setting
 from .recorded_job import NOTHING, UNKNOWN_ORIGIN, Departures, RecordedJob
@@ -354,6 +361,10 @@ class JobRun:
             delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
         share = edge.exchange.waking_share(setting)
         spread_ns = delays.awake(share, self._flushes_factor).spread_ns
+        flushed = edge.exchange
+        if edge.unseen is not None and self._phase:
+            flushed = edge.unseen.with_late_beats(flushed, self._phase)
+        waits_ns = flushed.late_waits_ns(setting)
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, dict[int, Departures]] = {}
         for each in exchange.channels:
@@ -363,6 +374,7 @@ class JobRun:
             delays_ns = drawn_delays(spread_ns, len(done_ns), number)
             if each.connection < 0 and not edge.exchange.has_instants:
                 delays_ns = delays_ns // THREADS_WOKEN
+            delays_ns = delays_ns + drawn_delays(waits_ns, len(done_ns), number, WAIT_STEPS)
             own_ns = done_ns - each.arrivals_ns + delays_ns
             latency.add(np.maximum(own_ns, 0))
             is_known = origins_ns != UNKNOWN_ORIGIN

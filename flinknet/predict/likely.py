@@ -95,16 +95,21 @@ def likely_around(
         outcome: of the windows that were simulated.
         exchange: one of these windows; a part from its start is drawn if it is long.
         unseen: of the same exchange.
-        delays: under the setting.
+        delays: under the setting, without what records wait for late flushes.
     """
     part = _part_of(exchange, outcome, setting)
-    drawn_for = figures_of(simulate(part.under(setting), setting.network), delays)
-    drawn = []
-    for number in range(1, DRAWS + 1):
-        drawn_part = unseen.drawn(part, number).under(setting)
-        own_delays = unseen.delays(delays, exchange.seed, number)
-        drawn.append(figures_of(simulate(drawn_part, setting.network), own_delays))
-    found = likely_range(figures_of(outcome, delays), drawn_for, drawn)
+
+    def figures(drawn: RecordedExchange, own_delays: Delays) -> Figures:
+        simulated = simulate(drawn.under(setting), setting.network)
+        return figures_of(simulated, own_delays.and_waits(drawn.late_waits_ns(setting)))
+
+    drawn_for = figures(part, delays)
+    drawn = [
+        figures(unseen.drawn(part, number), unseen.delays(delays, exchange.seed, number))
+        for number in range(1, DRAWS + 1)
+    ]
+    with_waits = delays.and_waits(exchange.late_waits_ns(setting))
+    found = likely_range(figures_of(outcome, with_waits), drawn_for, drawn)
     return replace(found, seed=exchange.seed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -89,10 +89,16 @@ _STEPS = (197, 211, 223, 227, 229, 233)
 """Prime to the number of quantiles of a spread, so that each comes as often."""
 
 
-def drawn_delays(spread_ns: IntArray, count: int, number: int) -> IntArray:
+WAIT_STEPS = (239, 241, 251, 263, 269, 271)
+"""The same for waits for late flushes, which have nothing to do with the delays of any edge."""
+
+
+def drawn_delays(
+    spread_ns: IntArray, count: int, number: int, steps: Sequence[int] = _STEPS
+) -> IntArray:
     """Delays of successive records, unlike on successive edges."""
     if not len(spread_ns):
         return np.zeros(count, np.int64)
-    places = (np.arange(count) * _STEPS[number % len(_STEPS)] + 61 * number) % len(spread_ns)
+    places = (np.arange(count) * steps[number % len(steps)] + 61 * number) % len(spread_ns)
     found: IntArray = spread_ns[places]
     return found

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.direction import LinkSettings
 
+from .fit.late_beats import LateBeats
 from .fit.wakeups import Wakeups
 from .ramps import Ramps
 
@@ -92,6 +95,8 @@ class RecordedExchange:
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout.
+        late_beats: what single periods are longer than that; None where they are alike, or where
+            it is not known.
         counted_ns: messages that are sent in this time count; None for all.
         preemptions: of the process of each producer and each consumer; empty for none.
         has_instants: False where the arrivals are assumed, for messages were seen in passing only.
@@ -127,6 +132,7 @@ class RecordedExchange:
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())
     flush_overhead_ns: int = 0
+    late_beats: LateBeats | None = None
     counted_ns: tuple[int, int] | None = None
     has_instants: bool = True
     buffer_size_bytes: int | None = None
@@ -179,6 +185,7 @@ class RecordedExchange:
             flow_control=setting.flow_control,
             flush_overhead_ns=self._flush_overhead_under(setting),
             wakeups=None,
+            late_beats=None,
         )
         if setting.rate_factor == 1:
             return changed
@@ -205,9 +212,26 @@ class RecordedExchange:
             ),
         )
 
+    def late_waits_ns(self, setting: Setting) -> IntArray:
+        """Evenly spaced quantiles of what records wait longer for a flush under a setting since
+        beats are not alike; empty where they are."""
+        timeout_ns = setting.network.buffer_timeout_ns
+        if self.late_beats is None or timeout_ns <= 0:
+            return np.zeros(0, np.int64)
+        return self.late_beats.waits_ns(timeout_ns + self._usual_overhead_under(setting))
+
     def _flush_overhead_under(self, setting: Setting) -> int:
-        """What the flusher's period is longer than the timeout: of threads, which sleep between
-        beats, as of those that messages wake; flinknet's own flusher is a timer of a loop."""
+        """What the flusher's period is longer than the timeout on average: what usual, and what
+        now and then delays it, at any timeout."""
+        usual_ns = self._usual_overhead_under(setting)
+        timeout_ns = setting.network.buffer_timeout_ns
+        if self.late_beats is None or timeout_ns <= 0:
+            return usual_ns
+        return usual_ns + self.late_beats.mean_ns(timeout_ns + usual_ns)
+
+    def _usual_overhead_under(self, setting: Setting) -> int:
+        """The same of most periods: of threads, which sleep between beats, as of those that
+        messages wake; flinknet's own flusher is a timer of a loop."""
         recorded_ns, timeout_ns = self.network.buffer_timeout_ns, setting.network.buffer_timeout_ns
         if self.has_instants or self.wakeups is None or min(recorded_ns, timeout_ns) <= 0:
             return self.flush_overhead_ns

@@ -13,7 +13,7 @@ from flinknet.arrays import IntArray
 from .fit.delays import NO_DELAYS, Delays
 from .fit.unseen import Unseen
 from .job_unknown import BEHIND_UNKNOWN, NO_RECORDS, SEVERAL_INPUTS
-from .recorded import RecordedExchange
+from .recorded import RecordedChannel, RecordedExchange
 
 WHOLE_WITHIN = 0.02
 """A task whose outputs are so close to a whole number for each input emits that number."""
@@ -34,7 +34,7 @@ class JobEdge:
             where they are when those came to the job.
         unseen: what was not recorded of it, to be drawn; None for nothing.
         why_unknown: why nothing can be said of it; None if something can.
-        is_in_turn: its producers are known to send a record to each channel in turn.
+        is_in_turn: its producers are known to send to each channel in turn, or each record to all.
     """
 
     source: int
@@ -171,13 +171,23 @@ def _passages(edge: JobEdge, taken_ns: Mapping[int, Sequence[IntArray]]) -> dict
         inputs_ns = np.sort(np.concatenate(parts))
         if not own or not len(inputs_ns):
             continue
-        instants_ns = np.concatenate([each.arrivals_ns for each in own])
+        instants_ns = np.sort(np.concatenate([each.arrivals_ns for each in own]))
+        ratio = _outputs_per_input(inputs_ns, instants_ns)
         numbers = np.array([each.channel for each in own], np.int64)
-        routes = np.repeat(numbers, [each.records for each in own])
-        order = np.argsort(instants_ns, kind="stable")
-        ratio = _outputs_per_input(inputs_ns, instants_ns[order])
-        found[producer] = Passage(ratio, numbers if edge.is_in_turn else routes[order])
+        found[producer] = Passage(ratio, numbers if edge.is_in_turn else _routes(edge, own))
     return found
+
+
+def _routes(edge: JobEdge, own: Sequence[RecordedChannel]) -> IntArray:
+    """The channels of successive records of a producer."""
+    if edge.unseen is not None:
+        passed = [each.channel for each in own if each.connection >= 0]
+        within = [each.channel for each in own if each.connection < 0]
+        return edge.unseen.routes(passed, within, edge.exchange.seed)
+    instants_ns = np.concatenate([each.arrivals_ns for each in own])
+    numbers = np.array([each.channel for each in own], np.int64)
+    routes = np.repeat(numbers, [each.records for each in own])
+    return routes[np.argsort(instants_ns, kind="stable")]
 
 
 def _outputs_per_input(inputs_ns: IntArray, outputs_ns: IntArray) -> float:

@@ -89,6 +89,7 @@ def with_figures(
 ) -> Outcome:
     """The outcome with what was simulated, and with the delays of the machine."""
     delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
+    delays = delays.and_waits(exchange.late_waits_ns(setting))
     seconds = simulated.duration_ns / 1e9
     notes = list(fit.notes)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:

@@ -1,10 +1,4 @@
-"""Reading runs: what is replayed, and which part of each trace.
-
-A recorded run leaves out its own warm-up. Between processes nobody knows when a job has started,
-but it shows: channels open one after another, and the rate climbs or a backlog is worked off. So
-the start-up is what comes before every channel has carried data and the bytes of a window are near
-those of most windows.
-"""
+"""Reading runs: what is replayed, and which part of each trace."""
 
 from __future__ import annotations
 
@@ -12,9 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
 from flinknet.predict.captured_settings import with_settings
@@ -22,8 +13,7 @@ from flinknet.predict.exchange import is_blocking
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
 from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
-from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index
-from flinknet.trace.event_block import is_data
+from flinknet.trace import RunManifest, TraceFile
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
@@ -41,20 +31,7 @@ from .opening import (
     open_parts,
     opened_part,
 )
-
-SEARCH_NS = 120_000_000_000
-"""The start-up is looked for in the first two minutes of a trace."""
-
-SEARCH_MIN_NS = 2_000_000_000
-"""In a shorter trace the start-up cannot be distinguished from the rest."""
-
-WINDOWS = 40
-"""Windows of what is searched; a quarter of them at most is start-up."""
-
-NEAR = 1.5
-"""The bytes of a steady window differ from the median by less than this factor."""
-
-_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "payload_bytes")
+from .start_up import start_up_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +299,10 @@ def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:
         run = replace(run, to_ns=to_ns, until_ns=min(run.until_ns, to_ns))
     left_out_ns, why = asked.from_ns or 0, ""
     if asked.from_ns is None and run.manifest.is_from_between:
-        left_out_ns, why = start_up_ns(run), "; before it the job was starting (--from 0s keeps it)"
+        left_out_ns, why = (
+            start_up_ns(run.files, run.from_ns, run.to_ns),
+            "; before it the job was starting (--from 0s keeps it)",
+        )
     run = replace(run, from_ns=whole_from_ns + left_out_ns, whole_ns=(whole_from_ns, whole_to_ns))
     if (run.from_ns, run.to_ns) == run.whole_ns:
         return run
@@ -331,45 +311,6 @@ def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:
     what = "trace" if run.manifest.is_from_between else "measured part"
     note = f"part used: {first} to {last} of the {what} of {whole}{why if left_out_ns else ''}"
     return replace(run, is_asked_part=asked != WHOLE, notes=(*run.notes, note))
-
-
-def start_up_ns(run: RecordedRun) -> int:
-    """How long a job that was recorded between processes was starting."""
-    searched_ns = min(run.duration_ns, SEARCH_NS)
-    if searched_ns < SEARCH_MIN_NS:
-        return 0
-    width_ns = searched_ns // WINDOWS
-    first_ns: dict[int, int] = {}
-    passed_bytes = np.zeros(WINDOWS, np.int64)
-    to_ns = run.from_ns + WINDOWS * width_ns
-    for file in run.files:
-        with TraceReader(file, file_index(file).within(run.from_ns, to_ns)) as reader:
-            for block in reader.events(_COLUMNS, None, run.from_ns, to_ns):
-                keep = is_data(block, TracePoint.SENT) & (block["channel"] >= 0)
-                keep &= (block["at_ns"] >= run.from_ns) & (block["at_ns"] < to_ns)
-                at_ns = block["at_ns"][keep] - run.from_ns
-                np.add.at(passed_bytes, at_ns // width_ns, block["payload_bytes"][keep])
-                _add_first(first_ns, block["channel"][keep], at_ns)
-    most = WINDOWS // 4
-    opened_ns = [each for each in first_ns.values() if each < most * width_ns]
-    opened = max(opened_ns, default=0) // width_ns
-    return _first_steady(passed_bytes, opened, most) * width_ns
-
-
-def _add_first(first_ns: dict[int, int], channels: IntArray, at_ns: IntArray) -> None:
-    for channel in np.unique(channels).tolist():
-        found_ns = int(at_ns[channels == channel].min())
-        first_ns[channel] = min(first_ns.get(channel, found_ns), found_ns)
-
-
-def _first_steady(passed_bytes: IntArray, opened: int, most: int) -> int:
-    """The first window that is like most, from the one on in which the last channel opened; that
-    one if there is none, for then the load itself is not steady."""
-    middle = float(np.median(passed_bytes))
-    for window in range(opened, most + 1):
-        if middle / NEAR <= passed_bytes[window] <= middle * NEAR:
-            return window
-    return opened
 
 
 def _check(run: RecordedRun, asked: AskedPart) -> None:

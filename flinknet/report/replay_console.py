@@ -350,7 +350,8 @@ def _settings_table(
     shown = _nearest(answer, SETTINGS_SHOWN)
     left_out = len(points) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
-    table = _table(f"predicted for each {varied[0] if len(varied) == 1 else 'setting'}{more}")
+    what = BUFFER_TIMEOUT if list(varied) == [BUFFER_TIMEOUT] else "setting"
+    table = _table(f"predicted for each {what}{more}")
     headings = ["timeout" if name == BUFFER_TIMEOUT else name for name in varied]
     if is_folded:
         table.add_column(", ".join(headings), overflow="fold", vertical="bottom")

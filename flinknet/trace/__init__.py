@@ -4,7 +4,8 @@
     recorder            a `core.probe.Probe` that writes rows; statistics, message_counts: totals
                         as rows pass; job_traces: per job
     format, columns, blocks    byte layouts of a file, a column, a block of events
-    writer, reader      of files; index: index of a file, read once and passed on as extents
+    writer, reader      of files; index: index of a file, read once and passed on as extents;
+                        ranged_files: files read in ranges, here or in a store
     event_block         a block as numpy columns; arrow: as Arrow columns
     buffers             pairs the events of both ends of a channel
     manifest            describes a run; job_names: names of channel ends; plain_text: JSON

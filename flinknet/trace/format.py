@@ -171,7 +171,9 @@ def file_header_bytes(prefix: bytes) -> int:
     """
     magic, version, text_bytes = _HEADER.unpack(prefix)
     if magic != MAGIC:
-        raise TraceFormatError("not a flinknet trace: wrong magic number")
+        raise TraceFormatError(
+            "not a flinknet trace (wrong magic number): give a run directory, or a .fnt file in one"
+        )
     if version != FORMAT_VERSION:
         raise TraceFormatError(
             f"trace format version {version}, but this flinknet reads version {FORMAT_VERSION};"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
-from flinknet.storage import KEPT_BYTES, AnyPath, open_ranged, path_of
+from flinknet.storage import AnyPath, path_of
 
 from .blocks import (
     ColumnRange,
@@ -41,6 +41,7 @@ from .format import (
     file_header_bytes,
 )
 from .manifest import ProcessInfo
+from .ranged_files import KEPT_BYTES, open_ranged
 from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
 
 _SEARCH_BYTES = 1 << 20

@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.arrays import IntArray
+from flinknet.errors import StorageError
 from flinknet.storage import AnyPath, StoragePath, path_of
 
 from .index import Stamp, stamp_at
-from .manifest import MANIFEST_NAME, SETTINGS_FROM, ChannelInfo, RunManifest
+from .manifest import MANIFEST_NAME, RESULT_NAME, SETTINGS_FROM, ChannelInfo, RunManifest
 from .metrics import METRICS_NAME, Series, metrics_lines, read_series
+from .plain_text import read_document
 from .run import Run, open_with_faults, refuse
 from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
@@ -117,6 +120,40 @@ def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
         return []
     offset_ns = found.offset_ns
     return read_series(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+
+
+def asked_within(place: RunPlace, from_ns: int, to_ns: int) -> IntArray:
+    """The instants within [from_ns, to_ns) of the run's clock at which Flink answered what was
+    asked about its tasks, ascending."""
+    found = _with_metrics(place)
+    if found is None:
+        return np.zeros(0, np.int64)
+    offset_ns = found.offset_ns
+    lines = metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+    at_ns = np.array([each["at_ns"] for each in lines if "checkpoint" not in each], np.int64)
+    return np.unique(at_ns) + offset_ns
+
+
+MOST_DELAY_NS = 1_000_000_000
+"""A tap adds less; what says otherwise was not written by one."""
+
+
+def delay_of_tap_ns(place: RunPlace) -> float:
+    """What the tap that recorded a run added to half of what it forwarded, at most; 0 where that is
+    not known, and for what was not recorded by a tap."""
+    recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
+    found = [_delay_ns(path_of(each.path)) for each in recordings]
+    return float(np.mean(found)) if found else 0.0
+
+
+def _delay_ns(directory: AnyPath) -> float:
+    try:
+        delay: Any = read_document(directory / RESULT_NAME).get("added_delay_ns")
+    except StorageError:
+        return 0.0
+    found: Any = delay.get("p50") if isinstance(delay, dict) else None
+    is_known = isinstance(found, int | float) and 0 <= found < MOST_DELAY_NS
+    return float(found) if is_known else 0.0
 
 
 def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:

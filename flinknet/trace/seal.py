@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import Any
 
 from flinknet.errors import TraceFormatError
-from flinknet.storage import AnyPath, open_ranged
+from flinknet.storage import AnyPath
 from flinknet.whole_files import closing_file
 
 from .format import (
@@ -28,6 +28,7 @@ from .format import (
     decode_footer,
     file_header_bytes,
 )
+from .ranged_files import open_ranged
 
 WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to null'
 

@@ -179,6 +179,9 @@ class ExchangeRun:
         return Watched(cluster, checker, checks_records=not exchange.disk.is_rotten)
 
     def _invite_strangers(self) -> None:
+        """Those who may read a blocking partition go: what is read for them and stays where it is
+        takes the buffers that others wait for, in Flink, too.
+        """
         draw, load = self._draw, self._loads[0]
         partition = partition_id(7)
         if self.exchange.faults.late_partitions_ns is None:
@@ -193,7 +196,7 @@ class ExchangeRun:
             stranger = Stranger(
                 words,
                 hears=not draw.chance(f"{name} is deaf", 4),
-                goes=draw.chance(f"{name} goes", 2),
+                goes=draw.chance(f"{name} goes", 2) or load.scenario.workload.is_blocking,
             )
             serving = create_producer_connection(
                 load.scenario.flow_control,

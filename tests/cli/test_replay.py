@@ -210,7 +210,8 @@ def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
     empty.touch()
     alone = next(write_run(tmp_path / "run", buffers=4).glob("*.fnt"))
     for file, actual in {
-        text: "not a flinknet trace: wrong magic number",
+        text: "not a flinknet trace (wrong magic number): give a run directory,"
+        " or a .fnt file in one",
         empty: "the file is empty: its process ended before it recorded",
         alone: "a trace file alone does not say what was measured; give the run directory with its"
         " manifest.json",

@@ -12,7 +12,7 @@ from click.testing import Result
 Flinknet = Callable[..., Result]
 
 NO_FILE = "there is no such file or directory"
-NO_TRACE = "not a flinknet trace: wrong magic number"
+NO_TRACE = "not a flinknet trace (wrong magic number): give a run directory, or a .fnt file in one"
 NO_RUN = "empty: not a run directory"
 NOT_JSON = "run/manifest.json: not JSON"
 A_DURATION = "is not a duration; write a number and a unit, such as 100ms, 5 s"

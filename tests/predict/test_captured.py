@@ -25,6 +25,7 @@ from flinknet.predict.fit.round_trips import (
     fit_captured,
 )
 from flinknet.predict.fit.wakeups import Wakeups
+from flinknet.predict.intervals import NOTHING, Intervals
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
@@ -83,6 +84,11 @@ def test_buffers_without_the_end_of_a_record_belong_to_the_next() -> None:
 def test_a_record_of_a_tap_that_begins_late_comes_no_earlier_than_the_tap() -> None:
     ramps = seen_between(captured(sent([1_000, 1_100], [1, 1])), 900)[0].evenly()
     assert ramps.first_ns.tolist() == [950, 1_050]
+
+
+def test_what_came_before_a_window_is_not_pressed_into_it() -> None:
+    ramps = seen_between(captured(sent([1_010, 1_100], [8, 1])), 1_000, 80)[0].evenly()
+    assert ramps.within(1_000, 2_000).total_records == 2
 
 
 def test_no_record_of_a_buffer_came_longer_before_it_than_a_record_can_wait() -> None:
@@ -307,6 +313,26 @@ def test_records_of_a_late_beat_came_in_all_the_time_since_the_one_before() -> N
     rows = captured(sent(at_ns, [5] * 7))
     seen = seen_between(rows, 0, 10 * MS + FLUSHER_LATE_NS, {0: 0})[0]
     assert (seen.at_ns - seen.since_ns).tolist()[4:] == [10 * MS, 16 * MS, 10 * MS]
+
+
+def test_what_a_tap_adds_is_no_part_of_a_round_trip() -> None:
+    data, back = way_and_back([10 * MS] * 100, [400 * US] * 100)
+    trip = fit_captured(data, back, {0: 0}, 1, tap_ns=80 * US).round_trip
+    assert trip is not None
+    assert trip.total_ns == pytest.approx(320 * US)
+
+
+def test_round_trips_that_something_disturbed_do_not_count() -> None:
+    took_ns = [400 * US] * 90 + [5 * MS] * 10
+    data, back = way_and_back([10 * MS] * 100, took_ns)
+    last_ns = int(data["at_ns"][90])
+    disturbed = Intervals(np.array([last_ns]), np.array([last_ns + 1_000 * MS]))
+    found = [
+        fit_captured(data, back, {0: 0}, 1, disturbed=each).delays.spread_ns.max()
+        for each in (NOTHING, disturbed)
+    ]
+    assert found[0] > MS
+    assert found[1] == 0
 
 
 def test_each_consumer_has_its_own_speed() -> None:

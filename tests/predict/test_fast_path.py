@@ -262,6 +262,7 @@ def features_of(
     features += ["flow control tcp"] if exchange.flow_control == TCP else []
     features += ["connections that were not read"] if fast.stops else []
     features += ["the highest rate"] if exchange.is_max_rate else []
+    features += ["costs of the parts of event loops"] if exchange.costs.loop else []
     features += ["sockets that filled"] if fast.full_sockets else []
     if found is None or not found.completed:
         return features
@@ -318,7 +319,11 @@ def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExch
 
 
 AT_ONCE = NetworkConfig(buffer_timeout_ns=0)
-LOOP = LoopCosts(5_000.0, 1_000.0, 8_000.0, 10_000.0, 0.1, 2_000.0, 500.0, 8_000.0)
+LOOP_COSTS = replace(
+    TYPICAL_COSTS,
+    consume_ns_per_record=(20.0,),
+    loop=LoopCosts(5_000.0, 1_000.0, 8_000.0, 10_000.0, 0.1, 2_000.0, 500.0, 8_000.0),
+)
 
 
 def test_latencies_that_lie_apart_are_counted_where_they_lie() -> None:
@@ -396,6 +401,10 @@ def test_many_channels_are_covered(
             id="with a writer that waits",
         ),
         pytest.param(steady(4000.0, 2.0, is_max_rate=True), id="at the highest rate"),
+        pytest.param(
+            steady(4000.0, 2.0, is_max_rate=True, costs=LOOP_COSTS),
+            id="with the costs of an event loop's parts",
+        ),
     ],
 )
 def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> None:
@@ -421,9 +430,10 @@ def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> Non
                 4000.0,
                 2.0,
                 is_max_rate=True,
-                costs=replace(TYPICAL_COSTS, consume_ns_per_record=(20.0,), loop=LOOP),
+                costs=LOOP_COSTS,
+                task_managers=((0,), (0,)),
             ),
-            id="with the costs of an event loop's parts",
+            id="with the costs of the parts of an event loop that producer and consumer share",
         ),
         pytest.param(steady(1000.0, 2.0), id="few messages"),
     ],

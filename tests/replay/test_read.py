@@ -54,6 +54,26 @@ def test_a_burst_at_the_start_is_left_out(tmp_path: Path) -> None:
     assert offsets(tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30)))[0] == 250
 
 
+@pytest.mark.parametrize(
+    ("slow_buffers", "from_buffer", "left_out_ms"),
+    [
+        (0, 0, 0),
+        (20, 0, 2_000),
+        (60, 0, 0),  # later, too
+        (30, 10, 0),  # the job had begun before: that is no start
+    ],
+)
+def test_a_job_starts_until_credit_comes_back_as_soon_as_later(
+    tmp_path: Path, slow_buffers: int, from_buffer: int, left_out_ms: int
+) -> None:
+    channels = [
+        TappedChannel(SOURCE, consumer=each, slow_buffers=slow_buffers, from_buffer=from_buffer)
+        for each in range(4)
+    ]
+    begins_ms = 100 * from_buffer
+    assert offsets(tapped(tmp_path, *channels))[0] - begins_ms == left_out_ms
+
+
 def test_a_channel_that_opens_long_after_the_start_is_no_start_up(tmp_path: Path) -> None:
     late = TappedChannel(SOURCE, consumer=1, after_ns=9_000 * MS)
     assert offsets(tapped(tmp_path, TappedChannel(SOURCE), late))[0] == 0

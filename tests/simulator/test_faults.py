@@ -149,6 +149,18 @@ ONCE_FAILED = {
         | {"debloating": 7, "rate": 1, "records": 8, "slow consumer": 2, "slow delay": 2}
         | {"tick": 7},
     ),
+    "a stranger read a blocking partition, stopped, and kept the buffers that the job waited for": (
+        15927339837,
+        {"partition type": 11, "segment size bytes": 1, "record spread bytes": 3, "records": 9}
+        | {"strangers": 8, "stranger 1 word 0 message": 34},
+    ),
+    "a reader was notified, cancelled, and then put on the list of those that have a turn": (
+        26839486563,
+        {"parallelism": 4, "record spread bytes": 3, "request timeout": 1, "records": 4, "end": 11}
+        | {"end at": 3_460_688, "end sooner": 2, "pieces": 2, "late partitions": 6, "delay": 1}
+        | {"clocks": 7, "clock 0 rate": 3, "clock 1 rate": 1, "capacity bytes": 2}
+        | {"high water bytes": 2},
+    ),
     "a relay flushed less often than the network says": (
         2667960297,
         {"relays": 11, "rate": 1, "records": 2},

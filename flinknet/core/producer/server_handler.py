@@ -138,15 +138,19 @@ class PartitionRequestServerHandler:
             self._queue.enqueue(reader)
 
     def enqueue_notified(self, *, now_ns: int) -> None:
-        """Enqueue the notified readers, or announce why they cannot send."""
+        """Enqueue the notified readers, or announce why they cannot send; not those that have been
+        removed meanwhile.
+        """
         notified, self.notified = self.notified, []
+        readers = self._queue.readers
         for reader in notified:
+            if readers.get(reader.receiver_id) is not reader:
+                continue
             cause = reader.failure_cause
             if cause is not None:
-                if reader.receiver_id not in self._failed:
-                    self.release(reader)
-                    self._failed.add(reader.receiver_id)
-                    self._peer.send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
+                self.release(reader)
+                self._failed.add(reader.receiver_id)
+                self._peer.send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
             elif not self._queue.enqueue(reader):
                 self._announce_backlog(reader)
                 if reader.subpartition is not None and reader.subpartition.is_data_available:

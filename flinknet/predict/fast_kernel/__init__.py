@@ -16,7 +16,7 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `words`: what stands where. `compiling`: how functions are compiled. `timetable`: what is next.
 - `source`: when a source steps. Its `writer` makes buffers of records (`ramps`), which wait in a
   `subpartition`; where the `buffer_pool` has none, records wait.
-  At the highest rate it steps at `full_speed`.
+  At the highest rate it steps at `full_speed`, and writes `batches`.
 - `connection`: messages and credit on their way. `sockets`: what waits for one that is full.
   Without credit (`tcp_mode`) messages wait behind one that finds no buffer.
 - `checkpoints`: barriers are written. `alignment`: they are aligned, or overtake data.
@@ -25,6 +25,9 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `sink`: buffers are taken (`input_channel`), and the `latencies` of their records counted.
 - `relays`: tasks that read one exchange and write others, in a run of several (`joint_words`).
 - `quiet_turns`: turns in which nothing leaves are made up for later, all at once.
+- Event loops whose parts have costs (`loop_words`, and `loop_jitter` by how much these vary) take
+  other turns (`loop_turns`): a connection is a `stream` of bytes, and a `run_sink` reads at once
+  what lies end to end (`segments`).
 - `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
   half a second.
 """

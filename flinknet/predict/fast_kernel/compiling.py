@@ -36,6 +36,12 @@ def compiled(function: _Function) -> _Function:
     return cast(_Function, _njit(**_HOW, no_cpython_wrapper=True)(function))
 
 
+def inlined(function: _Function) -> _Function:
+    """Compiled as a part of the function that calls it, however large it is: one in each of several
+    runs."""
+    return cast(_Function, _njit(**_HOW, no_cpython_wrapper=True, forceinline=True)(function))
+
+
 def kept_on_disk(function: _Function) -> _Function:
     """Compiled once for all processes, where there is a place to keep it."""
     dispatcher = numba.njit(**_HOW)(function)

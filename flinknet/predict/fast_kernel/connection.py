@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import words as w
-from .compiling import compiled
+from .compiling import compiled, inlined
 from .input_channel import notify_credit, queue_barrier, queue_channel, request_floating
 from .latencies import longest_wait_ns
 from .sockets import batch_limit, is_narrow, settle, stage
@@ -14,9 +14,17 @@ from .words import Numbers, Words
 
 
 @compiled
+def _has_passed(m: Words, request: int) -> bool:
+    """Whether the place among others that an instant and the number behind it stand for is no more,
+    since others at that instant that come behind it have had their turn."""
+    return m[request] == m[w.PASSED_NS] and m[request + 1] < m[w.PASSED_ASKED]
+
+
+@compiled
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
     """Ask for a turn, unless an earlier one is asked for. Who has asked for this instant before,
-    and then for an earlier one, has its place among those of this instant still, once.
+    and then for an earlier one, has its place among those of this instant still, once, unless that
+    was before the turn that is taken.
     """
     at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
     due = due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER])
@@ -24,10 +32,10 @@ def wake(m: Words, task_manager: int, at_ns: int) -> None:
         return
     m[w.TURNS_ASKED] += 1
     asked = m[w.TURNS_ASKED]
-    if at_ns == m[task_manager + w.LATER_NS]:
+    if at_ns == m[task_manager + w.LATER_NS] and not _has_passed(m, task_manager + w.LATER_NS):
         asked = m[task_manager + w.LATER_ASKED]
         m[task_manager + w.LATER_ASKED] = m[w.TURNS_ASKED]
-    elif at_ns == m[task_manager + w.LATEST_NS]:
+    elif at_ns == m[task_manager + w.LATEST_NS] and not _has_passed(m, task_manager + w.LATEST_NS):
         asked = m[task_manager + w.LATEST_ASKED]
         m[task_manager + w.LATEST_ASKED] = m[w.TURNS_ASKED]
     if due != w.NEVER:
@@ -48,6 +56,88 @@ def count_message(m: Words, now: int, backlog: int) -> None:
         m[w.BACKLOG_MAX] = max(m[w.BACKLOG_MAX], backlog)
 
 
+@inlined
+def hand_over(m: Words, connection: int, now: int) -> tuple[int, int]:
+    """ProducerConnection.data_to_send: what the readers of a connection may send, up to a batch,
+    and nothing if enough waits for the socket. Returns: messages, and their bytes.
+    """
+    mask, is_tcp = m[connection + w.SLOTS_MASK], m[w.WITHOUT_CREDIT]
+    may_wait = is_narrow(m, connection)
+    if may_wait:
+        settle(m, connection)
+    notified = m[connection + w.NOTIFIED]
+    for place in range(notified, notified + m[connection + w.NOTIFIED_COUNT]):
+        channel = m[place]
+        m[channel + w.IS_NOTIFIED] = 0
+        if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
+            append_reader(m, connection, channel)
+    m[connection + w.NOTIFIED_COUNT] = 0
+    has_readers = m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]
+    if not has_readers or m[connection + w.IS_UNWRITABLE]:
+        return 0, 0
+    left, messages, sent_bytes = m[w.BATCH_BYTES], 0, 0
+    is_limited = is_in_run = False
+    if may_wait:
+        left, is_limited = batch_limit(m, connection)
+    while left > 0 and m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]:
+        place = m[connection + w.READERS_BEGIN] & m[connection + w.WIDTH_MASK]
+        channel = m[m[connection + w.READERS] + place]
+        m[connection + w.READERS_BEGIN] += 1
+        m[channel + w.IS_ENQUEUED] = 0
+        polled, segments, runs = m[channel + w.POLLED], 0, False
+        if may_wait:
+            segments = m[channel + w.SEGMENTS]
+            is_alone = m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]
+            runs = is_alone and not is_limited and m[channel + w.ELEMENTS] > 1
+        kind, size, backlog, following = poll(m, channel)
+        if may_wait:
+            segments -= m[channel + w.SEGMENTS]
+            end_bytes = m[connection + w.SENT_BYTES] + sent_bytes + size + m[w.HEADER_BYTES]
+            continues = stage(m, connection, channel, kind, segments, end_bytes, is_in_run and runs)
+            is_in_run = runs and continues
+        if kind == w.NOTHING:
+            continue
+        records = 0
+        if kind == w.DATA:
+            m[channel + w.CREDIT] -= 1
+            records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
+            count_message(m, now, backlog)
+        if following and (m[channel + w.CREDIT] > 0 or following == 2):
+            append_reader(m, connection, channel)
+        entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
+        m[connection + w.DOWN_END] += 1
+        m[entry] = channel
+        m[entry + 1] = backlog
+        m[entry + 2] = size + m[w.HEADER_BYTES]
+        m[entry + 3] = m[connection + w.PIECES]
+        m[entry + 5] = kind
+        if is_tcp:
+            longest_ns = 0
+            if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                longest_ns = longest_wait_ns(m, channel, records, backlog, now)
+            lay_down(m, connection, entry, records, now, longest_ns)
+        elif kind != w.PRIORITY_BARRIER:
+            slot = m[channel + w.SENT] & m[w.RING_MASK]
+            message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
+            m[channel + w.SENT] += 1
+            m[message] = kind
+            m[message + 1] = records
+            m[message + 5] = size
+            if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                m[message + 3] = now
+                m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
+        size += m[w.HEADER_BYTES]
+        messages += 1
+        sent_bytes += size
+        left -= size
+    if messages:
+        m[connection + w.PIECES] += 1
+        m[w.HAS_SENT] = 1
+        m[connection + w.UNREAD_BYTES] += sent_bytes
+        m[connection + w.SENT_BYTES] += sent_bytes
+    return messages, sent_bytes
+
+
 @compiled
 def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
     """Send what the readers of a connection may, until enough waits for the socket.
@@ -56,83 +146,10 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
     """
     mask, is_tcp = m[connection + w.SLOTS_MASK], m[w.WITHOUT_CREDIT]
     while True:
-        may_wait = is_narrow(m, connection)
-        if may_wait:
-            settle(m, connection)
-        notified = m[connection + w.NOTIFIED]
-        for place in range(notified, notified + m[connection + w.NOTIFIED_COUNT]):
-            channel = m[place]
-            m[channel + w.IS_NOTIFIED] = 0
-            if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
-                append_reader(m, connection, channel)
-        m[connection + w.NOTIFIED_COUNT] = 0
-        has_readers = m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]
-        if not has_readers or m[connection + w.IS_UNWRITABLE]:
-            return now
-        left, messages, sent_bytes = m[w.BATCH_BYTES], 0, 0
-        is_limited = is_in_run = False
-        if may_wait:
-            left, is_limited = batch_limit(m, connection)
         first = m[connection + w.DOWN_END]
-        while left > 0 and m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]:
-            place = m[connection + w.READERS_BEGIN] & m[connection + w.WIDTH_MASK]
-            channel = m[m[connection + w.READERS] + place]
-            m[connection + w.READERS_BEGIN] += 1
-            m[channel + w.IS_ENQUEUED] = 0
-            polled, segments, runs = m[channel + w.POLLED], 0, False
-            if may_wait:
-                segments = m[channel + w.SEGMENTS]
-                is_alone = m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]
-                runs = is_alone and not is_limited and m[channel + w.ELEMENTS] > 1
-            kind, size, backlog, following = poll(m, channel)
-            if may_wait:
-                segments -= m[channel + w.SEGMENTS]
-                end_bytes = m[connection + w.SENT_BYTES] + sent_bytes + size + m[w.HEADER_BYTES]
-                continues = stage(
-                    m, connection, channel, kind, segments, end_bytes, is_in_run and runs
-                )
-                is_in_run = runs and continues
-            if kind == w.NOTHING:
-                continue
-            records = 0
-            if kind == w.DATA:
-                m[channel + w.CREDIT] -= 1
-                records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
-                count_message(m, now, backlog)
-            if following and (m[channel + w.CREDIT] > 0 or following == 2):
-                append_reader(m, connection, channel)
-            entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
-            m[connection + w.DOWN_END] += 1
-            m[entry] = channel
-            m[entry + 1] = backlog
-            m[entry + 2] = size + m[w.HEADER_BYTES]
-            m[entry + 3] = m[connection + w.PIECES]
-            m[entry + 5] = kind
-            if is_tcp:
-                longest_ns = 0
-                if kind == w.DATA and not m[w.HAS_INSTANTS]:
-                    longest_ns = longest_wait_ns(m, channel, records, backlog, now)
-                lay_down(m, connection, entry, records, now, longest_ns)
-            elif kind != w.PRIORITY_BARRIER:
-                slot = m[channel + w.SENT] & m[w.RING_MASK]
-                message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
-                m[channel + w.SENT] += 1
-                m[message] = kind
-                m[message + 1] = records
-                m[message + 5] = size
-                if kind == w.DATA and not m[w.HAS_INSTANTS]:
-                    m[message + 3] = now
-                    m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
-            size += m[w.HEADER_BYTES]
-            messages += 1
-            sent_bytes += size
-            left -= size
+        messages, sent_bytes = hand_over(m, connection, now)
         if messages == 0:
             return now
-        m[connection + w.PIECES] += 1
-        m[w.HAS_SENT] = 1
-        m[connection + w.UNREAD_BYTES] += sent_bytes
-        m[connection + w.SENT_BYTES] += sent_bytes
         now += int(f[w.SEND_NS_PER_MESSAGE] * messages + f[w.SEND_NS_PER_BYTE] * sent_bytes)
         arrival_ns = now + m[w.LATENCY_NS]
         for number in range(first, m[connection + w.DOWN_END]):
@@ -141,13 +158,11 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         if is_tcp and is_stopped(m, connection):
             wake(m, m[connection + w.DOWNSTREAM], max(m[oldest + 4], m[w.TURN_NS]))
             continue
-        _announce(
-            m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4]
-        )
+        announce(m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4])
 
 
 @compiled
-def _announce(m: Words, task_manager: int, place: int, at_ns: int) -> None:
+def announce(m: Words, task_manager: int, place: int, at_ns: int) -> None:
     """Something is on its way to an end of a connection."""
     set_due(m, m[task_manager + w.ARRIVALS], place, at_ns)
     wake(m, task_manager, at_ns)
@@ -196,8 +211,8 @@ def _append_up(m: Words, connection: int, channel: int, credit: int, at_ns: int)
 
 
 @compiled
-def pump_down(m: Words, connection: int, now: int) -> None:
-    """Send what the consumers announce."""
+def pump_down(m: Words, connection: int, now: int) -> bool:
+    """Send what the consumers announce. Returns: whether there was anything."""
     sent = m[connection + w.UP_END]
     at_ns = now + m[w.BACK_NS]
     is_counted = m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]
@@ -223,31 +238,55 @@ def pump_down(m: Words, connection: int, now: int) -> None:
             m[w.CREDIT_MESSAGES] += 1
     m[connection + w.CREDITORS_COUNT] = 0
     if m[connection + w.UP_END] == sent:
-        return
+        return False
     m[w.HAS_SENT] = 1
     slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
     oldest_ns = m[m[connection + w.UP] + slot * w.UP_WORDS + 2]
-    _announce(m, m[connection + w.UPSTREAM], m[connection + w.UPSTREAM_PLACE], oldest_ns)
+    announce(m, m[connection + w.UPSTREAM], m[connection + w.UPSTREAM_PLACE], oldest_ns)
+    return True
 
 
 @compiled
-def _receive(m: Words, channel: int) -> None:
-    """RemoteInputChannel.receive_buffer."""
-    message = m[channel + w.RING] + (m[channel + w.RECEIVED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
-    if m[message] == w.DATA:
-        m[channel + w.REQUIRED] -= 1
-        m[message + 2] = 0
-        if m[channel + w.FREE_FLOATING] > 0:
-            m[channel + w.FREE_FLOATING] -= 1
-            m[message + 2] = 1
-        else:
-            m[channel + w.FREE_EXCLUSIVE] -= 1
+def queue_message(m: Words, channel: int, kind: int) -> None:
+    """RemoteInputChannel.receive_buffer: the next message of a channel is there."""
     m[channel + w.RECEIVED] += 1
     if not m[channel + w.IS_QUEUED]:
         queue_channel(m, channel)
-    if m[message] == w.BARRIER and m[w.ALIGNED_TIMEOUT_NS]:
+    if kind == w.BARRIER and m[w.ALIGNED_TIMEOUT_NS]:
         m[channel + w.HAS_ANNOUNCEMENT] = 1
         queue_barrier(m, channel)
+
+
+@compiled
+def take_free(m: Words, channel: int) -> int:
+    """BufferManager.take: a buffer for what comes. Returns: whether it is a floating one."""
+    m[channel + w.REQUIRED] -= 1
+    if m[channel + w.FREE_FLOATING] > 0:
+        m[channel + w.FREE_FLOATING] -= 1
+        return 1
+    m[channel + w.FREE_EXCLUSIVE] -= 1
+    return 0
+
+
+@compiled
+def receive_barrier_before_all(m: Words, channel: int) -> None:
+    """A barrier that has overtaken data is read before what has come."""
+    m[channel + w.BARRIER_BEHIND] = m[channel + w.RECEIVED]
+    queue_barrier(m, channel)
+
+
+@compiled
+def receive_backlog(m: Words, channel: int, backlog: int) -> int:
+    """RemoteInputChannel.receive_backlog. Returns: floating buffers gained."""
+    required = backlog + m[w.EXCLUSIVE_BUFFERS]
+    m[channel + w.REQUIRED] = required
+    free = m[channel + w.FREE_FLOATING] + m[channel + w.FREE_EXCLUSIVE]
+    gained = 0
+    if not m[channel + w.IS_WAITING] and free < required:
+        gained = request_floating(m, channel)
+        if gained:
+            notify_credit(m, channel, gained)
+    return gained
 
 
 @compiled
@@ -269,18 +308,15 @@ def receive_down(m: Words, connection: int, now: int) -> int:
         m[connection + w.DOWN_BEGIN] += 1
         left -= m[entry + 2]
         m[connection + w.UNREAD_BYTES] -= m[entry + 2]
-        channel = m[entry]
-        if m[entry + 5] == w.PRIORITY_BARRIER:
-            m[channel + w.BARRIER_BEHIND] = m[channel + w.RECEIVED]
-            queue_barrier(m, channel)
+        channel, kind = m[entry], m[entry + 5]
+        if kind == w.PRIORITY_BARRIER:
+            receive_barrier_before_all(m, channel)
         else:
-            _receive(m, channel)
-        required = m[entry + 1] + m[w.EXCLUSIVE_BUFFERS]
-        m[channel + w.REQUIRED] = required
-        free = m[channel + w.FREE_FLOATING] + m[channel + w.FREE_EXCLUSIVE]
-        if not m[channel + w.IS_WAITING] and free < required:
-            gained = request_floating(m, channel)
-            if gained:
-                notify_credit(m, channel, gained)
+            if kind == w.DATA:
+                slot = m[channel + w.RECEIVED] & m[w.RING_MASK]
+                message = m[channel + w.RING] + slot * w.MESSAGE_WORDS
+                m[message + 2] = take_free(m, channel)
+            queue_message(m, channel, kind)
+        receive_backlog(m, channel, m[entry + 1])
     m[connection + w.DOWN_BEGIN] = m[connection + w.DOWN_END] = 0
     return w.NEVER

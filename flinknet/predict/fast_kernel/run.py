@@ -9,6 +9,7 @@ from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .full_speed import held_up_until, step_at_max_rate
+from .loop_turns import take_loops_turn
 from .quiet_turns import catch_up, count_turn, next_record_ns, next_watched_ns
 from .relays import (
     ask_tasks_behind,
@@ -19,12 +20,11 @@ from .relays import (
     write_before,
 )
 from .sink import step_sink
-from .source import may_go_on, start_source, step_source
+from .source import is_any_blocked, may_any_go_on, start_source, step_source
 from .subpartition import notify
 from .tcp_mode import deliver_waiting
 from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
-from .writer import is_blocked
 
 
 @compiled
@@ -59,26 +59,6 @@ def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
 
 
 @compiled
-def _may_go_on(m: Words, sources: int, sources_end: int) -> bool:
-    """Whether any source has only waited for what it has now."""
-    count = 0
-    for place in range(sources, sources_end):
-        count += 1 if may_go_on(m, m[place]) else 0
-    return count > 0
-
-
-@compiled
-def _is_any_blocked(m: Words, sources: int, sources_end: int) -> bool:
-    """Whether the pool of any source has no buffer to begin a record in, as that of one that has
-    finished."""
-    count = 0
-    for place in range(sources, sources_end):
-        if m[m[place] + w.STATE] == w.FINISHED or is_blocked(m, m[place]):
-            count += 1
-    return count > 0
-
-
-@compiled
 def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
     """SimulatedTaskManager's turn."""
     m[w.TURN_NS] = now
@@ -92,7 +72,7 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
     for place in range(sources, sources_end):
         if m[w.IS_MAX_RATE]:
-            now, again_ns = step_at_max_rate(m, f, m[place], now)
+            now, again_ns = step_at_max_rate(m, f, 0, m[place], now)
         else:
             now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
         next_ns = min(next_ns, again_ns)
@@ -102,16 +82,16 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
         if m[w.DEBLOAT_NS] and again_ns > now:
             rest(m, m[place], now)
         next_ns = min(next_ns, again_ns)
-    if m[task_manager + w.HAS_LOCAL_CHANNELS] and _may_go_on(m, sources, sources_end):
+    if m[task_manager + w.HAS_LOCAL_CHANNELS] and may_any_go_on(m, sources, sources_end):
         next_ns = now  # a local consumer has let it
-    waiting = m[w.MAY_WAIT] and _is_any_blocked(m, sources, sources_end)
+    waiting = m[w.MAY_WAIT] and is_any_blocked(m, sources, sources_end)
     m[w.HAS_SENT] = m[w.HAS_DELIVERED] = 0
     now = _pump_all(m, f, task_manager, now)
     if m[w.HAS_DELIVERED]:
         next_ns = now
     if m[w.CATCHES_UP]:
         next_ns = min(next_ns, next_watched_ns(m, sources, sources_end))
-    if waiting and (m[w.HAS_SENT] or _may_go_on(m, sources, sources_end)):
+    if waiting and (m[w.HAS_SENT] or may_any_go_on(m, sources, sources_end)):
         next_ns = now  # buffers came back to the writer
     m[task_manager + w.FREE_SINCE_NS] = now
     if next_ns != w.NEVER:
@@ -250,8 +230,9 @@ def _next(m: Words, now: int) -> int:
 @compiled
 def _take_clocks_turn(m: Words, f: Numbers, owner: int, now: int) -> None:
     """The turn of the coordinator, or of a timer."""
+    m[w.TURN_NS] = m[w.PASSED_NS] = now
+    m[w.PASSED_ASKED] = m[owner + w.ASKED]
     if m[owner + w.NUMBER] == m[w.TASK_MANAGERS]:
-        m[w.TURN_NS] = now
         take_coordinators_turn(m, f, now)
     else:
         take_debloaters_turn(m, f, owner, now)
@@ -317,4 +298,25 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
             _doubt_all(m)
         if is_joined:
             pass_on(all_words, all_numbers, j, exchange, owner, now)
+    return m[w.ENDED]
+
+
+@kept_on_disk
+def run_loops(memory: Ints, numbers: Floats, buckets: int) -> int:
+    """The same of an exchange whose event loops have costs of their parts: machine code of its own,
+    so that the other's stays small.
+    """
+    m: Words = pointer(memory)
+    f: Numbers = pointer(numbers)
+    _start(m)
+    now = earliest_ns(m, m[w.WAKES])
+    while now != w.NEVER:
+        owner = _next(m, now)
+        if m[w.ENDED] != w.DONE:
+            break
+        if m[owner + w.NUMBER] >= m[w.TASK_MANAGERS]:
+            _take_clocks_turn(m, f, owner, now)
+        else:
+            take_loops_turn(m, f, w.COUNTS + buckets, owner, now)
+        now = earliest_ns(m, m[w.WAKES])
     return m[w.ENDED]

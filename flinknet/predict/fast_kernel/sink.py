@@ -59,19 +59,19 @@ def _poll_local(m: Words, channel: int, now: int) -> int:
 
 
 @compiled
-def _has_barriers(m: Words, sink: int) -> bool:
+def has_barriers(m: Words, sink: int) -> bool:
     """Whether unaligned barriers, or announcements of others, wait to be read."""
     return m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]
 
 
 @compiled
-def _is_available(m: Words, sink: int) -> bool:
+def is_available(m: Words, sink: int) -> bool:
     """Whether anything waits to be read."""
-    return _has_barriers(m, sink) or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
+    return has_barriers(m, sink) or m[sink + w.READY_BEGIN] < m[sink + w.READY_END]
 
 
 @compiled
-def _poll_gate(m: Words, sink: int, now: int) -> tuple[int, int]:
+def poll_gate(m: Words, sink: int, now: int) -> tuple[int, int]:
     """SingleInputGate.poll. Returns: a channel and its message; 0 if none has one."""
     while m[sink + w.READY_BEGIN] < m[sink + w.READY_END]:
         channel = m[m[sink + w.READY] + (m[sink + w.READY_BEGIN] & m[sink + w.GATE_MASK])]
@@ -93,7 +93,7 @@ def _poll_gate(m: Words, sink: int, now: int) -> tuple[int, int]:
 
 
 @compiled
-def _take_priority_barriers(m: Words, f: Numbers, sink: int, now: int) -> None:
+def take_priority_barriers(m: Words, f: Numbers, sink: int, now: int) -> None:
     """TaskInputs.take_priority_events."""
     m[sink + w.MAIL_NS] = 0
     while m[sink + w.PRIORITIES_BEGIN] < m[sink + w.PRIORITIES_END]:
@@ -116,14 +116,14 @@ def _take_priority_barriers(m: Words, f: Numbers, sink: int, now: int) -> None:
 def _read_mail(m: Words, f: Numbers, sink: int, now: int) -> int:
     """Unaligned barriers are read between records. Returns: when to step again, at work."""
     until_ns, record_ns = m[sink + w.BUSY_UNTIL_NS], max(m[sink + w.CONSUME_NS], 1)
-    if not _has_barriers(m, sink) and now < m[sink + w.DEADLINE_NS]:
+    if not has_barriers(m, sink) and now < m[sink + w.DEADLINE_NS]:
         return min(until_ns, m[sink + w.DEADLINE_NS])
     if m[sink + w.MAIL_NS] == 0:
         m[sink + w.MAIL_NS] = until_ns - (until_ns - now) // record_ns * record_ns
     if now < m[sink + w.MAIL_NS]:
         return min(m[sink + w.MAIL_NS], until_ns)
     time_alignment_out(m, sink, now)
-    _take_priority_barriers(m, f, sink, now)
+    take_priority_barriers(m, f, sink, now)
     return min(until_ns, m[sink + w.DEADLINE_NS])
 
 
@@ -141,27 +141,44 @@ def _hand_on(m: Words, sink: int, channel: int, records: int, now: int, done_ns:
 
 
 @compiled
+def take_event(m: Words, f: Numbers, channel: int, message: int, now: int) -> None:
+    """NetworkInput.take_event."""
+    if m[message] == w.RECOVERY:
+        sink = m[channel + w.SINK]
+        m[sink + w.RECOVERED] += 1
+        if m[sink + w.RECOVERED] == m[sink + w.INPUTS_COUNT]:
+            _resume_all(m, sink)
+    elif m[message] == w.END_OF_DATA:
+        _acknowledge(m, channel)
+    elif m[message] == w.BARRIER:
+        receive_barrier(m, f, channel, False, 0, now)
+    else:
+        release(m, channel)
+        end_input(m, f, channel, now)
+
+
+@compiled
 def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[int, int]:
     """SimulatedSink.step. Returns: when the loop is done with that, and when to step again."""
     if now < m[sink + w.BUSY_UNTIL_NS]:
         return now, _read_mail(m, f, sink, now)
     if m[sink + w.IS_HELD_UP]:
         time_alignment_out(m, sink, now)
-        _take_priority_barriers(m, f, sink, now)
+        take_priority_barriers(m, f, sink, now)
         return now, m[sink + w.DEADLINE_NS]
     delay_ns = m[sink + w.CONSUME_NS]
     for _ in range(m[w.STEPS_PER_TURN]):
-        has_barriers, is_ready = _has_barriers(m, sink), _is_available(m, sink)
+        may_overtake, is_ready = has_barriers(m, sink), is_available(m, sink)
         if is_ready:
             resume(m, sink, now)
             now += m[w.RECEIVE_NS]
-        if has_barriers or now >= m[sink + w.DEADLINE_NS]:
+        if may_overtake or now >= m[sink + w.DEADLINE_NS]:
             time_alignment_out(m, sink, now)
-            _take_priority_barriers(m, f, sink, now)
+            take_priority_barriers(m, f, sink, now)
         recycle_held(m, sink)
         if not is_ready:
             return now, m[sink + w.DEADLINE_NS]
-        channel, message = _poll_gate(m, sink, now)
+        channel, message = poll_gate(m, sink, now)
         if channel == 0:
             return now, m[sink + w.DEADLINE_NS]
         done_ns = now
@@ -181,19 +198,10 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
                 return now, _hand_on(m, sink, channel, records, now, done_ns)
             if done_ns == now:
                 recycle_held(m, sink)
-        elif m[message] == w.RECOVERY:
-            m[sink + w.RECOVERED] += 1
-            if m[sink + w.RECOVERED] == m[sink + w.INPUTS_COUNT]:
-                _resume_all(m, sink)
-        elif m[message] == w.END_OF_DATA:
-            _acknowledge(m, channel)
-        elif m[message] == w.BARRIER:
-            receive_barrier(m, f, channel, False, 0, now)
         else:
-            release(m, channel)
-            end_input(m, f, channel, now)
+            take_event(m, f, channel, message, now)
         is_done = done_ns == now and now < m[sink + w.DEADLINE_NS]
-        if is_done and not _is_available(m, sink):
+        if is_done and not is_available(m, sink):
             return now, m[sink + w.DEADLINE_NS]
         if done_ns - now > m[w.BUSY_NS]:
             m[sink + w.BUSY_UNTIL_NS] = done_ns

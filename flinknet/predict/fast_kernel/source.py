@@ -12,6 +12,7 @@ from .words import Numbers, Words
 from .writer import (
     emit_until,
     follow_segment,
+    is_blocked,
     is_inside_record,
     next_record_ns,
     skip_segments,
@@ -118,6 +119,26 @@ def may_go_on(m: Words, source: int) -> bool:
     if m[source + w.STATE] == w.AWAITING_ACKNOWLEDGEMENT:
         return m[source + w.UNACKNOWLEDGED] == 0
     return m[source + w.HAS_WAITED] > 0 and is_pool_available(m, source)
+
+
+@compiled
+def may_any_go_on(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether any source has only waited for what it has now."""
+    count = 0
+    for place in range(sources, sources_end):
+        count += 1 if may_go_on(m, m[place]) else 0
+    return count > 0
+
+
+@compiled
+def is_any_blocked(m: Words, sources: int, sources_end: int) -> bool:
+    """Whether the pool of any source has no buffer to begin a record in, as that of one that has
+    finished."""
+    count = 0
+    for place in range(sources, sources_end):
+        if m[m[place] + w.STATE] == w.FINISHED or is_blocked(m, m[place]):
+            count += 1
+    return count > 0
 
 
 @compiled

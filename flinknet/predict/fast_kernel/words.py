@@ -138,7 +138,10 @@ BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SO
 # Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
 # for want of a buffer; whether what waited for one has come to its channel in a turn.
 WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
-HEAD_WORDS = 106
+# Where the costs of the parts of an event loop stand (`loop_words`), 0 for none; the last turn, of
+# the coordinator or a timer at least, that all have come before who asked for its instant earlier.
+LOOP, PASSED_NS, PASSED_ASKED = range(106, 109)
+HEAD_WORDS = 109
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -163,7 +166,8 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # event that waits to be read announces an aligned barrier; records taken and not written yet, and
 # where its arrivals stood before; the bytes up to which it is to be written when there are buffers;
 # how long its barrier travelled, and one more, 0 while it has not been read; the number of its last
-# message that waited for the socket, counted from 1.
+# message that waited for the socket, counted from 1. MEMORY is where more stands of it in
+# a run with a LOOP, as STREAM of a connection, POOL_MEMORY of a sink, LOOP_STATE of a TaskManager.
 (
     SOURCE,
     PLACE,
@@ -236,12 +240,14 @@ TIME_KINDS, TIME_WORDS = 4, 4
     WAITING_UNTIL,
     TRAVELLED,
     LAST_STAGED,
-) = range(71)
-CHANNEL_WORDS = 71
+    MEMORY,
+) = range(72)
+CHANNEL_WORDS = 72
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
 RAMP_WORDS = 3  # records, first and last instant
+ARRIVALS_WORDS = 3  # of a channel in `batches`: its next stretch, their end, records before it
 BARRIER_WORDS = 3
 """Of a barrier that a task passes on: the instant, when its checkpoint began, and whether it
 overtakes data."""
@@ -289,8 +295,9 @@ MESSAGE_WORDS = 6
     WAITS_FOR_BUFFER,
     IS_DUE,
     STAMPS,
-) = range(33)
-CONNECTION_WORDS = 33
+    STREAM,
+) = range(34)
+CONNECTION_WORDS = 34
 IS_LISTENING, HAS_BUFFER = 1, 2
 CONTROL_WORDS = 2  # channel, what to say
 DOWN_WORDS = 6  # channel, backlog (without credit: records), bytes, piece, when it arrives, kind
@@ -417,8 +424,9 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     FINISHED_ALIGNMENTS,
     SEEN_ALIGNMENTS,
     OWES_ALIGNMENT,
-) = range(56)
-SINK_WORDS = 56
+    POOL_MEMORY,
+) = range(57)
+SINK_WORDS = 57
 
 # A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
 # its place in the timetable of turns, the number of its request for the next one,
@@ -431,8 +439,8 @@ SINK_WORDS = 56
 NUMBER, ASKED, FREE_SINCE_NS, IDLE_NS, OWN_SOURCES, OWN_SOURCES_COUNT = range(6)
 OWN_SINKS, OWN_SINKS_COUNT, HAS_LOCAL_CHANNELS, ENDS, ARRIVALS, UNSENT = range(6, 12)
 LATER_NS, LATER_ASKED, LATEST_NS, LATEST_ASKED, DOUBTED = range(12, 17)
-PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP = range(17, 22)
-TASK_MANAGER_WORDS = 22
+PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP, LOOP_STATE = range(17, 23)
+TASK_MANAGER_WORDS = 23
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,

@@ -1,7 +1,7 @@
 """What is fitted to the rows of a recorded window (`window_rows`).
 
 - `costs`: what each step on a buffer's way takes. `machine`: what a manifest says of the host.
-- `flusher`: its period, and the buffer timeout behind it.
+- `flusher`: its period, and the buffer timeout behind it; `late_beats`: how its periods vary.
 - `delays`, `wakeups`: at a rate, how late the machine was, and how long sleepers take to wake;
   `quiet`: how long nothing had passed before.
 - `saturation`, with `preemptions`, `steps` and `turns`: for a saturated run (one at the

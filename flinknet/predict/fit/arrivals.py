@@ -65,6 +65,13 @@ class Seen:
         half_ns = (self.at_ns - self.since_ns) // (2 * self.records)
         return Ramps(self.records, self.since_ns + half_ns, self.at_ns - half_ns)
 
+    def at_random(self, random: np.random.Generator) -> IntArray:
+        """An instant for each record, at random within the stretch of its buffer."""
+        shares = random.uniform(size=int(self.records.sum()))
+        since_ns, at_ns = (np.repeat(each, self.records) for each in (self.since_ns, self.at_ns))
+        instants_ns: IntArray = since_ns + (shares * (at_ns - since_ns)).astype(np.int64)
+        return instants_ns
+
     def up_to(self, to_ns: int) -> Seen:
         """Those whose records may have come before an instant."""
         end = int(np.searchsorted(self.since_ns, to_ns))

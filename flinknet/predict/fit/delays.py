@@ -34,6 +34,10 @@ from .wakeups import UNKNOWN, Wakeups, gaps_of
 QUANTILES = 500
 """Points that the spread is kept as: enough for the p99.9 of timeout 0 to show."""
 
+_STEP = 197
+"""Prime to QUANTILES, so that quantiles are put together that have nothing to do with each
+other."""
+
 PARTS = 4
 """Of a run, whose delays are compared to tell how much they differ."""
 
@@ -126,6 +130,17 @@ class Delays:
         own_ns = np.minimum(self.spread_ns, self.usual_ns)
         spread_ns = self.spread_ns + (share - 1.0) * own_ns
         return replace(self, spread_ns=spread_ns.astype(np.int64))
+
+    def and_waits(self, waits_ns: IntArray) -> Delays:
+        """Both together: records wait for late flushes whatever else delays them.
+
+        Args:
+            waits_ns: evenly spaced quantiles; empty for none.
+        """
+        if not len(waits_ns) or not len(self.spread_ns):
+            return replace(self, spread_ns=waits_ns if len(waits_ns) else self.spread_ns)
+        sums_ns = self.spread_ns + waits_ns[np.arange(QUANTILES) * _STEP % QUANTILES]
+        return replace(self, spread_ns=np.sort(sums_ns))
 
     def times(self, factor: float) -> Delays:
         """So many times as long."""

@@ -20,6 +20,7 @@ from flinknet.arrays import IntArray
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace.event_block import EventColumns
 
+from ..intervals import NOTHING, Intervals
 from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays, spread_of
 from .queued import busy_for_ns
@@ -172,6 +173,8 @@ def fit_captured(
     producer_of: Mapping[int, int] | None = None,
     passed_ns: IntArray | None = None,
     busy_ns: Mapping[int, float] | None = None,
+    disturbed: Intervals = NOTHING,
+    tap_ns: float = 0.0,
 ) -> CapturedCosts:
     """The costs of an exchange.
 
@@ -184,8 +187,17 @@ def fit_captured(
         producer_of: channel to index of its producer; None for one each.
         passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
         busy_ns: of a consumer, what it takes for a record by Flink's account of its time.
+        disturbed: when something delayed messages that is not there in other runs; it counts only
+            where there is too little else.
+        tap_ns: of a round trip, what the tap holds it up: it sends the data on, and has to wake
+            for the credit.
     """
     trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
+    total_ns = np.maximum(trips.total_ns - round(tap_ns), trips.total_ns // 2)
+    trips = replace(trips, total_ns=total_ns)
+    calm = trips.where(~disturbed.hold(trips.at_ns))
+    if len(calm.total_ns) >= SAMPLES_MIN:
+        trips = calm
     if len(trips.total_ns) < SAMPLES_MIN:
         note = (
             "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"

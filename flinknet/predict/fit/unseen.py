@@ -7,16 +7,24 @@ messages allow. All draws come from the seed of the run and a number, so they ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from flinknet.arrays import IntArray
 
 from ..ramps import Ramps
 from ..recorded import RecordedExchange
 from .arrivals import Pattern, Seen
 from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
+
+LATE_FACTORS = (0.5, 1.5)
+"""Late beats are so many times as late from run to run: within minutes, of jobs on one machine, by
+that much for two of three."""
+
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +68,7 @@ class Unseen:
                 wakeups = wakeups.times(costs.transit_ns / exchange.costs.transit_ns, steepness)
         arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
         return replace(
-            exchange,
+            self.with_late_beats(exchange, number),
             seed=exchange.seed + number,  # the phase of the flusher is open, too
             costs=costs,
             wakeups=wakeups,
@@ -68,6 +76,42 @@ class Unseen:
                 replace(each, arrivals=arrivals[each.channel]) for each in exchange.channels
             ),
         )
+
+    def with_late_beats(self, exchange: RecordedExchange, number: int) -> RecordedExchange:
+        """The exchange with its flushers as late as they may be in another run.
+
+        Args:
+            number: of the draw; alike for all exchanges of a job, whose machines are the same.
+        """
+        if exchange.late_beats is None:
+            return exchange
+        factor = np.random.default_rng((exchange.seed, number, 3)).uniform(*LATE_FACTORS)
+        return replace(exchange, late_beats=exchange.late_beats.times(factor))
+
+    def routes(self, passed: Sequence[int], within: Sequence[int], seed: int) -> IntArray:
+        """The channels of successive records of a producer, as they may have followed each other.
+
+        Between processes only beats show, with how many records each channel had: which of a beat's
+        records went where is as good as random, and so is it of those that stayed within a
+        TaskManager among the others.
+
+        Args:
+            passed: its channels between TaskManagers.
+            within: the others.
+        """
+        random = np.random.default_rng(seed)
+        instants_ns = np.concatenate([_NONE, *(self.seen[n].at_random(random) for n in passed)])
+        routes, local = self._all(passed)[np.argsort(instants_ns)], self._all(within)
+        is_local = random.permutation(np.repeat([False, True], [len(routes), len(local)]))
+        found = np.empty(len(is_local), np.int64)
+        found[is_local] = random.permutation(local)
+        found[~is_local] = routes
+        return found
+
+    def _all(self, channels: Sequence[int]) -> IntArray:
+        """The channel of each record of some."""
+        records = [int(self.seen[each].records.sum()) for each in channels]
+        return np.repeat(np.array(channels, np.int64), np.array(records, np.int64))
 
     def delays(self, delays: Delays, seed: int, number: int) -> Delays:
         """The delays of the machine as they may have been in a draw."""

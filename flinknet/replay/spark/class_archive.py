@@ -21,7 +21,7 @@ from pathlib import Path
 
 from flinknet.errors import FlinknetError
 
-from .jvm import JavaRuntime
+from .java import JavaRuntime
 
 _SILENT = "-Xlog:disable"  # an archive that does not fit is reported to stdout otherwise
 

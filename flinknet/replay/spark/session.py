@@ -26,7 +26,8 @@ from .class_archive import ClassArchive, start_unnoticed
 from .connect import connected_session, is_connected
 from .early_daemon import VARIABLE as EARLY_DAEMON
 from .early_daemon import early_daemon
-from .jvm import JavaRuntime, cause_in, find_java, launcher_home, loading_jvm
+from .java import JavaRuntime, find_java, launcher_home
+from .jvm import cause_in, loading_jvm
 from .masters import is_here, is_local
 from .settings import (
     LOG_CONFIGURATION,

@@ -390,6 +390,18 @@ def test_a_cancelled_receiver_gets_nothing_more_and_others_go_on() -> None:
     assert memory.available_buffers == memory.total_buffers
 
 
+def test_a_reader_that_is_cancelled_before_its_notification_counts_has_no_turn() -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    receive(connection, request(RECEIVER, 1), request(OTHER_RECEIVER, 1, subpartition=1))
+    assert types(sent(connection)) == ""
+    fill(partition, "dd", 0)
+    receive(connection, CancelPartitionRequest(RECEIVER))
+    assert types(sent(connection)) == ""
+    connection.check_invariants()
+    assert [reader.empty_turns for reader in connection.opened_readers] == [0, 0]
+
+
 @pytest.mark.row("S091")
 def test_who_reads_a_failed_producer_is_told_the_cause_and_others_live() -> None:
     failing, failing_memory = partition_of(2, identity=partition_id(0))

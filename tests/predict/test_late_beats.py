@@ -1,0 +1,130 @@
+"""The flusher's beats come late now and then, which buffers that pass late must not hide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import FlushReason
+from flinknet.predict.fit.late_beats import LateBeats, fit_late_beats, together
+from flinknet.predict.intervals import NOTHING, Intervals
+from flinknet.trace.event_block import EventColumns
+
+MS, US = 1_000_000, 1_000
+TIMEOUT_NS = 100 * MS
+BEATS = 4_000
+
+
+def flushed(late_ns: IntArray, jitter_ns: IntArray) -> EventColumns:
+    """Buffers that a flusher sent, so late, and that pass so much later."""
+    at_ns = np.cumsum(TIMEOUT_NS + late_ns) + jitter_ns
+    return {
+        "at_ns": at_ns,
+        "channel": np.zeros(len(at_ns), np.int64),
+        "reason": np.full(len(at_ns), FlushReason.FLUSH),
+    }
+
+
+def fitted(late_ns: IntArray, jitter_ns: IntArray, disturbed: Intervals = NOTHING) -> LateBeats:
+    found = fit_late_beats(
+        flushed(late_ns, jitter_ns), {0: 0}, TIMEOUT_NS, int(np.median(late_ns)), disturbed
+    )
+    assert found is not None
+    return found
+
+
+def some_late(share: float, late_ns: int) -> IntArray:
+    """Most beats 100 us late, a share of them by more."""
+    every = round(1 / share)
+    return np.where(np.arange(BEATS) % every == 0, late_ns, 100 * US)
+
+
+def some_jitter() -> IntArray:
+    return np.where(np.arange(BEATS) % 7 == 3, 2 * MS, 0)
+
+
+@pytest.mark.parametrize("jitter_ns", [np.zeros(BEATS, np.int64), some_jitter()])
+def test_late_beats_show_though_buffers_pass_late(jitter_ns: IntArray) -> None:
+    found = fitted(some_late(0.1, 3_100 * US), jitter_ns)
+    assert found.mean_ns(TIMEOUT_NS) == pytest.approx(300 * US, rel=0.1)
+    assert np.quantile(found.beyond_ns, [0.5, 0.85]).tolist() == [0, 0]
+    assert np.quantile(found.beyond_ns, 0.95) == pytest.approx(3 * MS, rel=0.1)
+
+
+def test_buffers_that_pass_late_alone_are_no_late_beats() -> None:
+    assert fitted(np.full(BEATS, 100 * US), some_jitter()).mean_ns(TIMEOUT_NS) == 0
+
+
+def test_what_is_much_longer_than_a_beat_delays_one_of_them() -> None:
+    beats = LateBeats(np.array([0] * 9 + [30 * MS]))
+    assert beats.mean_ns(100 * MS) == 3 * MS
+    assert beats.mean_ns(5 * MS) == 500 * US
+
+
+def waits_of(beats: LateBeats, usual_ns: int) -> IntArray:
+    """What records wait for a flush in all, as single beats make it. One that is later than a usual
+    beat takes the place of those that would have come meanwhile.
+    """
+    random = np.random.default_rng(7)
+    often = np.minimum(usual_ns / np.maximum(beats.beyond_ns, 1), 1.0)
+    lengths_ns = usual_ns + random.choice(beats.beyond_ns, 100_000, p=often / often.sum())
+    ends_ns = np.cumsum(lengths_ns)
+    came_ns = random.integers(0, ends_ns[-1], 200_000)
+    return ends_ns[np.searchsorted(ends_ns, came_ns, side="right")] - came_ns
+
+
+@pytest.mark.parametrize(
+    ("timeout_ns", "late_ns", "one_in"),
+    [
+        (5 * MS, 3 * MS, 10),
+        (MS, 3 * MS, 20),
+        (MS, 10 * MS, 20),
+        (500 * US, 3 * MS, 20),
+        (5 * MS, 15 * MS, 50),
+        (100 * MS, 3 * MS, 10),
+    ],
+)
+def test_records_wait_as_single_beats_have_it(timeout_ns: int, late_ns: int, one_in: int) -> None:
+    beats = LateBeats(np.array([0] * (one_in - 1) + [late_ns]))
+    random = np.random.default_rng(8)
+    mean_ns = timeout_ns + beats.mean_ns(timeout_ns)
+    alike_ns = random.integers(0, mean_ns, 200_000)
+    waits_ns = alike_ns + random.choice(beats.waits_ns(timeout_ns), 200_000)
+    single_ns = waits_of(beats, timeout_ns)
+    assert waits_ns.mean() == pytest.approx(single_ns.mean(), rel=0.01)
+    assert np.quantile(waits_ns, [0.5, 0.9, 0.99]) == pytest.approx(
+        np.quantile(single_ns, [0.5, 0.9, 0.99]), rel=0.06
+    )
+
+
+def test_beats_while_something_disturbs_do_not_count() -> None:
+    late_ns = np.where(np.arange(BEATS) < BEATS // 4, 3_100 * US, 100 * US)
+    quiet_from_ns = int(np.cumsum(TIMEOUT_NS + late_ns)[BEATS // 4])
+    jitter_ns = np.zeros(BEATS, np.int64)
+    disturbed = Intervals(np.array([0]), np.array([quiet_from_ns]))
+    assert fitted(late_ns, jitter_ns).mean_ns(TIMEOUT_NS) > 500 * US
+    assert fitted(late_ns, jitter_ns, disturbed).mean_ns(TIMEOUT_NS) == 0
+
+
+def test_a_producer_whose_buffers_were_all_full_says_nothing() -> None:
+    rows = flushed(np.full(BEATS, 100 * US), np.zeros(BEATS, np.int64))
+    rows["channel"] = np.arange(BEATS) % 2
+    rows["reason"] = np.where(rows["channel"] == 1, FlushReason.FULL, rows["reason"])
+    assert fit_late_beats(rows, {0: 0, 1: 1}, 2 * TIMEOUT_NS, 0) is not None
+    rows["reason"][:] = FlushReason.FULL
+    assert fit_late_beats(rows, {0: 0, 1: 1}, TIMEOUT_NS, 0) is None
+
+
+def test_of_few_beats_nothing_is_said() -> None:
+    few = {name: column[:40] for name, column in flushed(*[np.zeros(BEATS, np.int64)] * 2).items()}
+    assert fit_late_beats(few, {0: 0}, TIMEOUT_NS, 0) is None
+    assert fit_late_beats(few, {0: 0}, 0, 0) is None
+
+
+def test_exchanges_of_a_job_have_the_same_beats() -> None:
+    one, other = (LateBeats(np.full(500, each)) for each in (0, MS))
+    both = together([one, None, other])
+    assert both is not None
+    assert both.mean_ns(TIMEOUT_NS) == pytest.approx(MS / 2, rel=0.01)
+    assert together([None]) is None
