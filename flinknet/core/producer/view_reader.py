@@ -162,7 +162,8 @@ class CreditBasedSequenceNumberingViewReader:
         assert self.starved_since_ns < 0 or not credit, f"starved with credit {credit}"
 
     def release(self) -> None:
-        """Release the view: the receiver is gone."""
+        """Release the view: the receiver is gone. What is kept of the reader are its figures."""
         self.starved_since_ns = -1
         if self.subpartition is not None:
             self.subpartition.release()
+            self.subpartition = self.partition = None
