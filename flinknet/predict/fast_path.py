@@ -81,6 +81,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and network.required_buffers_per_gate_max is None
         and knows_checkpoints(network)
         and knows_loop(exchange, network, load)
+        and network.segment_size_bytes.bit_count() == 1
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
