@@ -134,7 +134,10 @@ class Chromium:
         return result["result"].get("value")
 
     def mouse(self, kind: str, x: float, y: float, clicks: int = 0) -> None:
-        """Move, press or release the mouse."""
+        """Move, press or release the mouse, on what is drawn by now: until then an element that has
+        moved is where it was.
+        """
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         button = "none" if kind == "mouseMoved" else "left"
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=clicks)
 
