@@ -24,7 +24,7 @@ from .fit.bursts import find_bursts
 from .fit.busy import are_idle, busy_ns_per_record
 from .fit.costs import CostFit
 from .fit.flusher import flush_overhead_ns
-from .fit.late_beats import fit_late_beats
+from .fit.late_beats import OWN_SHARE, fit_late_beats
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
@@ -102,6 +102,9 @@ def load_captured(
     wait_max_ns = wait_max_ns_of(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     producer_of = {each.index: each.producer for each in manifest.channels}
+    late_beats = fit_late_beats(
+        rows.sent, producer_of, network.buffer_timeout_ns, overhead_ns, disturbed
+    )
     begun_ns = manifest.measured_from_ns
     is_later = begun_ns is not None and from_ns > begun_ns
     seen = seen_between(rows, from_ns, wait_max_ns, producer_of, is_later=is_later)
@@ -139,9 +142,7 @@ def load_captured(
         costs=found.costs,
         partitioner=recorded_partitioner(manifest),
         flush_overhead_ns=overhead_ns,
-        late_beats=fit_late_beats(
-            rows.sent, producer_of, network.buffer_timeout_ns, overhead_ns, disturbed
-        ),
+        late_beats=None if late_beats is None else late_beats.times(OWN_SHARE),
         wakeups=found.wakeups,
         has_instants=False,
     )

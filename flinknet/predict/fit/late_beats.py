@@ -32,6 +32,10 @@ LATE_MAX_NS = 20_000_000
 """A longer time between two flushes has more than one beat in it, or a barrier was flushed
 between them."""
 
+OWN_SHARE = 0.5
+"""Assumed of how late beats are: a tap works on the cores of the flusher whose buffers it has just
+passed on, and which part of the lateness is the tap's doing cannot be told from messages."""
+
 LATE_SHARE_MAX = 0.5
 """The same as a share of the timeout."""
 

@@ -20,9 +20,9 @@ from .arrivals import Pattern, Seen
 from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
 
-LATE_FACTORS = (0.5, 1.5)
-"""Late beats are so many times as late from run to run: within minutes, of jobs on one machine, by
-that much for two of three."""
+LATE_FACTORS = (0.0, 2.0)
+"""Beats may be so many times as late as assumed (`late_beats.OWN_SHARE`): from not at all to as
+late as recorded."""
 
 _NONE = np.zeros(0, np.int64)
 
