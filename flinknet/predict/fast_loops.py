@@ -8,11 +8,10 @@ from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.core.consumer.input_channel import RUN_BYTES
 from flinknet.core.wire.response_decoder import RUN_BUFFERS
-from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.load import reads_runs
 from flinknet.simulator.loop_costs import NO_JITTER, TCP_BYTES, Jitter, LoopCosts
-from flinknet.simulator.task_manager import BUSY_NS_MAX
 
 from .fast_addresses import Addresses
 from .fast_clock import back_ns
@@ -24,7 +23,8 @@ from .full_speed import preemptions_of
 from .recorded import RecordedExchange
 
 CHANNELS_MAX = 500
-"""Of a connection: what they request, and the credit for all of them, is one part of a stream."""
+"""Of an exchange: then what a connection requests at once, and the credit for it, are one part of a
+stream."""
 
 
 def knows_loop(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
@@ -58,10 +58,10 @@ def _kinds(jitter: Jitter) -> tuple[IntArray, ...]:
 def _reads_runs(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, consumer: int
 ) -> bool:
-    """SimulatedLoad's rule: whether a consumer reads what waits at one go."""
-    record_bytes = load.scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
-    records = network.segment_size_bytes / record_bytes
-    return exchange.costs.consume_ns_per_record[consumer] * records <= BUSY_NS_MAX
+    """Whether a consumer reads what waits at one go."""
+    mean_bytes = load.scenario.workload.record_size.mean_bytes
+    consume_ns = exchange.costs.consume_ns_per_record[consumer]
+    return reads_runs(network.segment_size_bytes, mean_bytes, consume_ns)
 
 
 def loop_numbers(exchange: RecordedExchange) -> list[float]:

@@ -31,6 +31,14 @@ OPENING_NS = 100_000_000
 """How long before the start the channels are requested."""
 
 
+def reads_runs(segment_bytes: int, value_bytes: float, consume_ns_per_record: float) -> bool:
+    """Whether the records of a whole segment take a consumer so little time that it reads what
+    waits at one go, where the parts of event loops have costs.
+    """
+    records = segment_bytes / (value_bytes + OVERHEAD_BYTES)
+    return consume_ns_per_record * records <= BUSY_NS_MAX
+
+
 class SimulatedLoad(SimulatedJob):
     """Sources that emit what is planned, relays and sinks.
 
@@ -204,9 +212,9 @@ class SimulatedLoad(SimulatedJob):
         their own.
         """
         scenario = self._scenario
-        record_bytes = scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
-        records = scenario.network.segment_size_bytes / record_bytes
-        is_quick = delay_ns == 0 and consume_ns_per_record * records <= BUSY_NS_MAX
+        segment_bytes = scenario.network.segment_size_bytes
+        mean_bytes = scenario.workload.record_size.mean_bytes
+        is_quick = delay_ns == 0 and reads_runs(segment_bytes, mean_bytes, consume_ns_per_record)
         return self.costs.loop is not None and is_quick
 
     def _sink_task(

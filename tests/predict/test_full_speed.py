@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.config import CREDIT, NetworkConfig
@@ -17,14 +17,14 @@ from flinknet.predict.full_speed import batches_of, emission_order
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.simulator.cost_model import CostModel
-from tests.comparisons import compares, compares_in
+from tests.comparisons import compares_in
 from tests.predict.full_speed import disturbed, with_loops
 from tests.predict.test_fast_path import (
     FROM_NS,
     assert_alike,
     channels_of_eight_by_eight,
+    compare,
     exchanges,
-    features_of,
     networks_of,
     run_if_covered,
     steady,
@@ -123,7 +123,4 @@ def test_batches_take_records_in_the_order_of_their_instants(
 def test_event_loops_whose_parts_have_costs_are_those_of_the_real_core(
     case: tuple[RecordedExchange, NetworkConfig],
 ) -> None:
-    exchange, network = case
-    fast = run_if_covered(exchange, network)
-    assume(compares(fast is not None, *features_of(fast, exchange, network)))
-    assert_alike(fast, exchange, network)
+    compare(*case)

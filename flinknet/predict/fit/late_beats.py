@@ -32,12 +32,13 @@ LATE_MAX_NS = 20_000_000
 """A longer time between two flushes has more than one beat in it, or a barrier was flushed
 between them."""
 
-OWN_SHARE = 0.5
-"""Assumed of how late beats are: a tap works on the cores of the flusher whose buffers it has just
-passed on, and which part of the lateness is the tap's doing cannot be told from messages."""
-
 LATE_SHARE_MAX = 0.5
 """The same as a share of the timeout."""
+
+OWN_SHARE = 0.5
+"""Of how late beats are, so much is assumed to be there without a tap, too. The tap runs on the
+cores of the flusher whose buffers it has just passed on; messages do not show how much of the
+lateness it causes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +68,11 @@ class LateBeats:
         """Evenly spaced quantiles of what a record waits for a flush beyond what it would where all
         beats are as long as the mean.
 
-        Of records that wait for longer than some time there are as many as come before the last
-        part of their beat that is so long. In a beat of the mean length that is one beat's records
-        at most; a longer one counts as several of them: its last, before which records wait for
-        up to the whole of it, the one before that, and so on. The other records wait less, by so
-        much that on average records wait as they do for beats of these lengths, half of their mean
-        square over their mean.
+        A beat that is longer than the mean is cut into pieces of the mean length, from its end: the
+        records of the last piece wait until then, those of the piece before a mean beat longer, and
+        so on. So there are as many waits beyond any time longer than the mean as in the real beats.
+        All other records wait less than for a mean beat, by so much that the average is right,
+        too: half of the beats' mean square over their mean.
 
         Args:
             usual_beat_ns: as above.
