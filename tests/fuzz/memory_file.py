@@ -8,15 +8,12 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-ON_DISK_ONE_IN = 8
-"""Inputs whose length this divides are files on a disk all the same. A fuzzer changes lengths as it
-likes.
-"""
+from tests.fuzz.target import is_one_in_eight
 
 
 def is_on_disk(data: bytes) -> bool:
-    """Whether an input is written to a disk."""
-    return len(data) % ON_DISK_ONE_IN == 0
+    """Whether an input is written to a disk all the same."""
+    return is_one_in_eight(data)
 
 
 @contextmanager

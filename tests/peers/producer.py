@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any, TypeAlias
 
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection, SerializedRecords
@@ -48,6 +49,8 @@ from tests.peers.by_consumers import (
     Case,
     request,
 )
+
+Figures: TypeAlias = tuple[Any, ...]
 
 BUFFERS = 12
 """Of each partition: making the memory is what takes the time of a fuzzer."""
@@ -95,6 +98,13 @@ class Producer:
                 write(partition)
         data = [each for each in heard(connection) if isinstance(each, BufferResponse)]
         return receiver in {each.receiver_id for each in data}
+
+    def figures(self) -> Figures:
+        """What shows that a message of the peer came to something."""
+        peer, others = self.peer, self.others
+        channels = peer.snapshot(now_ns=0), others.snapshot(now_ns=0)
+        requests = peer.waiting_requests, others.waiting_requests, peer.strange_requests
+        return *channels, requests, peer.lost_channels, len(self.told)
 
     def close(self) -> None:
         """Everything ends; nothing may be missing."""
