@@ -8,7 +8,7 @@ processes know (instants of records, pools, when a buffer was consumed) is -1 or
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from flinknet.core.probe import MessageKind, Probe
@@ -77,7 +77,7 @@ class ConnectionSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON-ready plain data."""
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 class ConnectionObserver:
@@ -168,9 +168,7 @@ class ConnectionObserver:
             bytes_from_server=self._server.bytes,
             bytes_from_client=self._client.bytes,
             messages={
-                kind.name: observed.messages[kind]
-                for kind in MessageKind
-                if observed.messages[kind]
+                MessageKind(kind).name: count for kind, count in sorted(observed.messages.items())
             },
             channels=len(observed.opened),
             certain_from_ns=max(known) if len(known) == len(since) else None,
