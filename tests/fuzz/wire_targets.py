@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from typing import Any, TypeAlias
 
+from flinknet.core.connection import Connection
 from flinknet.core.wire.compression import CompressionCodec, compress, decompress
 from flinknet.core.wire.events import decode_event
-from flinknet.core.wire.frames import FRAME_HEADER_BYTES, FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.header import FRAME_HEADER_BYTES
 from flinknet.core.wire.java_errors import parse_throwable
 from flinknet.core.wire.layout import LAYOUTS, Direction
 from flinknet.core.wire.messages import Message
@@ -23,10 +26,12 @@ from tests.fuzz.target import Target, is_one_in_eight
 from tests.golden_vectors import LAYOUT_OF_RELEASE, vectors
 from tests.pair import OTHER_RECEIVER, REQUEST_TIMEOUT_NS, Consumer
 from tests.peers import by_clients, by_consumers, by_producers
-from tests.peers.consumer import consumer_of
-from tests.peers.producer import Figures, Producer
+from tests.peers.consumer import consumer_of, figures
+from tests.peers.producer import Producer
 from tests.record_stream import RecordStreamDecoder
 from tests.runtime.cluster.test_control_connection import MESSAGES
+
+Figures: TypeAlias = tuple[Any, ...]
 
 RELEASES = tuple(LAYOUT_OF_RELEASE)
 _LAYOUTS = tuple(LAYOUTS)
@@ -180,13 +185,18 @@ def producers(when: str) -> Callable[[], Producer]:
     return remade(partial(Producer, when))
 
 
-@cache
-def refused_at_once(when: str) -> Figures:
-    """The figures of a producer that has refused the first that came to it in this state."""
-    producer = Producer(when)
+def refuse(connection: Connection) -> None:
+    """Let a connection refuse the next that comes, behind what it waits for."""
     with suppress(RemoteProtocolError):
-        producer.peer.receive_data(memoryview(bytes(FRAME_HEADER_BYTES)), now_ns=0)
-    assert producer.peer.is_closing
+        connection.receive_data(memoryview(bytes(2 * FRAME_HEADER_BYTES)), now_ns=0)
+    assert connection.is_closing
+
+
+@cache
+def refusing_producer(when: str) -> Figures:
+    """The figures of a producer that refuses the first that comes to it in this state."""
+    producer = Producer(when)
+    refuse(producer.peer)
     return producer.figures()
 
 
@@ -205,7 +215,7 @@ def at_the_producer(data: bytes) -> None:
     except RemoteProtocolError:
         is_refused = True
     producer.peer.handle_deadline(now_ns=REQUEST_TIMEOUT_NS)
-    if is_refused and not is_one_in_eight(data) and producer.figures() == refused_at_once(when):
+    if is_refused and not is_one_in_eight(data) and producer.figures() == refusing_producer(when):
         return
     assert producer.gets(producer.others, OTHER_RECEIVER)
     producer.close()
@@ -223,20 +233,35 @@ def consumers(when: str) -> Callable[[], Consumer]:
     return remade(partial(consumer_of, when))
 
 
+@cache
+def refusing_consumer(when: str) -> Figures:
+    """The figures of a consumer that refuses the first that comes to it in this state."""
+    consumer = consumer_of(when)
+    refuse(consumer.connection)
+    return figures(consumer)
+
+
 def at_the_consumer(data: bytes) -> None:
-    """A consumer in any state of the table: it fails in order, all memory comes back."""
+    """A consumer in any state of the table: it fails in order, all memory comes back, which is
+    looked at as in `at_the_producer`.
+    """
     if len(data) < 3:
         return
     when = WHEN_AT_CONSUMER[data[0] % len(WHEN_AT_CONSUMER)]
     consumer = consumers(when)()
-    with suppress(RemoteProtocolError):
+    is_refused = False
+    try:
         for piece in cut_twice(data[1:]):
             consumer.connection.receive_data(piece, now_ns=0)
             with suppress(FlinknetError):  # of a channel that has failed
                 consumer.consume()
+    except RemoteProtocolError:
+        is_refused = True
     open_channels = consumer.channels[when == by_producers.RELEASED :]
     failed = [channel.error is not None for channel in open_channels]
     assert not consumer.connection.is_closing or all(failed)
+    if is_refused and not is_one_in_eight(data) and figures(consumer) == refusing_consumer(when):
+        return
     consumer.sent()
     consumer.close()
     consumer.connection.receive_eof(now_ns=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection, SerializedRecords
@@ -49,8 +49,6 @@ from tests.peers.by_consumers import (
     Case,
     request,
 )
-
-Figures: TypeAlias = tuple[Any, ...]
 
 BUFFERS = 12
 """Of each partition: making the memory is what takes the time of a fuzzer."""
@@ -99,7 +97,7 @@ class Producer:
         data = [each for each in heard(connection) if isinstance(each, BufferResponse)]
         return receiver in {each.receiver_id for each in data}
 
-    def figures(self) -> Figures:
+    def figures(self) -> tuple[Any, ...]:
         """What shows that a message of the peer came to something."""
         peer, others = self.peer, self.others
         channels = peer.snapshot(now_ns=0), others.snapshot(now_ns=0)
