@@ -62,7 +62,7 @@ class MemoryPath:
 
     def read_text(self, encoding: str) -> str:
         """The whole file as text, with every kind of line end as a newline."""
-        return self.open(encoding=encoding).read()
+        return self._data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
     def write_text(self, text: str, encoding: str) -> None:
         """It is not kept."""
