@@ -275,7 +275,7 @@ def _declared(cls: type[Any]) -> dict[str, tuple[str, tuple[type, ...]]]:
 def _decode(cls: type[_T], value: Any, what: str) -> _T:
     if not isinstance(value, dict):
         raise TraceFormatError(f"{what} is not a JSON object")
-    known = _declared(cls)
+    known = _declared(cls)  # type: ignore[arg-type]
     for name in known:
         if name not in value and name not in _MAY_BE_MISSING:
             raise TraceFormatError(f"{what} lacks {name!r}")
