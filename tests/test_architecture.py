@@ -290,10 +290,13 @@ NOT_LAZY_IN = {
     "replay.spark.source": "pyspark",
     "replay.spark.stream_source": "pyspark",
     "predict.fast_kernel.compiling": "numba",
+    "capture.pcap.files": "dpkt",
+    "capture.pcap.segments": "dpkt",
 }
 """A data source is a subclass of Spark's; only who has a session already imports it, and only Spark
 starts the daemon. Compiled
-functions call each other by name; `predict.fast_path` imports the run inside a function."""
+functions call each other by name; `predict.fast_path` imports the run inside a function. Only who
+imports a capture imports its reader, which would else ask for dpkt once per packet."""
 
 
 PROTOCOLS = {

@@ -8,7 +8,7 @@ processes know (instants of records, pools, when a buffer was consumed) is -1 or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 from flinknet.core.probe import MessageKind, Probe
@@ -77,7 +77,7 @@ class ConnectionSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON-ready plain data."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class ConnectionObserver:

@@ -57,42 +57,44 @@ def effective_keys(
 
     Raises: ConfigError for a value that Flink would reject.
     """
-    derived = _derived(settings)
     inert = inert_sizes(settings)
-    return tuple(
-        EffectiveKey(
-            option.group,
-            option.key,
-            *_value_and_origin(option, settings, origins, derived),
-            TYPE_NAMES[option.kind],
-            option.limits,
-            option.is_acted_on and option.key not in inert,
-        )
-        for option in options().values()
+    keys = dict(_defaults(inert))
+    derived = _derived(settings)
+    for key, text in settings.items():
+        if key not in derived:
+            option = options()[key]
+            value = HIDDEN if option.is_secret else format_value(option, parse_value(option, text))
+            keys[key] = _effective(option, value, origins[key], "", inert)
+    for key, (value, how) in derived.items():
+        keys[key] = _effective(options()[key], value, "derived", how, inert)
+    return tuple(keys.values())
+
+
+def _effective(
+    option: Option, value: str, origin: str, how: str, inert: frozenset[str]
+) -> EffectiveKey:
+    return EffectiveKey(
+        option.group,
+        option.key,
+        value,
+        origin,
+        how,
+        TYPE_NAMES[option.kind],
+        option.limits,
+        option.is_acted_on and option.key not in inert,
     )
 
 
-def _value_and_origin(
-    option: Option,
-    settings: Mapping[str, str],
-    origins: Mapping[str, str],
-    derived: Mapping[str, tuple[str, str]],
-) -> tuple[str, str, str]:
-    key = option.key
-    if key in derived:
-        value, how = derived[key]
-        return value, "derived", how
-    if key in settings:
-        text = settings[key]
-        value = HIDDEN if option.is_secret else format_value(option, parse_value(option, text))
-        return value, origins[key], ""
-    return *_default(key), ""
-
-
 @cache
-def _default(key: str) -> tuple[str, str]:
+def _defaults(inert: frozenset[str]) -> Mapping[str, EffectiveKey]:
+    """Every key as it is where nothing is set, in the table's order."""
+    return {
+        key: _effective(option, *_default(option), "", inert) for key, option in options().items()
+    }
+
+
+def _default(option: Option) -> tuple[str, str]:
     """A default and its origin."""
-    option = options()[key]
     release = "1.20" if option.default_2_3 == "-" else "2.3"
     text = option.default
     value = UNSET if text is None else format_value(option, parse_value(option, text))

@@ -110,8 +110,10 @@ def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> tuple[dict[str, str
     import yaml
 
     try:
-        _check_keys(yaml.compose(text, Loader=yaml.BaseLoader))
-        document = yaml.load(text, Loader=yaml.BaseLoader)
+        loader = yaml.BaseLoader(text)
+        root = loader.get_single_node()
+        _check_keys(root)
+        document = None if root is None else loader.construct_document(root)
         _check_size(document)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(

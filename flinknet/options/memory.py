@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
@@ -39,6 +40,8 @@ from .keys import (
 )
 from .values import parse_value
 
+_PARTS_OF_A_TOTAL = frozenset(MEMORY_SIZES) - {NETWORK_MAX}
+
 
 @dataclass(frozen=True, slots=True)
 class Derived:
@@ -58,7 +61,7 @@ def inert_sizes(settings: Mapping[str, str]) -> frozenset[str]:
     """The sizes without effect in these settings; network.min and .max always have one."""
     if is_total_given(settings):
         return frozenset()
-    return frozenset(MEMORY_SIZES) - {NETWORK_MAX}
+    return _PARTS_OF_A_TOTAL
 
 
 def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
@@ -117,11 +120,20 @@ class _Sizes:
         return ", ".join(f"{key} ({format_size_bytes(self.of(key))})" for key in keys)
 
     def _value(self, key: str) -> float:
-        option = options()[key]
-        text = self._settings.get(key, option.default)
-        assert text is not None
-        value: float = parse_value(option, text)
+        text = self._settings.get(key)
+        if text is None:
+            return _default_value(key)
+        value: float = parse_value(options()[key], text)
         return value
+
+
+@cache
+def _default_value(key: str) -> float:
+    """A size or fraction that is not set."""
+    option = options()[key]
+    assert option.default is not None
+    value: float = parse_value(option, option.default)
+    return value
 
 
 def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:

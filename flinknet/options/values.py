@@ -41,7 +41,7 @@ def parse_value(option: Option, text: str) -> Any:
     """
     key = option.key
     if option.kind == "M":
-        is_unlimited = option.default == UNLIMITED and text.strip() == UNLIMITED
+        is_unlimited = text.strip() == UNLIMITED and option.default == UNLIMITED
         return UNLIMITED_BYTES if is_unlimited else parse_size_bytes(text, key)
     if option.kind == "D":
         return parse_duration_ns(text, key, allow_never=key == BUFFER_TIMEOUT)

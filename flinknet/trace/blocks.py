@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -76,8 +77,7 @@ class EncodedBlock:
     entry: BlockEntry
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRange:
+class ColumnRange(NamedTuple):
     """The position of a column's frame in its block, and its encoding."""
 
     name: str

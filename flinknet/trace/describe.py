@@ -17,6 +17,9 @@ from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
 from .reader import TraceReader, Truncation
 from .run import Run, check_file
 
+_POINTS = {each.value: each.name for each in TracePoint}
+_KINDS = {each.value: each.name for each in MessageKind}
+
 
 @dataclass(frozen=True, slots=True)
 class FileDescription:
@@ -79,8 +82,10 @@ def describe_run(run: Run) -> RunDescription:
 
     Raises: TraceError for a file that cannot be read, or was changed since the run.
     """
-    if run.manifest is not None:
+    metrics = None
+    if run.manifest is not None:  # else the path is that of a file
         check_file(run.path, run.manifest, METRICS_NAME)
+        metrics = describe_metrics(run.path)
     files = []
     counts: Counter[int] = Counter()  # of trace point << 8 | message kind
     spans: dict[int, tuple[int, int, int]] = {}  # channel -> events, first, last
@@ -110,7 +115,7 @@ def describe_run(run: Run) -> RunDescription:
         last_ns=max((last for _, _, last in spans.values()), default=None),
         bytes_per_event=size_bytes / events if events else None,
         compression_ratio=events * ROW_BYTES / size_bytes if events else None,
-        metrics=describe_metrics(run.path),
+        metrics=metrics,
     )
 
 
@@ -153,10 +158,9 @@ def _describe_channels(
 
 
 def _by_name(counts: Mapping[int, int]) -> dict[str, dict[str, int]]:
-    points = {each.value: each.name for each in TracePoint}
-    kinds = {each.value: each.name for each in MessageKind}
     table: dict[str, dict[str, int]] = {}
     for pair, count in sorted(counts.items()):
         point, kind = pair >> 8, pair & 255
-        table.setdefault(points.get(point, str(point)), {})[kinds.get(kind, str(kind))] = count
+        of_point = table.setdefault(_POINTS.get(point, str(point)), {})
+        of_point[_KINDS.get(kind, str(kind))] = count
     return table

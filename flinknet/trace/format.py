@@ -221,8 +221,10 @@ def encode_block(
 
 def decode_block_header(header: bytes) -> BlockHeader | None:
     """Decode the fixed part of a block; None if these BLOCK_HEADER_BYTES are invalid."""
+    if not header.startswith(BLOCK_MARKER):
+        return None
     body, (crc,) = header[: _BLOCK.size], _CRC.unpack(header[_BLOCK.size :])
-    if not header.startswith(BLOCK_MARKER) or zlib.crc32(body) != crc:
+    if zlib.crc32(body) != crc:
         return None
     _, block_type, *numbers = _BLOCK.unpack(body)
     if block_type not in _BLOCK_TYPES:

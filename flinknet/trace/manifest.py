@@ -10,6 +10,7 @@ import json
 import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -264,24 +265,30 @@ _MAY_BE_MISSING = frozenset({"edge", "epoch_ns", "files", "origin"})
 """Fields added after version 1, with their defaults for older manifests."""
 
 
+@cache
+def _declared(cls: type[Any]) -> dict[str, tuple[str, tuple[type, ...]]]:
+    """The fields of a part of a manifest: the type of each in words, and what JSON may have."""
+    types = ((each.name, str(each.type)) for each in fields(cls))
+    return {name: (declared, _ACCEPTED.get(declared, (object,))) for name, declared in types}
+
+
 def _decode(cls: type[_T], value: Any, what: str) -> _T:
     if not isinstance(value, dict):
         raise TraceFormatError(f"{what} is not a JSON object")
-    known = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
+    known = _declared(cls)  # type: ignore[arg-type]
     for name in known:
         if name not in value and name not in _MAY_BE_MISSING:
             raise TraceFormatError(f"{what} lacks {name!r}")
     for name in value.keys() - known.keys():
         raise TraceFormatError(f"{what} has {_shortened(name)}, which this flinknet does not know")
-    for name, declared in known.items():
+    for name, (declared, accepted) in known.items():
         if name not in value:
             continue
-        accepted = _ACCEPTED.get(str(declared.type), (object,))
         if not isinstance(value[name], accepted) or (
             isinstance(value[name], bool) and accepted == (int,)
         ):
             raise TraceFormatError(
-                f"{what} has {_shortened(value[name])} as {name!r}, not {declared.type}"
+                f"{what} has {_shortened(value[name])} as {name!r}, not {declared}"
             )
         if isinstance(value[name], int) and abs(value[name]) > _INT_MAX:
             raise TraceFormatError(f"{what} has {_shortened(value[name])} as {name!r}: too large")

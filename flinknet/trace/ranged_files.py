@@ -25,10 +25,10 @@ class LocalFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """Read bytes from an offset on."""
-        self._file.seek(offset)
-        parts = []
-        while length and (part := self._file.read(length)):
+        descriptor, parts = self._file.fileno(), []
+        while length and (part := os.pread(descriptor, length, offset)):
             parts.append(part)
+            offset += len(part)
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -9,9 +9,8 @@ import difflib
 import json
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -38,7 +37,7 @@ from flinknet.options.effective import effective_keys
 from flinknet.options.files import CONFIG_NAME, LEGACY_NAME, read_flink_conf
 from flinknet.options.network import network_config
 from flinknet.replay.read import open_runs
-from flinknet.runtime.tls import create_tls
+from flinknet.runtime import tls
 from flinknet.trace import TraceRecorder, blocks, describe, format, reader, verify
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, read_series
 from flinknet.trace.run import Run, open_with_faults, refuse
@@ -68,11 +67,17 @@ def place() -> Path:
     return path
 
 
+@cache
+def place_of(name: str) -> Path:
+    """The path of a file that the targets write, in a directory that is there."""
+    path = place() / name
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
 def written(name: str, data: bytes) -> Path:
     """A file with an input."""
-    path = place() / name
-    if not path.parent.is_dir():
-        path.parent.mkdir()
+    path = place_of(name)
     path.write_bytes(data)
     return path
 
@@ -89,14 +94,9 @@ class _Right(int):
         return False
 
 
-_UNCHECKED = SimpleNamespace(crc32=lambda data: _Right(zlib.crc32(data)))
-
-
-@contextmanager
-def without_checksums() -> Iterator[None]:
-    """All checksums of trace files are right, so that a fuzzer gets behind them."""
-    with replaced(format, "zlib", _UNCHECKED), replaced(blocks, "zlib", _UNCHECKED):
-        yield
+_RIGHT = _Right()
+_UNCHECKED = SimpleNamespace(crc32=lambda _: _RIGHT)
+"""All checksums of trace files are right, so that a fuzzer gets behind them."""
 
 
 def look_into(path: Path) -> None:
@@ -118,18 +118,23 @@ def trace(data: bytes) -> None:
     """A trace file alone: read to its end, or a TraceError. In memory it is opened once for both
     that read it, and their results are not made JSON.
     """
-    with without_checksums(), suppress(TraceError):
+    with (
+        suppress(TraceError),
+        replaced(format, "zlib", _UNCHECKED),
+        replaced(blocks, "zlib", _UNCHECKED),
+    ):
         if is_on_disk(data):
             look_into(written("tm-0.fnt", data))
             return
+        run = _trace_file()
         with replaced(reader, "open_ranged", lambda _: MemoryFile(data)):
             opened = cache(reader.TraceReader)
             with (
                 replaced(verify, "TraceReader", opened),
                 replaced(describe, "TraceReader", opened),
             ):
-                verify.verify_run(_trace_file())
-                describe.describe_run(_trace_file())
+                verify.verify_run(run)
+                describe.describe_run(run)
 
 
 def trace_seeds() -> Iterator[bytes]:
@@ -191,6 +196,10 @@ _RECORDER_OF_LITTLE = partial(TraceRecorder, block_events=CAPTURED_EVENTS_MAX)
 """Making room for 65,536 events takes longer than reading an input."""
 
 
+_IN_ONE_LINE = SimpleNamespace(dumps=lambda document, indent: json.dumps(document))
+"""JSON with line ends takes seven times as long."""
+
+
 class _Unwritten:
     """A recording of which nothing is kept but what the import itself says."""
 
@@ -212,7 +221,11 @@ def capture(data: bytes) -> None:
     """
     if not is_on_disk(data):
         there: Any = MemoryPath("a.pcap", data)
-        with suppress(TraceError), replaced(importing, "CaptureRecording", _Unwritten):
+        with (
+            suppress(TraceError),
+            replaced(importing, "CaptureRecording", _Unwritten),
+            replaced(importing, "json", _IN_ONE_LINE),
+        ):
             importing.import_capture(there, there, versions={})
         return
     path, out = written("a.pcap", data), place() / "imported"
@@ -317,27 +330,39 @@ def _stores() -> dict[str, bytes]:
 
 
 @cache
-def _network() -> NetworkConfig:
-    """Settings with stores that are quickly read."""
+def _good_stores() -> dict[str, MemoryPath]:
+    """Stores that are quickly read, by their paths, at which they are, too."""
     stores = _stores()
-    for name in (NODE_PEM, AUTHORITY_PEM):
-        written(f"certificates/{name}", stores[name])
-    settings = settings_for(place() / "certificates", PASSWORD, pem=True)
-    return network_config(settings)[0]
+    return {
+        str(written(f"certificates/{name}", stores[name])): MemoryPath(name, stores[name])
+        for name in (NODE_PEM, AUTHORITY_PEM)
+    }
+
+
+@cache
+def _network(choice: int) -> tuple[NetworkConfig, str]:
+    """Settings in which one of two good stores is another one, of a kind, and its path."""
+    directory = Path(next(iter(_good_stores()))).parent
+    network, _ = network_config(settings_for(directory, PASSWORD, pem=True))
+    path, kind = str(place_of("store")), "PEM" if choice & 2 else "PKCS12"
+    if choice & 1:
+        return replace(network, ssl_truststore=path, ssl_truststore_type=kind), path
+    return replace(network, ssl_keystore=path, ssl_keystore_type=kind), path
 
 
 def certificate(data: bytes) -> None:
     """A key store or trust store, PKCS12 or PEM, in place of a good one."""
     if not data:
         return
-    path, kind = str(written("store", data[1:])), "PEM" if data[0] & 2 else "PKCS12"
-    network = _network()
-    if data[0] & 1:
-        network = replace(network, ssl_truststore=path, ssl_truststore_type=kind)
-    else:
-        network = replace(network, ssl_keystore=path, ssl_keystore_type=kind)
+    (network, path), store = _network(data[0] & 3), data[1:]
     with suppress(ConfigError):
-        create_tls(network)
+        if is_on_disk(data):
+            written("store", store)
+            tls.create_tls(network)
+            return
+        paths = _good_stores() | {path: MemoryPath("store", store)}
+        with replaced(tls, "Path", paths.__getitem__):
+            tls.create_tls(network)
 
 
 def certificate_seeds() -> Iterator[bytes]:
@@ -390,7 +415,7 @@ def rest_seeds() -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target("trace", trace, trace_seeds),
+    Target("trace", trace, trace_seeds, 2048),
     Target("manifest", run_manifest, manifest_seeds, 16_384, json_from=0),
     Target("metrics", metrics, metrics_seeds, json_from=0),
     Target("capture", capture, capture_seeds),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +54,7 @@ class ImportedCapture:
         [from_ns, to_ns] of its clock in which the consumer's kernel (`data`) or the producer's
         (`credit`) had no room.
         """
-        packets = asdict(self.packets)
+        packets = {name: getattr(self.packets, name) for name in self.packets.__slots__}
         packets["unknown_link_types"] = sorted(self.packets.unknown_link_types)
         return {
             "schema_version": 1,

@@ -9,6 +9,11 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
+from dpkt import UnpackError, ethernet, loopback, sll, sll2
+from dpkt.ip import IP
+from dpkt.ip6 import IP6
+from dpkt.tcp import TCP
+
 from flinknet.units import format_address
 
 from .files import CapturedPacket
@@ -19,6 +24,9 @@ _LINKS = {_LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2, *_LINK_
 
 _FROM_US, _LOOPBACK_HARDWARE = 4, 772
 """In cooked captures: the direction of a packet that leaves, and the hardware type of loopback."""
+
+_BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6}
+"""What most Ethernet frames hold; dpkt reads the others, such as those of VLANs."""
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -90,8 +98,6 @@ def tcp_segments(
     Fragments of IP packets are counted and left out: TCP avoids them, and what they carried shows
     as a gap in its stream.
     """
-    from dpkt import UnpackError
-
     counts = counts if counts is not None else PacketCounts()
     for packet in packets:
         if packet.link_type not in _LINKS:
@@ -114,10 +120,6 @@ def tcp_segments(
 
 
 def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
-    from dpkt.ip import IP
-    from dpkt.ip6 import IP6
-    from dpkt.tcp import TCP
-
     datagram = _datagram(packet)
     if isinstance(datagram, IP):
         headers_bytes, total_bytes = datagram.hl * 4, datagram.len
@@ -136,16 +138,17 @@ def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
     cut_bytes = packet.cut_bytes
     if total_bytes:  # 0 where the kernel handed over more than the field holds
         cut_bytes = total_bytes - headers_bytes - tcp.off * 4 - len(tcp.data)
+    flags = tcp.flags
     return TcpSegment(
         packet.at_ns,
         Endpoint(_host(datagram.src), tcp.sport),
         Endpoint(_host(datagram.dst), tcp.dport),
         tcp.seq,
-        tcp.ack if tcp.flags & _ACK else None,
+        tcp.ack if flags & _ACK else None,
         tcp.win,
-        bool(tcp.flags & _SYN),
-        bool(tcp.flags & _FIN),
-        bool(tcp.flags & _RST),
+        bool(flags & _SYN),
+        bool(flags & _FIN),
+        bool(flags & _RST),
         bytes(tcp.data),
         max(0, cut_bytes),
     )
@@ -153,11 +156,10 @@ def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
 
 def _datagram(packet: CapturedPacket) -> Any:
     """The IP packet in a frame, or what it carries instead."""
-    from dpkt import ethernet, ip, ip6, loopback, sll, sll2
-
     frame, link_type = packet.frame, packet.link_type
     if link_type == _LINK_ETHERNET:
-        return ethernet.Ethernet(frame).data
+        read = _BY_ETHER_TYPE.get(frame[12:14])
+        return ethernet.Ethernet(frame).data if read is None else read(frame[14:])
     if link_type in (_LINK_SLL, _LINK_SLL2):
         cooked = (sll.SLL if link_type == _LINK_SLL else sll2.SLL2)(frame)
         if cooked.hrd == _LOOPBACK_HARDWARE and cooked.type == _FROM_US:
@@ -165,7 +167,7 @@ def _datagram(packet: CapturedPacket) -> Any:
         return cooked.data
     if link_type in (_LINK_NULL, _LINK_LOOP):
         return loopback.Loopback(frame).data
-    return ip6.IP6(frame) if frame[0] >> 4 == 6 else ip.IP(frame)
+    return IP6(frame) if frame[0] >> 4 == 6 else IP(frame)
 
 
 @lru_cache(maxsize=1024)
