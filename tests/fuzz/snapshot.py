@@ -116,7 +116,7 @@ class Snapshot(Generic[_Root]):
 
 @cache
 def _setter(of: type) -> _Put:
-    """A function that sets all slots of a class: four times as fast as `setattr` for each."""
+    """A function that sets all slots of a class: five times as fast as `setattr` for each."""
     targets = "".join(f"each.{name}, " for name in _slotnames(of))
     made: dict[str, _Put] = {}
     exec(f"def put(each, values):\n    {targets}= values", made)
