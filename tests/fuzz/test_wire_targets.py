@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from flinknet.core.wire.messages import AddCredit, BacklogAnnouncement
-from tests.fuzz.wire_targets import refuse, refusing_consumer, refusing_producer
-from tests.pair import RECEIVER, receiver_ids
+from flinknet.core.wire.messages import AddCredit
+from tests.fuzz.wire_targets import refuse, refusing_producer
+from tests.pair import RECEIVER
 from tests.peers.by_consumers import NEW, READS, request
-from tests.peers.by_producers import OPEN, buffer
-from tests.peers.consumer import consumer_of, figures
 from tests.peers.producer import Producer, tell
 
 
@@ -17,12 +15,3 @@ def test_a_producer_shows_what_it_did_before_it_refused() -> None:
         tell(producer.peer, said)
         refuse(producer.peer)
         assert producer.figures() != refusing_producer(when)
-
-
-def test_a_consumer_shows_what_it_did_before_it_refused() -> None:
-    for said in (buffer(), BacklogAnnouncement(3, receiver_ids(1)[0])):
-        consumer = consumer_of(OPEN)
-        consumer.receive(said)
-        consumer.consume()
-        refuse(consumer.connection)
-        assert figures(consumer) != refusing_consumer(OPEN)

@@ -26,7 +26,7 @@ from tests.fuzz.target import Target, is_one_in_eight
 from tests.golden_vectors import LAYOUT_OF_RELEASE, vectors
 from tests.pair import OTHER_RECEIVER, REQUEST_TIMEOUT_NS, Consumer
 from tests.peers import by_clients, by_consumers, by_producers
-from tests.peers.consumer import consumer_of, figures
+from tests.peers.consumer import consumer_of
 from tests.peers.producer import Producer
 from tests.record_stream import RecordStreamDecoder
 from tests.runtime.cluster.test_control_connection import MESSAGES
@@ -233,35 +233,20 @@ def consumers(when: str) -> Callable[[], Consumer]:
     return remade(partial(consumer_of, when))
 
 
-@cache
-def refusing_consumer(when: str) -> Figures:
-    """The figures of a consumer that refuses the first that comes to it in this state."""
-    consumer = consumer_of(when)
-    refuse(consumer.connection)
-    return figures(consumer)
-
-
 def at_the_consumer(data: bytes) -> None:
-    """A consumer in any state of the table: it fails in order, all memory comes back, which is
-    looked at as in `at_the_producer`.
-    """
+    """A consumer in any state of the table: it fails in order, all memory comes back."""
     if len(data) < 3:
         return
     when = WHEN_AT_CONSUMER[data[0] % len(WHEN_AT_CONSUMER)]
     consumer = consumers(when)()
-    is_refused = False
-    try:
+    with suppress(RemoteProtocolError):
         for piece in cut_twice(data[1:]):
             consumer.connection.receive_data(piece, now_ns=0)
             with suppress(FlinknetError):  # of a channel that has failed
                 consumer.consume()
-    except RemoteProtocolError:
-        is_refused = True
     open_channels = consumer.channels[when == by_producers.RELEASED :]
     failed = [channel.error is not None for channel in open_channels]
     assert not consumer.connection.is_closing or all(failed)
-    if is_refused and not is_one_in_eight(data) and figures(consumer) == refusing_consumer(when):
-        return
     consumer.sent()
     consumer.close()
     consumer.connection.receive_eof(now_ns=0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.wire.messages import CancelPartitionRequest
 from flinknet.errors import RemoteProtocolError
@@ -36,20 +34,6 @@ def consumer_of(when: str) -> Consumer:
     elif when == HALF:
         consumer.connection.receive_data(memoryview(buffer().encode())[:-1], now_ns=0)
     return consumer
-
-
-def figures(consumer: Consumer) -> tuple[Any, ...]:
-    """What shows that a message of the peer came to something."""
-    channels = [
-        (
-            *(channel.expected_sequence_number, channel.unannounced_credit),
-            *(channel.queued_elements, channel.is_released, channel.refusal is None),
-            *(channel.buffers.required_buffers, channel.buffers.available_buffers),
-            channel.buffers.floating_buffers,
-        )
-        for channel in consumer.channels
-    ]
-    return consumer.memory.available_buffers, consumer.pool.used_buffers, *channels
 
 
 def outcome(consumer: Consumer, data: bytes) -> str:
