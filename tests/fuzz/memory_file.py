@@ -6,12 +6,12 @@ import io
 from types import ModuleType
 from typing import Any
 
-from tests.fuzz.target import is_one_in_eight
+from tests.fuzz.target import is_one_in
 
 
-def is_on_disk(data: bytes) -> bool:
+def is_on_disk(data: bytes, *, one_in: int = 8) -> bool:
     """Whether an input is written to a disk all the same."""
-    return is_one_in_eight(data)
+    return is_one_in(one_in, data)
 
 
 class replaced:

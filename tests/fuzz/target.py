@@ -33,11 +33,11 @@ class Target:
     json_from: int | None = None
 
 
-def is_one_in_eight(data: bytes) -> bool:
+def is_one_in(number: int, data: bytes) -> bool:
     """Whether an input gets also the checks that take long and that few inputs matter to: by its
     length, which a fuzzer changes as it likes.
     """
-    return len(data) % 8 == 0
+    return len(data) % number == 0
 
 
 def read_corpus(name: str) -> Iterator[tuple[str, bytes]]:

@@ -22,7 +22,7 @@ from flinknet.plain_values import encode_message
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from tests.capture.conversations import CLIENT, SERVER, Observed, Step, steps_of
 from tests.fuzz.snapshot import remade
-from tests.fuzz.target import Target, is_one_in_eight
+from tests.fuzz.target import Target, is_one_in
 from tests.golden_vectors import LAYOUT_OF_RELEASE, vectors
 from tests.pair import OTHER_RECEIVER, REQUEST_TIMEOUT_NS, Consumer
 from tests.peers import by_clients, by_consumers, by_producers
@@ -215,7 +215,7 @@ def at_the_producer(data: bytes) -> None:
     except RemoteProtocolError:
         is_refused = True
     producer.peer.handle_deadline(now_ns=REQUEST_TIMEOUT_NS)
-    if is_refused and not is_one_in_eight(data) and producer.figures() == refusing_producer(when):
+    if is_refused and not is_one_in(8, data) and producer.figures() == refusing_producer(when):
         return
     assert producer.gets(producer.others, OTHER_RECEIVER)
     producer.close()
