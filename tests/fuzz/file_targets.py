@@ -219,7 +219,7 @@ def capture(data: bytes) -> None:
     """A capture file of any kind: a run that can be read, or a TraceFormatError. In memory no run
     is written, which takes five times as long as reading the capture.
     """
-    if not is_on_disk(data, one_in=64):
+    if not is_on_disk(data):
         there: Any = MemoryPath("a.pcap", data)
         with (
             suppress(TraceError),
